@@ -1,0 +1,55 @@
+"""whyformer: which inputs made a transformer say that, and how far to trust the answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from whyformer import errors
+from whyformer.attribution import Attribution, load
+from whyformer.bundled import BundledModel
+from whyformer.bundled import models as _models
+from whyformer.explain import explain
+from whyformer.families import Family
+from whyformer.families import families as _families
+from whyformer.inputs.targets import contrast, query, span, token
+from whyformer.methods import Method
+from whyformer.methods import methods as _methods
+from whyformer.registry import Registry
+
+__version__ = "0.1.0"
+__all__ = [
+    "Attribution",
+    "contrast",
+    "errors",
+    "explain",
+    "families",
+    "load",
+    "methods",
+    "metrics",
+    "models",
+    "query",
+    "span",
+    "token",
+]
+
+_metrics: Registry[Any] = Registry("metric", "whyformer.metrics")
+
+
+def methods() -> dict[str, Method]:
+    """Every method by name."""
+    return dict(_methods)
+
+
+def metrics() -> dict[str, Any]:
+    """Every metric by name."""
+    return dict(_metrics)
+
+
+def families() -> dict[str, Family]:
+    """Every declared model family by name."""
+    return dict(_families)
+
+
+def models() -> dict[str, BundledModel]:
+    """Every bundled model by name."""
+    return _models()

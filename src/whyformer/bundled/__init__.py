@@ -1,0 +1,62 @@
+"""Small trained models that ship with the package: one folder each, described by bundled.json."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from whyformer.errors import ModelError
+
+ROOT = Path(__file__).parent
+FACTS = "bundled.json"
+
+
+@dataclass(frozen=True)
+class BundledModel:
+    """One shipped model as its own folder describes it."""
+
+    name: str
+    title: str
+    task: str
+    stream: str  # text or image: which inputs it reads
+    folder: Path
+    licence: str
+    accuracy: float
+    metric: str  # what `accuracy` was measured on
+    shown: str  # the file or folder of sample inputs, inside `folder`
+
+    def samples(self) -> list[str | Path]:
+        """Inputs to try the model on: sentences, or paths of PNG files."""
+        place = self.folder / self.shown
+        if place.is_dir():
+            return [*sorted(place.glob("*.png"))]
+        return [*json.loads(place.read_text(encoding="utf-8"))]
+
+
+def models() -> dict[str, BundledModel]:
+    """Every bundled model by name: each sub-folder that has a bundled.json."""
+    found = (_read(path) for path in sorted(ROOT.glob(f"*/{FACTS}")))
+    return {model.name: model for model in found}
+
+
+def _read(path: Path) -> BundledModel:
+    """The model that one bundled.json describes."""
+    try:
+        facts = json.loads(path.read_text(encoding="utf-8"))
+        return BundledModel(
+            name=facts["name"],
+            title=facts["title"],
+            task=facts["task"],
+            stream=facts["stream"],
+            folder=path.parent,
+            licence=facts["licence"],
+            accuracy=float(facts["accuracy"]),
+            metric=facts["metric"],
+            shown=facts["samples"],
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelError(
+            f"the description of a bundled model, '{path.parent.name}/{path.name}', cannot be"
+            f" read ({error!r}): install whyformer again"
+        ) from error

@@ -1,0 +1,90 @@
+"""The interception: every torch operation of a forward pass goes through a table of rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from whyformer.errors import ModelError
+from whyformer.rules import linear, marks, precision
+from whyformer.rules.ledger import Ledger, tracked
+from whyformer.rules.opened import opened
+from whyformer.rules.operations import ACTIVATION, HOMOGENEOUS, INERT, MATMUL, REARRANGE, Function
+
+
+class Interception(TorchFunctionMode):
+    """Runs each operation by its rule.
+
+    Parameters enter as constants, so that within the mode `requires_grad` says exactly one
+    thing: this tensor depends on the token states.
+    """
+
+    def __init__(self, table: Mapping[Function, Any], ledger: Ledger, double: bool) -> None:
+        super().__init__()
+        self.table = {**precision.TABLE, **table} if double else table
+        self.double = double
+        self.ledger = ledger
+        self.measured: set[str] = set()  # operations without a rule that touched relevance
+
+    def __torch_function__(
+        self, func: Function, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func.__name__ == "__get__" or func in INERT:
+            return func(*args, **kwargs)
+        args = tuple(self._constant(a) for a in args)
+        if kwargs:
+            kwargs = {key: self._constant(value) for key, value in kwargs.items()}
+            if self.double and func in precision.DTYPE_ARGUMENT:
+                kwargs = {k: torch.float64 if v is torch.float32 else v for k, v in kwargs.items()}
+        rule = self.table.get(func)
+        if rule is not None:
+            self._refuse_hidden(func, args)
+            return rule(self.ledger, func, args, kwargs)
+        if func in REARRANGE:
+            return marks.carry(args[0] if args else None, func(*args, **kwargs))
+        if func in HOMOGENEOUS or func in ACTIVATION or func in MATMUL:
+            return func(*args, **kwargs)
+        body = opened(func)
+        if body is not None:
+            tokens_first = func is F.multi_head_attention_forward
+            with self, self.ledger.tokens_first() if tokens_first else nullcontext():
+                return body(*args, **kwargs)
+        return self._measure(func, args, kwargs)
+
+    def _constant(self, value: Any) -> Any:
+        """The value, detached if it is a parameter or another leaf that is not ours."""
+        if isinstance(value, Tensor):
+            if value.requires_grad and value.is_leaf and not marks.marked(value, marks.LEAF):
+                return value.detach()
+        elif type(value) in (tuple, list) and value and isinstance(value[0], Tensor):
+            return type(value)(self._constant(v) for v in value)
+        return value
+
+    def _refuse_hidden(self, func: Function, args: tuple) -> None:
+        """Re-computation hides operations from the rules: a map made so would be wrong."""
+        if func in linear.TABLE and not torch.is_grad_enabled() and any(map(tracked, args)):
+            raise ModelError(
+                f"the model runs {func.__name__} on the token states with gradients switched off"
+                " (torch.utils.checkpoint or a custom autograd function does so): whyformer cannot"
+                " follow relevance there. Switch checkpointing off for explanations."
+            )
+
+    def _measure(self, func: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """The operation as it is; what relevance it loses is booked as a leak under its name."""
+        name = func.__name__
+        in_place = name.endswith("_") and not name.endswith("__") or name == "__setitem__"
+        touched = any(map(tracked, args)) or any(map(tracked, kwargs.values()))
+        if not (self.ledger.active and touched) or in_place:
+            return func(*args, **kwargs)
+        self.measured.add(name)
+        inputs = self.ledger.enters(args)
+        output = func(*inputs, **kwargs)
+        self.ledger.balance(name, inputs, output, leak=True)
+        return output

@@ -1,0 +1,15 @@
+"""BERT (Devlin et al., 2019): a norm after every residual, and a tanh pooler on [CLS]."""
+
+from whyformer.families.family import family
+from whyformer.families.tiny import ENCODER, tiny_model
+
+bert = family(
+    "bert",
+    title="BERT",
+    stream="text",
+    model_types=("bert",),
+    blocks="encoder.layer",
+    tiny=tiny_model("BertForSequenceClassification", **ENCODER),
+    # The pooler's tanh is fixed in the class; the token head has none.
+    relu=tiny_model("BertForTokenClassification", **ENCODER, hidden_act="relu"),
+)

@@ -1,0 +1,100 @@
+"""Small random models of a family: every weight, bias and gain counts, so that tests can see it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from whyformer.families.family import Family, families
+
+# Sizes shared by most families; a family's file overrides what its config calls otherwise.
+SIZES = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+}
+ENCODER = {
+    **SIZES,
+    "vocab_size": 60,
+    "max_position_embeddings": 40,
+    "num_labels": 3,
+    "pad_token_id": 0,
+}
+DECODER = {
+    **SIZES,
+    "vocab_size": 60,
+    "max_position_embeddings": 40,
+    "head_dim": 8,
+    "num_key_value_heads": 2,  # fewer than heads: grouped-query attention
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+IMAGE = {**SIZES, "image_size": 12, "patch_size": 4, "num_labels": 3}
+
+
+def tiny_model(class_name: str, **sizes: Any) -> Callable[..., nn.Module]:
+    """A function that builds the transformers class in eval mode; keywords change its config.
+
+    The same call gives the same weights, and the caller's random state is left as it was.
+    """
+
+    def build(*, seed: int = 0, **changes: Any) -> nn.Module:
+        import transformers
+
+        model_class = getattr(transformers, class_name)
+        config = model_class.config_class(**{**sizes, **changes})
+        with torch.random.fork_rng(devices=[]):
+            # Not torch.manual_seed: that would reseed the accelerators, which are not forked.
+            torch.default_generator.manual_seed(seed)
+            model: nn.Module = model_class(config).eval()
+            _stir(model)
+        return model
+
+    return build
+
+
+@torch.no_grad()
+def _stir(model: nn.Module) -> None:
+    """Adds noise to every parameter: fresh ones have zero biases, unit gains, flat attention."""
+    for parameter in model.parameters():
+        parameter.add_(torch.randn_like(parameter), alpha=0.25)
+
+
+def tiny_inputs(
+    model: nn.Module, lengths: Sequence[int] = (7, 5), *, padding: str = "right", seed: int = 0
+) -> dict[str, Tensor]:
+    """Random inputs that a tiny model's forward takes, one sample per length.
+
+    Sample i is the same whatever the padding and the other lengths. Images have no lengths: as
+    many are made as lengths are given.
+    """
+    config: Any = model.config
+    generator = torch.Generator().manual_seed(seed)
+    if hasattr(config, "image_size"):
+        shape = (3, config.image_size, config.image_size)
+        dtype = next(model.parameters()).dtype
+        images = [torch.randn(shape, generator=generator) for _ in lengths]
+        return {"pixel_values": torch.stack(images).to(dtype)}
+    longest = max(lengths)
+    rows = [torch.randint(5, config.vocab_size, (40,), generator=generator) for _ in lengths]
+    ids = torch.full((len(lengths), longest), getattr(config, "pad_token_id", None) or 0)
+    mask = torch.zeros_like(ids)
+    for i, (row, length) in enumerate(zip(rows, lengths, strict=True)):
+        place = slice(0, length) if padding == "right" else slice(longest - length, longest)
+        ids[i, place] = row[:length]
+        mask[i, place] = 1
+    return {"input_ids": ids, "attention_mask": mask}
+
+
+def tiny_models() -> dict[str, tuple[Family, Callable[..., nn.Module]]]:
+    """(family, builder) of every tiny model there is, families' own and variants, by name."""
+    return {
+        name: (known, builder)
+        for known in families.values()
+        for name, builder in {known.name: known.tiny, **known.variants}.items()
+    }

@@ -1,0 +1,112 @@
+"""What the user passed: text, images, a tensor or a mapping, told apart before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy
+from torch import Tensor
+
+from whyformer.errors import InputError
+
+IMAGE_SUFFIXES = (
+    ".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".pgm", ".pbm", ".tif", ".tiff", ".webp",
+)  # fmt: skip
+ACCEPTED = (
+    "a string, a list of strings, a (text, text) pair, a PIL image, an image path, a list of them,"
+    " a tensor, or a mapping of what the model's forward takes"
+)
+
+Text = str | tuple[str, str]
+
+
+def kind_of(inputs: Any, stream: str | None = None) -> str:
+    """One of "text", "image", "tensor", "mapping"; a string is what the model's stream needs.
+
+    Where the stream is not known, a string that ends like an image file is a path.
+    """
+    if isinstance(inputs, Tensor | numpy.ndarray):
+        return "tensor"
+    if isinstance(inputs, Mapping):
+        return "mapping"
+    items = listed(inputs, stream)
+    if not items:
+        raise InputError(
+            f"the inputs are an empty {type(inputs).__name__}: there is nothing to explain; pass"
+            f" {ACCEPTED}"
+        )
+    kinds = {_kind_of_one(item, index, stream) for index, item in enumerate(items)}
+    if len(kinds) > 1:
+        raise InputError(
+            f"the inputs mix {' and '.join(sorted(kinds))} in one list; explain them in separate"
+            " calls, or pass a mapping of what the model's forward takes"
+        )
+    return kinds.pop()
+
+
+def listed(inputs: Any, stream: str | None = None) -> list[Any]:
+    """The samples of a batch; a tuple of two strings is one sample, unless they are image paths."""
+    if not isinstance(inputs, list | tuple):
+        return [inputs]
+    if isinstance(inputs, list) or not is_pair(inputs) or stream == "image":
+        return [*inputs]
+    paths = stream != "text" and all(map(_ends_like_image, inputs))
+    return [*inputs] if paths else [inputs]
+
+
+def is_pair(item: Any) -> bool:
+    """Whether this is two strings that belong together."""
+    two = isinstance(item, tuple | list) and len(item) == 2
+    return two and all(isinstance(text, str) for text in item)
+
+
+def is_image(item: Any) -> bool:
+    """Whether this is a PIL image, told without importing PIL."""
+    return hasattr(item, "convert") and hasattr(item, "mode") and hasattr(item, "size")
+
+
+def as_texts(inputs: Any) -> list[Text]:
+    """One string or one pair of strings per sample; every one says something."""
+    texts: list[Text] = [tuple(i) if is_pair(i) else i for i in listed(inputs, "text")]
+    if len({isinstance(text, str) for text in texts}) > 1:
+        raise InputError(
+            "the inputs mix single texts and (text, text) pairs in one list; explain them in"
+            " separate calls"
+        )
+    for index, text in enumerate(texts):
+        for part in (text,) if isinstance(text, str) else text:
+            if not part.strip():
+                raise InputError(
+                    f"the text{_which(index, texts)} is {_named(part)}: there is nothing to"
+                    " explain; pass at least one word"
+                )
+    return texts
+
+
+def _kind_of_one(item: Any, index: int, stream: str | None) -> str:
+    if is_image(item) or isinstance(item, Path):
+        return "image"
+    if isinstance(item, str):
+        if stream in ("text", "image"):
+            return stream
+        return "image" if _ends_like_image(item) else "text"
+    if is_pair(item):
+        return "text"
+    where = f"element {index} of the inputs is" if index else "the inputs are"
+    array = isinstance(item, Tensor | numpy.ndarray)
+    hint = "stack the tensors into one" if array else f"pass {ACCEPTED}"
+    raise InputError(f"{where} of type {type(item).__name__}, which cannot be read; {hint}")
+
+
+def _ends_like_image(text: str) -> bool:
+    return "\n" not in text and Path(text).suffix.lower() in IMAGE_SUFFIXES
+
+
+def _which(index: int, texts: Sequence[Text]) -> str:
+    return f" at index {index}" if len(texts) > 1 else ""
+
+
+def _named(part: str) -> str:
+    return "empty" if not part else f"only white space ({part[:20]!r})"

@@ -1,0 +1,29 @@
+"""Keeps transformers silent while whyformer calls it, and gives it its voice back."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+# Verbosity, progress bars and warning filters belong to the whole process: one at a time.
+_lock = threading.RLock()
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """A scope without log lines, progress bars or warnings of transformers."""
+    from transformers.utils import logging
+
+    with _lock, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
+        try:
+            yield
+        finally:
+            logging.set_verbosity(verbosity)
+            if bars:
+                logging.enable_progress_bar()

@@ -1,0 +1,221 @@
+"""Token sequences as arguments: checked, padding moved behind, tokens made readable."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from whyformer.errors import InputError
+from whyformer.inputs.baseline import baseline_arguments
+from whyformer.inputs.forward import (
+    Forward,
+    config_of,
+    is_last_token_classifier,
+    place_of,
+    positions_of,
+    samples_axis,
+    vocabulary_of,
+)
+from whyformer.inputs.layout import Layout, moved_arguments
+from whyformer.inputs.prepared import Prepared, Tokens, WordIds
+from whyformer.inputs.words import read_words, special_ids
+
+Groups = Sequence[Sequence[Hashable | None] | None]
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """A batch of token sequences as the user or the tokenizer laid it out."""
+
+    arguments: Mapping[str, Any]
+    carrier: str
+    module: nn.Module
+    forward: Forward
+    stream: str = "text"
+    tokenizer: Any | None = None
+    groups: Groups | None = None  # what the tokenizer says about words, per sample
+    notes: tuple[str, ...] = field(default=())
+
+    def prepared(self) -> Prepared:
+        """The batch as the model is to see it."""
+        value: Tensor = self.arguments[self.carrier]
+        self.check_ids(value)
+        mask = self.mask()
+        axis = samples_axis(self.module)
+        if mask is None and self.stream == "text":
+            mask = torch.ones(value.shape[:2], dtype=torch.bool, device=value.device)
+        layout = None if mask is None or axis else self.layout(mask)
+        arguments = dict(self.arguments)
+        if layout is not None and mask is not None:
+            arguments, mask = moved_arguments(arguments, layout), layout.inward(mask)
+        if mask is not None:
+            arguments = self.with_padding_ids(arguments, mask)
+            self.check_something_said(arguments, mask)
+        if config_of(self.module) is not None and "use_cache" in self.forward.names:
+            arguments.setdefault("use_cache", False)
+        tokens, word_ids = self.words(arguments, mask, layout)
+        return Prepared(
+            arguments=arguments,
+            baseline_arguments=baseline_arguments(
+                arguments, self.carrier, self.module, self.tokenizer, mask
+            ),
+            carrier=self.carrier,
+            batch=value.shape[axis],
+            stream=self.stream,
+            content=contents(arguments[self.carrier].movedim(axis, 0), mask),
+            mask=mask,
+            tokens=tokens,
+            word_ids=word_ids,
+            tokenizer=self.tokenizer,
+            layout=layout,
+            notes=self.notes,
+        )
+
+    def check_ids(self, value: Tensor) -> None:
+        """Nothing; raises where the model has no embedding for an id."""
+        for name, size in (
+            (self.carrier, vocabulary_of(self.module)),
+            ("token_type_ids", getattr(config_of(self.module), "type_vocab_size", None)),
+        ):
+            ids = self.arguments.get(name)
+            if not isinstance(ids, Tensor) or ids.is_floating_point() or not size:
+                continue
+            outside = ids[(ids < 0) | (ids >= size)]
+            if outside.numel():
+                raise InputError(
+                    f"'{name}' has {outside.numel()} ids outside of the model's 0..{size - 1}, the"
+                    f" first is {int(outside[0])}; use the tokenizer that belongs to the model"
+                )
+
+    def mask(self) -> Tensor | None:
+        """(batch, tokens), True at real tokens, from whichever mask was passed; else None."""
+        shape = self.arguments[self.carrier].movedim(samples_axis(self.module), 0).shape[:2]
+        padding = self.forward.padding_mask
+        if padding and isinstance(given := self.arguments.get(padding), Tensor):
+            # torch's own convention: True, or minus infinity, at padding.
+            mask = given == 0
+        elif isinstance(given := self.arguments.get("attention_mask"), Tensor) and given.ndim <= 2:
+            padding, mask = "attention_mask", given != 0
+        else:
+            return None
+        if mask.shape != shape:
+            if self.stream != "text":
+                return None
+            raise InputError(
+                f"'{padding}' has shape {tuple(mask.shape)} and '{self.carrier}' has tokens of"
+                f" shape {tuple(shape)}; pass one mask entry per token"
+            )
+        empty = (~mask.any(dim=1)).nonzero().flatten().tolist()
+        if empty:
+            raise InputError(
+                f"'{padding}' hides every token of sample {empty[0]}: there is nothing to explain;"
+                " leave the sample out or correct its mask"
+            )
+        return mask
+
+    def layout(self, mask: Tensor) -> Layout | None:
+        """Where columns have to go so that padding is behind and fits; None where it is and does.
+
+        Only the outermost zeros of a mask are padding: a zero between ones hides a token and
+        keeps its place.
+        """
+        columns = mask.shape[1]
+        shift = mask.int().argmax(dim=1)
+        needed = int((columns - mask.flip(1).int().argmax(dim=1) - shift).max())
+        limit = positions_of(self.module) if self.stream == "text" else None
+        if limit is not None and needed > limit:
+            raise InputError(
+                f"'{self.carrier}' has {needed} tokens, the model takes {limit}; shorten the"
+                " tensors, or pass the text itself with truncation=True"
+            )
+        # Without a pad id, a decoder's classifier reads the last column, whatever is in it.
+        reads_last = is_last_token_classifier(self.module) and self.pad_id() is None
+        cuts = needed < columns and (reads_last or (limit is not None and columns > limit))
+        if not cuts and not bool(shift.any()):
+            return None
+        return Layout(tuple(shift.tolist()), columns, needed)
+
+    def pad_id(self) -> int | None:
+        """The id that the model's config calls padding, if any."""
+        found = getattr(config_of(self.module), "pad_token_id", None)
+        return found if isinstance(found, int) else None
+
+    def with_padding_ids(self, arguments: dict[str, Any], mask: Tensor) -> dict[str, Any]:
+        """The arguments with padding ids where a classifier on a decoder will look for them."""
+        value = arguments[self.carrier]
+        if not is_last_token_classifier(self.module):
+            return arguments
+        name = type(self.module).__name__
+        if self.pad_id() is None and len(value) > 1:
+            eos = getattr(self.tokenizer, "eos_token_id", None)
+            raise InputError(
+                f"{name} finds the last token of each text by config.pad_token_id, which is None,"
+                f" and {len(value)} texts were given; set model.config.pad_token_id"
+                + (f" = {eos}" if eos is not None else "")
+                + ", or explain one text at a time"
+            )
+        if bool(mask.all()):
+            return arguments
+        if value.is_floating_point():
+            raise InputError(
+                f"{name} cannot tell padding in '{self.carrier}': pass input_ids, or one sample at"
+                " a time without padding"
+            )
+        return {**arguments, self.carrier: value.masked_fill(~mask, self.pad_id() or 0)}
+
+    def check_something_said(self, arguments: Mapping[str, Any], mask: Tensor) -> None:
+        """Nothing; raises where a sample consists of special tokens alone."""
+        ids = arguments[self.carrier]
+        if self.tokenizer is None or ids.is_floating_point():
+            return
+        silent = special_ids(self.tokenizer) - {getattr(self.tokenizer, "mask_token_id", None)}
+        frame = torch.tensor(sorted(silent), dtype=ids.dtype, device=ids.device)
+        said = (mask & ~torch.isin(ids, frame)).any(dim=1)
+        if not bool(said.all()):
+            index = int((~said).nonzero()[0])
+            pieces = self.tokenizer.convert_ids_to_tokens(ids[index][mask[index]].tolist())
+            raise InputError(
+                f"sample {index} has only special tokens, {' '.join(map(str, pieces))}: there is"
+                " nothing to explain; pass at least one word that the tokenizer keeps"
+            )
+
+    def words(
+        self, arguments: Mapping[str, Any], mask: Tensor | None, layout: Layout | None
+    ) -> tuple[Tokens | None, WordIds | None]:
+        """Readable tokens and their words; ids as text where no tokenizer can read them."""
+        ids = arguments[self.carrier]
+        if mask is None or ids.is_floating_point() or self.stream != "text":
+            return None, None
+        if self.tokenizer is None:
+            return tuple(tuple(map(str, row)) for row in ids.tolist()), None
+        rows = []
+        for sample, (row, real) in enumerate(zip(ids.tolist(), mask.tolist(), strict=True)):
+            groups = self.groups[sample] if self.groups is not None else None
+            if groups is not None and layout is not None:
+                groups = layout.row(groups, sample)
+            rows.append(read_words(self.tokenizer, row, real, groups))
+        return tuple(tokens for tokens, _ in rows), tuple(word_ids for _, word_ids in rows)
+
+
+def contents(value: Tensor, mask: Tensor | None = None) -> tuple[bytes, ...]:
+    """The real part of each sample as bytes, the same in any batch and with any padding."""
+    value = value.detach().cpu()
+    # numpy has no bfloat16, and a sample is the same in every precision it is computed in.
+    value = value.float() if value.is_floating_point() else value.long()
+    rows = value if mask is None else [row[m] for row, m in zip(value, mask.cpu(), strict=True)]
+    return tuple(row.contiguous().numpy().tobytes() for row in rows)
+
+
+def on_module(arguments: Mapping[str, Any], module: nn.Module) -> dict[str, Any]:
+    """The arguments on the module's device, floating ones in its precision, free of graphs."""
+    device, dtype = place_of(module)
+    return {
+        name: value.detach().to(device, dtype if value.is_floating_point() else None)
+        if isinstance(value, Tensor)
+        else value
+        for name, value in arguments.items()
+    }

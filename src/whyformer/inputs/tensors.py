@@ -1,0 +1,275 @@
+"""Tensors and mappings of exactly what a forward takes, checked before the model sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy
+import torch
+from torch import Tensor, nn
+
+from whyformer.errors import InputError
+from whyformer.inputs.finite import check_inputs
+from whyformer.inputs.forward import Forward, config_of
+from whyformer.inputs.images import channels_of, patch_of, prepared_images
+from whyformer.inputs.padding import padded, padding_id
+from whyformer.inputs.prepared import Prepared
+from whyformer.inputs.processors import image_processor_of, tokenizer_of
+from whyformer.inputs.sequence import Groups, Sequences, on_module
+from whyformer.inputs.text import groups_of
+
+# What tokenizers return beside the model's arguments; saying nothing to a model that lacks them.
+BY_PRODUCTS = (
+    "token_type_ids",
+    "special_tokens_mask",
+    "offset_mapping",
+    "length",
+    "overflow_to_sample_mapping",
+)
+# First axes that are not the batch's.
+NOT_PER_SAMPLE = ("head_mask", "cache_position", "logits_to_keep", "num_items_in_batch")
+CARRIERS = {"text": ("input_ids", "inputs_embeds"), "image": ("pixel_values",)}
+
+
+def read_tensor(
+    value: Any,
+    module: nn.Module,
+    forward: Forward,
+    stream: str,
+    processor: Any,
+    carrier: str | None,
+) -> Prepared:
+    """A bare tensor as the argument that its type and rank belong to."""
+    tensor = as_tensor(value, "the input")
+    whole = not tensor.is_floating_point() and not tensor.is_complex()
+    shape = tuple(tensor.shape)
+    if carrier is not None:
+        name = carrier
+    elif stream == "text":
+        if whole and tensor.dtype != torch.bool and tensor.ndim in (1, 2):
+            name = "input_ids"
+        elif not whole and tensor.ndim == 3 and forward.takes("inputs_embeds"):
+            name = "inputs_embeds"
+        else:
+            raise InputError(
+                f"a tensor of {tensor.dtype} with shape {shape} was given to a text model; expected"
+                " token ids: integers of rank 2 (batch, tokens), or rank 1 for one text; or"
+                " embeddings: floating numbers of rank 3 (batch, tokens, hidden)"
+            )
+    elif stream == "image":
+        name = "pixel_values"
+        tensor = tensor.unsqueeze(0) if tensor.ndim == 3 else tensor
+    else:
+        name = forward.carrier("input_ids")
+        if tensor.ndim < 2:
+            raise InputError(
+                f"a tensor of rank {tensor.ndim} with shape {shape} was given to"
+                f" {forward.owner}; expected rank 2 (batch, tokens), rank 3 (batch, tokens,"
+                " features) or rank 4 (batch, channels, height, width)"
+            )
+    return read_mapping({name: tensor}, module, forward, stream, processor, carrier)
+
+
+def read_mapping(
+    mapping: Mapping[str, Any],
+    module: nn.Module,
+    forward: Forward,
+    stream: str,
+    processor: Any,
+    carrier: str | None,
+) -> Prepared:
+    """What the user says forward takes, as forward will get it."""
+    given = _known_keys(mapping, forward)
+    carrier = carrier or _carrier(given, forward, stream, module)
+    if given.get(carrier) is None:
+        raise InputError(
+            f"the mapping has no '{carrier}', which is to carry the tokens; it has {_quoted(given)}"
+        )
+    tokenizer = tokenizer_of(processor, module) if stream != "image" else None
+    if stream == "text":
+        given = _one_length(given, carrier, module, forward, tokenizer)
+    arguments = {
+        name: as_tensor(value, f"'{name}'") if _is_array(value) else value
+        for name, value in given.items()
+    }
+    if not isinstance(arguments[carrier], Tensor):
+        raise InputError(f"'{carrier}' is of type {type(given[carrier]).__name__}; pass a tensor")
+    arguments = _batched(arguments, carrier, stream)
+    main: Tensor = arguments[carrier]
+    if main.numel() == 0:
+        raise InputError(
+            f"'{carrier}' is empty: its shape is {tuple(main.shape)}; pass at least one sample with"
+            " at least one token"
+        )
+    check_inputs(arguments)
+    _check_batch(arguments, carrier, stream)
+    if stream == "image" or _is_picture(main, module, stream):
+        steps = image_processor_of(processor, module)
+        return prepared_images(arguments, carrier, module, forward, steps)
+    if stream == "text":
+        _check_rank(main, carrier)
+    elif tokenizer is not None and not main.is_floating_point() and main.ndim == 2:
+        stream = "text"
+    return Sequences(
+        arguments=on_module(arguments, module),
+        carrier=carrier,
+        module=module,
+        forward=forward,
+        stream=stream,
+        tokenizer=tokenizer,
+        groups=_groups(mapping, main) if stream == "text" else None,
+    ).prepared()
+
+
+def as_tensor(value: Any, name: str) -> Tensor:
+    """The value as a tensor; raises where it is not made of numbers of one shape."""
+    if isinstance(value, Tensor):
+        return value
+    try:
+        return torch.tensor(numpy.asarray(value) if isinstance(value, numpy.ndarray) else value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(
+            f"{name} cannot be made a tensor: {error}; pass numbers in rows of one length"
+        ) from error
+
+
+def _known_keys(mapping: Mapping[str, Any], forward: Forward) -> dict[str, Any]:
+    """The entries that forward takes; what tokenizers add unasked is left out, None as well."""
+    if not mapping:
+        raise InputError(
+            f"the mapping is empty; pass what the forward of {forward.owner} takes:"
+            f" {', '.join(forward.names)}"
+        )
+    unknown = [key for key in mapping if not forward.takes(key) and key not in BY_PRODUCTS]
+    if unknown:
+        raise InputError(
+            f"the mapping has {_quoted(unknown)}, which the forward of {forward.owner} does not"
+            f" take; it takes {', '.join(forward.names)}"
+        )
+    return {k: v for k, v in mapping.items() if forward.takes(k) and v is not None}
+
+
+def _carrier(given: Mapping[str, Any], forward: Forward, stream: str, module: nn.Module) -> str:
+    """The key that carries tokens or pixels."""
+    usual = CARRIERS.get(stream)
+    if usual is None and config_of(module) is not None:
+        usual = (str(getattr(module, "main_input_name", "input_ids")),)
+    arrays = [key for key, value in given.items() if _is_array(value)]
+    if usual is None:
+        # In the order of forward's own arguments; of the mapping's where it takes anything.
+        usual = tuple(name for name in forward.names if name in arrays) or tuple(arrays)
+    present = [name for name in usual if name in given]
+    if not present:
+        wanted = " or ".join(repr(name) for name in usual) or "a tensor of tokens"
+        raise InputError(
+            f"the mapping has {_quoted(given) or 'no tensors'} and lacks {wanted}; the forward of"
+            f" {forward.owner} takes {', '.join(forward.names)}"
+        )
+    if stream == "text" and len(present) > 1:
+        raise InputError(
+            f"the mapping has both {present[0]!r} and {present[1]!r}; the model takes one of them"
+        )
+    return present[0]
+
+
+def _one_length(
+    given: dict[str, Any], carrier: str, module: nn.Module, forward: Forward, tokenizer: Any
+) -> dict[str, Any]:
+    """Lists of token rows padded to one length; everything else as it is."""
+    rows = given[carrier]
+    if not _is_rows(rows) or len({len(row) for row in rows}) < 2:
+        return given
+    lengths = [len(row) for row in rows]
+    if not forward.takes("attention_mask"):
+        raise InputError(
+            f"'{carrier}' has rows of {min(lengths)} to {max(lengths)} tokens and the forward of"
+            f" {forward.owner} takes no attention_mask; pass rows of one length"
+        )
+    given = {"attention_mask": [[1] * length for length in lengths], **given}
+    fills = {carrier: padding_id(module, tokenizer)}
+    return {
+        name: padded(value, fills.get(name, 0))
+        if _is_rows(value) and [len(row) for row in value] == lengths
+        else value
+        for name, value in given.items()
+    }
+
+
+def _batched(arguments: dict[str, Any], carrier: str, stream: str) -> dict[str, Any]:
+    """The arguments with a batch axis where one text or one image came without it; ids as long."""
+    main: Tensor = arguments[carrier]
+    if stream == "text" and not main.is_floating_point():
+        arguments = {**arguments, carrier: main.long()}
+    single = {"text": 2 if main.is_floating_point() else 1, "image": 3}.get(stream)
+    if main.ndim != single:
+        return arguments
+    return {
+        name: value.unsqueeze(0)
+        if isinstance(value, Tensor) and 0 < value.ndim <= main.ndim and name not in NOT_PER_SAMPLE
+        else value
+        for name, value in arguments.items()
+    }
+
+
+def _check_batch(arguments: Mapping[str, Any], carrier: str, stream: str) -> None:
+    """Nothing; raises where the tensors disagree on how many samples there are."""
+    batch = arguments[carrier].shape[0]
+    if stream == "tokens":
+        return  # Of an unknown model, nobody knows which axis is the batch's.
+    for name, value in arguments.items():
+        if not isinstance(value, Tensor) or value.ndim == 0 or name in NOT_PER_SAMPLE:
+            continue
+        # Dual encoders compare any number of texts with any number of images.
+        other = {name, carrier} == {"input_ids", "pixel_values"}
+        shared = name == "position_ids" and value.shape[0] == 1
+        if value.shape[0] != batch and not other and not shared:
+            raise InputError(
+                f"'{name}' has {value.shape[0]} samples in shape {tuple(value.shape)} and"
+                f" '{carrier}' has {batch} in shape {tuple(arguments[carrier].shape)}; pass as many"
+                " of each"
+            )
+
+
+def _check_rank(main: Tensor, carrier: str) -> None:
+    """Nothing; raises where token ids or embeddings do not have the axes of a batch of texts."""
+    rank = 3 if carrier == "inputs_embeds" else 2
+    floating = carrier == "inputs_embeds"
+    if main.ndim != rank or main.is_floating_point() != floating:
+        axes = "(batch, tokens, hidden)" if floating else "(batch, tokens)"
+        raise InputError(
+            f"'{carrier}' is a tensor of {main.dtype} with shape {tuple(main.shape)}; expected"
+            f" {'floating numbers' if floating else 'integers'} of rank {rank} {axes}, or rank"
+            f" {rank - 1} for one text"
+        )
+
+
+def _is_picture(main: Tensor, module: nn.Module, stream: str) -> bool:
+    """Whether a module of the user's own cuts this tensor into patches."""
+    return (
+        stream == "tokens"
+        and main.is_floating_point()
+        and main.ndim == 4
+        and patch_of(module) is not None
+        and channels_of(module) == main.shape[1]
+    )
+
+
+def _groups(mapping: Mapping[str, Any], main: Tensor) -> Groups | None:
+    """What the tokenizer that made the mapping says about words, where it still can."""
+    if not getattr(mapping, "is_fast", False):
+        return None
+    groups = [groups_of(mapping, index) for index in range(main.shape[0])]
+    return groups if all(g is None or len(g) == main.shape[1] for g in groups) else None
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, Tensor | numpy.ndarray | list | tuple)
+
+
+def _is_rows(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(r, Sequence) for r in value)
+
+
+def _quoted(names: Any) -> str:
+    return ", ".join(repr(name) for name in names)

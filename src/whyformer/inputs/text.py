@@ -1,0 +1,159 @@
+"""Texts and sentence pairs as token ids, of one length thanks to padding behind."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from torch import nn
+
+from whyformer.errors import InputError
+from whyformer.inputs.forward import Forward, config_of, positions_of
+from whyformer.inputs.kinds import Text
+from whyformer.inputs.padding import padded, padding_id
+from whyformer.inputs.prepared import Prepared
+from whyformer.inputs.quiet import quiet_transformers
+from whyformer.inputs.sequence import Sequences, on_module
+
+# A call changes the truncation and padding that a fast tokenizer holds: one at a time.
+_lock = threading.RLock()
+
+
+def read_texts(
+    texts: Sequence[Text],
+    module: nn.Module,
+    forward: Forward,
+    tokenizer: Any | None,
+    truncation: bool,
+) -> Prepared:
+    """The texts as the model takes them, padded together; padding never changes a number."""
+    if tokenizer is None:
+        raise InputError(
+            f"text was given and {type(module).__name__} comes without a tokenizer; pass"
+            " processor=, for instance the tokenizer it was trained with"
+        )
+    limit = positions_of(module)
+    rows, groups = tokenized(tokenizer, texts, _wants_types(texts, module, forward, tokenizer))
+    notes: tuple[str, ...] = ()
+    longest = max(map(len, rows["input_ids"]))
+    if limit is not None and longest > limit:
+        if not truncation:
+            raise InputError(
+                f"the text has {longest} tokens, the model takes {limit}; pass truncation=True to"
+                f" keep the first {limit}"
+            )
+        cut = sum(len(row) > limit for row in rows["input_ids"])
+        rows, groups = tokenized(tokenizer, texts, "token_type_ids" in rows, limit)
+        notes = (f"{cut} of {len(texts)} texts cut to {limit} tokens, the longest had {longest}",)
+    return Sequences(
+        arguments=on_module(_arguments(rows, module, forward, tokenizer), module),
+        carrier=forward.carrier("input_ids"),
+        module=module,
+        forward=forward,
+        tokenizer=tokenizer,
+        groups=groups,
+        notes=notes,
+    ).prepared()
+
+
+def tokenized(
+    tokenizer: Any, texts: Sequence[Text], types: bool, limit: int | None = None
+) -> tuple[dict[str, list[list[int]]], list[list[Hashable | None] | None]]:
+    """Token ids (and types, if asked for) per text, and what the tokenizer calls its words."""
+    pairs = not isinstance(texts[0], str)
+    firsts = [text[0] if pairs else text for text in texts]
+    seconds = [text[1] for text in texts] if pairs else None
+    options: dict[str, Any] = {"truncation": limit is not None, "padding": False}
+    if limit is not None:
+        options["max_length"] = limit
+    if types:
+        options["return_token_type_ids"] = True
+    with unchanged(tokenizer):
+        encoding = tokenizer(firsts, seconds, **options)
+    rows = {
+        name: [list(row) for row in encoding[name]]
+        for name in ("input_ids", "token_type_ids")
+        if name in encoding and (name == "input_ids" or types)
+    }
+    return rows, [groups_of(encoding, index) for index in range(len(texts))]
+
+
+def groups_of(encoding: Any, index: int) -> list[Hashable | None] | None:
+    """What a fast tokenizer says about words, one entry per token; None where it cannot say."""
+    if not getattr(encoding, "is_fast", False):
+        return None
+    # Word numbers start again in the second text of a pair.
+    both = zip(encoding.sequence_ids(index), encoding.word_ids(index), strict=True)
+    return [None if word is None else (part, word) for part, word in both]
+
+
+@contextmanager
+def unchanged(tokenizer: Any) -> Iterator[None]:
+    """A scope after which the tokenizer truncates and pads as it did before."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    side = getattr(tokenizer, "truncation_side", None)
+    with _lock, quiet_transformers():
+        truncation = getattr(backend, "truncation", None)
+        padding = getattr(backend, "padding", None)
+        if side is not None:
+            tokenizer.truncation_side = "right"
+        try:
+            yield
+        finally:
+            if side is not None:
+                tokenizer.truncation_side = side
+            if backend is not None:
+                _put_back(backend, truncation, padding)
+
+
+def _put_back(backend: Any, truncation: Any, padding: Any) -> None:
+    if backend.truncation != truncation:
+        if truncation is None:
+            backend.no_truncation()
+        else:
+            backend.enable_truncation(**truncation)
+    if backend.padding != padding:
+        if padding is None:
+            backend.no_padding()
+        else:
+            backend.enable_padding(**padding)
+
+
+def _wants_types(
+    texts: Sequence[Text], module: nn.Module, forward: Forward, tokenizer: Any
+) -> bool:
+    """Whether the model is to be told which text a token is from.
+
+    Some tokenizers leave it out unless asked, and a pair would then look like one text.
+    """
+    if not forward.takes("token_type_ids"):
+        return False
+    kinds = getattr(config_of(module), "type_vocab_size", None) or 0
+    pairs = not isinstance(texts[0], str)
+    return "token_type_ids" in getattr(tokenizer, "model_input_names", ()) or (pairs and kinds > 1)
+
+
+def _arguments(
+    rows: dict[str, list[list[int]]], module: nn.Module, forward: Forward, tokenizer: Any
+) -> dict[str, Any]:
+    """The rows as tensors of one length, with the mask in the form that the forward takes."""
+    lengths = [len(row) for row in rows["input_ids"]]
+    mask = padded([[1] * length for length in lengths], 0)
+    arguments: dict[str, Any] = {
+        forward.carrier("input_ids"): padded(rows["input_ids"], padding_id(module, tokenizer))
+    }
+    if "token_type_ids" in rows:
+        arguments["token_type_ids"] = padded(rows["token_type_ids"], 0)
+    if forward.padding_mask is not None:
+        arguments[forward.padding_mask] = mask == 0
+    elif forward.takes("attention_mask"):
+        arguments["attention_mask"] = mask
+    elif len(set(lengths)) > 1:
+        raise InputError(
+            f"the texts have {min(lengths)} to {max(lengths)} tokens and the forward of"
+            f" {type(module).__name__} takes no mask: padding would change the result; explain"
+            " them one at a time"
+        )
+    return arguments

@@ -1,0 +1,19 @@
+"""Gradient x input (GI), the baseline of Ali et al. 2022."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from whyformer.capture.capture import Capture
+from whyformer.methods.method import method
+from whyformer.rules.tables import conservative
+
+
+@method(
+    "gradient_x_input",
+    title="Gradient x input at the token states (GI)",
+    paper="Shrikumar et al. 2016; baseline of Ali et al. 2022",
+)
+def gradient_x_input(capture: Capture, *, at: str = "states") -> Tensor:
+    """x * df/dx summed over the hidden axis, signed, (batch, tokens)."""
+    return capture.gradients(conservative(), at=at).relevance()

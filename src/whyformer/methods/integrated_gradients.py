@@ -1,0 +1,39 @@
+"""Integrated gradients from an input that says nothing (Sundararajan et al., ICML 2017)."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from whyformer.capture.capture import Capture
+from whyformer.errors import OptionError
+from whyformer.methods.method import method
+from whyformer.rules.stabilise import wide
+
+
+@method(
+    "integrated_gradients",
+    title="Gradient averaged over a straight line from an input that says nothing",
+    paper="Sundararajan et al., ICML 2017",
+    promises=("completeness",),
+)
+def integrated_gradients(capture: Capture, *, steps: int = 32, at: str = "states") -> Tensor:
+    """(x - baseline) * mean gradient on the way, signed, (batch, tokens).
+
+    The baseline is the same sentence in mask tokens, or a blank image, read at the same place.
+    The line is sampled at Gauss-Legendre points. What its value already was at the baseline is
+    the sink "baseline"; scores + sink = explained value up to the error of the sum.
+    """
+    if steps < 1:
+        raise OptionError(f"steps={steps}: at least one step is needed")
+    points, weights = np.polynomial.legendre.leggauss(steps)
+    start = capture.gradients({}, at=at)
+    baseline = capture.baseline_states(at)
+    way = start.states - baseline
+    total = torch.zeros_like(wide(way))
+    for point, weight in zip((points + 1) / 2, weights / 2, strict=True):
+        here = capture.gradients({}, at=at, states=baseline + float(point) * way)
+        total += wide(here.gradient) * float(weight)
+    start.ledger.sinks["baseline"] = capture.value_at(baseline, at)
+    return (wide(way) * total).sum(-1)

@@ -1,0 +1,20 @@
+"""LRP (AH): gradient x input with the attention weights detached (Ali et al. 2022, eq. 9)."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from whyformer.capture.capture import Capture
+from whyformer.methods.method import method
+from whyformer.rules.tables import conservative
+
+
+@method(
+    "lrp_ah",
+    title="Gradient x input with detached attention weights",
+    paper="Ali et al., ICML 2022, eq. 9",
+)
+def lrp_ah(capture: Capture, *, at: str = "states") -> Tensor:
+    """Relevance under the attention-head rule alone, signed, (batch, tokens)."""
+    table = conservative(attention="detach")
+    return capture.gradients(table, at=at, needs="attention").relevance()

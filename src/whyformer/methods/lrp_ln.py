@@ -1,0 +1,20 @@
+"""LRP (LN): gradient x input with the norms' deviations detached (Ali et al. 2022, eqs. 10-12)."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from whyformer.capture.capture import Capture
+from whyformer.methods.method import method
+from whyformer.rules.tables import conservative
+
+
+@method(
+    "lrp_ln",
+    title="Gradient x input with detached LayerNorm deviations",
+    paper="Ali et al., ICML 2022, eqs. 10-12",
+)
+def lrp_ln(capture: Capture, *, detach_mean: bool = False, at: str = "states") -> Tensor:
+    """Relevance under the layer-norm rule alone, signed, (batch, tokens)."""
+    table = conservative(norm="detach", detach_mean=detach_mean)
+    return capture.gradients(table, at=at).relevance()

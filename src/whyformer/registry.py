@@ -1,0 +1,65 @@
+"""Registries that fill themselves: a file in the right folder is all that a new entry needs."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import pkgutil
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Generic, TypeVar
+
+from whyformer.errors import UnknownNameError
+
+Entry = TypeVar("Entry")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A sentence fragment that suggests the closest known name, or nothing."""
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.4)
+    return f" Did you mean '{close[0]}'?" if close else ""
+
+
+class Registry(Mapping[str, Entry], Generic[Entry]):
+    """A read-only mapping from name to entry, filled by importing every module of one folder."""
+
+    def __init__(self, kind: str, package: str) -> None:
+        self.kind = kind
+        self.package = package
+        self._entries: dict[str, Entry] = {}
+        self._scanned = False
+        self._lock = threading.RLock()
+
+    def register(self, name: str, entry: Entry) -> Entry:
+        """The entry itself, now known by name; a name can be taken once."""
+        if name in self._entries:
+            raise ValueError(f"{self.kind} '{name}' is registered twice")
+        self._entries[name] = entry
+        return entry
+
+    def _scan(self) -> dict[str, Entry]:
+        with self._lock:
+            if not self._scanned:
+                folder = importlib.import_module(self.package)
+                for module in sorted(m.name for m in pkgutil.iter_modules(folder.__path__)):
+                    importlib.import_module(f"{self.package}.{module}")
+                self._scanned = True
+        return self._entries
+
+    def __getitem__(self, name: str) -> Entry:
+        entries = self._scan()
+        if name not in entries:
+            raise UnknownNameError(
+                f"there is no {self.kind} called {name!r}.{nearest(str(name), entries)}"
+                f" Known: {', '.join(sorted(entries))}."
+            )
+        return entries[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._scan()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._scan()))
+
+    def __len__(self) -> int:
+        return len(self._scan())

@@ -1,0 +1,52 @@
+"""Activations that pass relevance unchanged: y = x * (f(x) / x), the factor detached."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor
+from torch.autograd import Function as AutogradFunction
+
+from whyformer.rules import marks
+from whyformer.rules.ledger import Ledger, tracked
+from whyformer.rules.operations import ACTIVATION, Function
+from whyformer.rules.stabilise import ratio
+
+
+class _Identity(AutogradFunction):
+    """f(x) to the last bit, with the gradient of x * (f(x) / x)."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, activate: Callable[[Tensor], Tensor]) -> Tensor:
+        output = activate(x)
+        ctx.save_for_backward(ratio(output, x))
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
+        (factor,) = ctx.saved_tensors
+        return gradient * factor, None
+
+
+def identity(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """f(x), marked as a possible gate; f(0) that is not 0 has no input to go to and is a sink."""
+    x = args[0] if args else kwargs["input"]
+    if not tracked(x):
+        return function(*args, **kwargs)
+    in_place = kwargs.get("inplace") or function.__name__.endswith("_")
+    others = {key: value for key, value in kwargs.items() if key != "input"}
+
+    def activate(x: Tensor) -> Tensor:
+        # x as it was is still needed, so an in-place activation works on a copy.
+        return function(x.clone() if in_place else x, *args[1:], **others)
+
+    output = _Identity.apply(x, activate)  # type: ignore[no-untyped-call]
+    if ledger.active:
+        offset = output.detach() * (x.detach() == 0)
+        if offset.any():
+            ledger.constant("activation", output, offset)
+    return marks.mark(output, marks.GATE)
+
+
+TABLE = dict.fromkeys(ACTIVATION, identity)

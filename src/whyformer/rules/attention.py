@@ -1,0 +1,208 @@
+"""Attention, fused or spelled out: detached weights (AH), shared products, recorded maps.
+
+The AH rule (Ali et al. 2022, eq. 9) treats the attention weights as constants. In fused attention
+that means q, k and the additive mask (T5 carries its position bias there); spelled out, it means
+the softmax at the moment it multiplies the values, so that other softmaxes stay as they are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from whyformer.rules import marks
+from whyformer.rules.ledger import Ledger, tracked
+from whyformer.rules.operations import MATMUL, SOFTMAX, Function
+from whyformer.rules.product import share, uniform
+
+Record = Callable[[Tensor], Tensor]
+
+
+class _Fused(NamedTuple):
+    """The arguments of scaled_dot_product_attention, by name."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    attn_mask: Tensor | None = None
+    dropout_p: float = 0.0
+    is_causal: bool = False
+    scale: float | None = None
+    enable_gqa: bool = False
+
+
+def _detached(value: Any) -> Any:
+    return value.detach() if isinstance(value, Tensor) else value
+
+
+# -- the AH rule --------------------------------------------------------------------------------
+
+
+def fused_detached(
+    ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
+) -> Tensor:
+    """Fused attention in which only the values carry relevance."""
+    ledger.count("attention")
+    call = _Fused(*args, **kwargs)
+    return function(
+        **call._replace(
+            query=call.query.detach(), key=call.key.detach(), attn_mask=_detached(call.attn_mask)
+        )._asdict()
+    )
+
+
+def softmax_marked(
+    ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
+) -> Tensor:
+    """softmax(x), marked as a possible attention map; used otherwise, it loses relevance."""
+    (x,) = ledger.enters(args[:1])
+    output = function(x, *args[1:], **kwargs)
+    ledger.balance("softmax", (x,), output, leak=True)
+    return marks.mark(output, marks.ATTENTION)
+
+
+def mixing_detached(
+    ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
+) -> Tensor:
+    """attention @ values with the attention detached; any other product counts twice."""
+    if marks.marked(args[0], marks.ATTENTION):
+        ledger.count("attention")
+        return function(args[0].detach(), *args[1:], **kwargs)
+    if len(args) < 2 or not (tracked(args[0]) and tracked(args[1])):
+        return function(*args, **kwargs)
+    factors = ledger.enters(args[:2])
+    output = function(*factors, *args[2:], **kwargs)
+    ledger.balance(function.__name__, factors, output, leak=True)
+    return output
+
+
+def einsum_detached(
+    ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
+) -> Tensor:
+    """einsum with its attention operand detached; any other einsum as it is."""
+    equation, operands = _operands(args)
+    ledger.count("attention", sum(marks.marked(o, marks.ATTENTION) for o in operands))
+    return function(
+        equation, *(o.detach() if marks.marked(o, marks.ATTENTION) else o for o in operands)
+    )
+
+
+def _operands(args: tuple) -> tuple[str, tuple[Tensor, ...]]:
+    """The equation and the operands, which einsum also takes as one list."""
+    operands = args[1] if len(args) == 2 and isinstance(args[1], (list, tuple)) else args[1:]
+    return args[0], tuple(operands)
+
+
+# -- AttnLRP (Achtibat et al. 2024) -------------------------------------------------------------
+
+
+def fused_uniform(
+    ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
+) -> Tensor:
+    """Fused attention by AttnLRP: the values get half, the scores what the Taylor rule leaves.
+
+    Relevance is halved at weights x values and again at queries x keys. What the softmax's
+    first-order expansion has left over is its bias term, a sink.
+    """
+    ledger.count("attention")
+    call = _Fused(*args, **kwargs)
+    query, key, value = ledger.enters((call.query, call.key, call.value))
+    output = function(
+        **call._replace(
+            query=share(query, 0.25), key=share(key, 0.25), value=share(value, 0.5),
+            attn_mask=_detached(call.attn_mask),
+        )._asdict()
+    )
+    ledger.balance("softmax", (query, key, value), output)
+    return output
+
+
+def softmax_taylor(
+    ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
+) -> Tensor:
+    """softmax(x) by its first-order expansion: the gradient is the rule, the rest a sink."""
+    ledger.count("attention")
+    (x,) = ledger.enters(args[:1])
+    output = function(x, *args[1:], **kwargs)
+    ledger.balance("softmax", (x,), output)
+    return output
+
+
+def einsum_uniform(
+    ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
+) -> Tensor:
+    """einsum; its relevance in equal parts to the operands that depend on the tokens."""
+    equation, operands = _operands(args)
+    count = sum(map(tracked, operands))
+    return function(equation, *(share(o, 1 / count) if count > 1 else o for o in operands))
+
+
+# -- attention maps ------------------------------------------------------------------------------
+
+
+def spelled_out(call: _Fused, record: Record) -> Tensor:
+    """What fused attention returns, with its map going through `record` on the way."""
+    query, key, value = call.query, call.key, call.value
+    if call.enable_gqa:
+        key = key.repeat_interleave(query.shape[-3] // key.shape[-3], dim=-3)
+        value = value.repeat_interleave(query.shape[-3] // value.shape[-3], dim=-3)
+    scale = 1 / math.sqrt(query.shape[-1]) if call.scale is None else call.scale
+    scores = (query * scale) @ key.transpose(-2, -1)
+    mask = call.attn_mask
+    if call.is_causal:
+        mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+    if mask is not None and mask.dtype == torch.bool:
+        scores = scores.masked_fill(~mask, float("-inf"))
+        # A query that may look nowhere gets zeros, as the fused kernels give it.
+        blind = ~mask.any(-1, keepdim=True)
+        if blind.any():
+            scores = scores.masked_fill(blind, 0.0)
+            attention = torch.softmax(scores, -1).masked_fill(blind, 0.0)
+            return record(attention) @ value
+    elif mask is not None:
+        scores = scores + mask
+    return record(torch.softmax(scores, -1)) @ value
+
+
+def recording(record: Record) -> dict[Function, Any]:
+    """Rules under which every attention map passes through `record`."""
+
+    def fused(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
+        return spelled_out(_Fused(*args, **kwargs), record)
+
+    def mixing(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
+        if args and marks.marked(args[0], marks.ATTENTION):
+            args = (record(args[0]), *args[1:])
+        return function(*args, **kwargs)
+
+    def einsum(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
+        equation, operands = _operands(args)
+        return function(
+            equation, *(record(o) if marks.marked(o, marks.ATTENTION) else o for o in operands)
+        )
+
+    return {
+        F.scaled_dot_product_attention: fused,
+        **dict.fromkeys(SOFTMAX, softmax_marked),
+        **dict.fromkeys(MATMUL, mixing),
+        torch.einsum: einsum,
+    }
+
+
+DETACHED = {
+    F.scaled_dot_product_attention: fused_detached,
+    **dict.fromkeys(SOFTMAX, softmax_marked),
+    **dict.fromkeys(MATMUL, mixing_detached),
+    torch.einsum: einsum_detached,
+}
+UNIFORM = {
+    F.scaled_dot_product_attention: fused_uniform,
+    **dict.fromkeys(SOFTMAX, softmax_taylor),
+    **dict.fromkeys(MATMUL, uniform),
+    torch.einsum: einsum_uniform,
+}

@@ -1,0 +1,123 @@
+"""Where relevance goes that does not reach a token: biases and other constants, per sample.
+
+With some factors detached, the explained value is linear in everything that enters, so that
+value = sum of x * df/dx over the tokens + sum of c * df/dc over the constants. The ledger holds
+the second sum, by name, and what operations without a rule lose.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from whyformer.rules.stabilise import wide
+
+
+def tracked(value: Any) -> bool:
+    """Whether the value depends on the token states: only they carry a gradient in a capture."""
+    return isinstance(value, Tensor) and value.requires_grad
+
+
+def product_sum(gradient: Tensor, value: Tensor | float) -> Tensor:
+    """gradient * value, 0 where the gradient is 0 even if the value is infinite (masks)."""
+    product = wide(gradient) * (wide(value) if isinstance(value, Tensor) else value)
+    return torch.where(gradient == 0, 0, product)
+
+
+class Ledger:
+    """Relevance by account, each (batch,); booked while the backward pass runs."""
+
+    def __init__(self, batch: int, batch_first: bool = True, active: bool = True) -> None:
+        self.batch = batch
+        self.batch_first = batch_first
+        self.active = active
+        self.sinks: dict[str, Tensor] = {}
+        self.leaks: dict[str, Tensor] = {}
+        self.counts: Counter[str] = Counter()  # how often a rule was applied
+
+    def count(self, rule: str, times: int = 1) -> None:
+        """Notes that a rule was applied: a method whose rule never was has explained nothing."""
+        self.counts[rule] += times
+
+    def constant(self, account: str, output: Tensor, value: Tensor | float) -> None:
+        """Books value * gradient of `output` to a sink: the value entered as part of it."""
+        if not (self.active and tracked(output)):
+            return
+        batch_first = self.batch_first
+        if isinstance(value, Tensor):
+            value = value.detach()
+            vector = value.dim() == 1 and value.shape[0] == output.shape[-1]
+        else:
+            vector = False
+
+        def book(gradient: Tensor) -> None:
+            if vector:
+                relevance = wide(gradient) @ wide(value)
+            else:
+                relevance = product_sum(gradient, value)
+            self._add(self.sinks, account, relevance, batch_first)
+
+        output.register_hook(book)
+
+    def enters(self, inputs: Sequence[Any]) -> list[Any]:
+        """The inputs, tracked ones as aliases whose gradient is this operation's alone."""
+        return [x.view_as(x) if tracked(x) and self.active else x for x in inputs]
+
+    def balance(self, account: str, inputs: Sequence[Any], output: Any, leak: bool = False) -> None:
+        """Books what relevance the output had and the inputs (see `enters`) did not get."""
+        if not self.active:
+            return
+        book = self.leaks if leak else self.sinks
+        outputs = output if isinstance(output, (tuple, list)) else (output,)
+        for sign, tensors in ((1, outputs), (-1, inputs)):
+            for tensor in tensors:
+                if tracked(tensor) and tensor.is_floating_point():
+                    self._watch(book, account, tensor, sign)
+
+    def _watch(self, book: dict[str, Tensor], account: str, tensor: Tensor, sign: int) -> None:
+        value, batch_first = tensor.detach(), self.batch_first
+        tensor.register_hook(
+            lambda gradient: self._add(
+                book, account, sign * product_sum(gradient, value), batch_first
+            )
+        )
+
+    def _add(
+        self, book: dict[str, Tensor], account: str, relevance: Tensor, batch_first: bool
+    ) -> None:
+        amount = self.per_sample(relevance, batch_first)
+        book[account] = book[account] + amount if account in book else amount
+
+    @contextmanager
+    def tokens_first(self) -> Iterator[None]:
+        """What is booked here is laid out (tokens, batch, ...), as torch's own attention has it."""
+        before, self.batch_first = self.batch_first, False
+        try:
+            yield
+        finally:
+            self.batch_first = before
+
+    def per_sample(self, relevance: Tensor, batch_first: bool = True) -> Tensor:
+        """The sum over everything but the samples, (batch,)."""
+        batch = self.batch
+        if batch == 1:
+            return relevance.sum().reshape(1)
+        if not batch_first and relevance.dim() == 3 and relevance.shape[1] == batch:
+            return relevance.sum(dim=(0, 2))
+        if not batch_first and relevance.dim() == 2 and relevance.shape[1] == batch:
+            return relevance.sum(dim=0)
+        if relevance.dim() and relevance.shape[0] == batch:
+            return relevance.flatten(1).sum(1) if relevance.dim() > 1 else relevance
+        if relevance.dim() and relevance.shape[0] % batch == 0:
+            # Samples and tokens in one axis, as a flattened linear layer has them.
+            if batch_first:
+                return relevance.reshape(batch, -1).sum(1)
+            return relevance.reshape(-1, batch, relevance[0].numel()).sum(dim=(0, 2))
+        raise ValueError(
+            f"cannot tell the {batch} samples apart in a tensor of shape {tuple(relevance.shape)}"
+        )

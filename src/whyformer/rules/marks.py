@@ -1,0 +1,36 @@
+"""Marks on tensors, so that several operations can act as one.
+
+An attention map is a softmax that later multiplies values; a gate is an activation that later
+multiplies something else. The mark travels from the first operation to the one that decides.
+It sits on the tensor itself: a table keyed by `id` would go wrong as soon as ids are reused.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+ATTENTION = "attention"
+GATE = "gate"
+LEAF = "leaf"  # a leaf of ours, not a parameter: the token states, a recorded attention map
+_SLOT = "_whyformer_mark"
+
+
+def mark(tensor: Tensor, kind: str) -> Tensor:
+    """The same tensor, marked."""
+    setattr(tensor, _SLOT, kind)
+    return tensor
+
+
+def marked(value: Any, kind: str) -> bool:
+    """Whether this is a tensor that carries the mark."""
+    return getattr(value, _SLOT, None) == kind
+
+
+def carry(source: Any, result: Any) -> Any:
+    """The result, with the mark of what it was made from."""
+    kind = getattr(source, _SLOT, None)
+    if kind is not None and isinstance(result, Tensor):
+        mark(result, kind)
+    return result

@@ -1,0 +1,33 @@
+"""Composite torch functions opened up, so that the operations inside them are seen.
+
+`F.multi_head_attention_forward` and its like hand themselves to the interception as one opaque
+call. Their Python bodies are run instead, with the hand-over at their top switched off.
+"""
+
+from __future__ import annotations
+
+import functools
+from types import FunctionType
+
+from whyformer.rules.operations import Function
+
+_HAND_OVER = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
+
+
+@functools.cache
+def opened(function: Function) -> Function | None:
+    """The function's body without its hand-over, or None where it has no Python body."""
+    if not isinstance(function, FunctionType) or not function.__module__.startswith("torch"):
+        return None
+    if not any(name in function.__code__.co_names for name in _HAND_OVER):
+        return None
+    names = function.__globals__ | {name: _never for name in _HAND_OVER}
+    body = FunctionType(
+        function.__code__, names, function.__name__, function.__defaults__, function.__closure__
+    )
+    body.__kwdefaults__ = function.__kwdefaults__
+    return body
+
+
+def _never(*_: object) -> bool:
+    return False

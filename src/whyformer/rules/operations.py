@@ -1,0 +1,68 @@
+"""Names of torch operations, resolved to every function and method that carries them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+Function = Callable[..., Any]
+
+_OWNERS = (torch, Tensor, F, torch.special, torch.linalg)
+
+
+def named(names: str) -> frozenset[Function]:
+    """Every torch callable with one of these names: functions, methods, in-place, operators."""
+    return frozenset(_find(names))
+
+
+def _find(names: str) -> Iterator[Function]:
+    for name in names.split():
+        for spelling in (name, f"{name}_", f"__{name}__", f"__r{name}__", f"__i{name}__"):
+            for owner in _OWNERS:
+                found = getattr(owner, spelling, None)
+                if callable(found):
+                    yield found
+
+
+ADD = named("add")
+SUBTRACT = named("sub subtract")
+REVERSED_SUBTRACT = frozenset({Tensor.__rsub__, torch.rsub})
+MULTIPLY = named("mul multiply")
+DIVIDE = named("div divide true_divide truediv")
+MATMUL = named("matmul bmm mm mv dot")
+SOFTMAX = named("softmax")
+STATISTIC = named("rsqrt sqrt std var norm vector_norm reciprocal")
+
+# Passed through as they are: what they return is a rearrangement or a sum of what they are given,
+# so gradient x input before equals gradient x input behind.
+REARRANGE = named(
+    "view reshape transpose permute t T mT swapaxes swapdims movedim unsqueeze squeeze flatten "
+    "unflatten expand expand_as broadcast_to contiguous clone to type type_as float double half "
+    "bfloat16 cpu getitem select narrow index_select gather take_along_dim chunk split unbind "
+    "tensor_split roll flip repeat repeat_interleave tile view_as reshape_as dropout alpha_dropout "
+    "dropout1d dropout2d identity detach alias as_strided diagonal tril triu unfold fold "
+    "pixel_shuffle pixel_unshuffle masked_select requires_grad masked_fill"
+)
+ADD_UP = named("sum mean nansum cumsum neg negative pos einsum positive")
+PIECEWISE_LINEAR = named(
+    "relu leaky_relu abs max min amax amin maximum minimum max_pool1d max_pool2d avg_pool1d "
+    "avg_pool2d adaptive_avg_pool1d adaptive_avg_pool2d sort topk"
+)
+# f(x) with one input: "gradient" leaves them alone, "identity" passes relevance unchanged.
+ACTIVATION = named(
+    "gelu silu mish tanh sigmoid hardswish hardsigmoid hardtanh elu selu celu softplus softsign "
+    "logsigmoid tanhshrink erf expit pow square relu6 hardshrink softshrink rrelu prelu"
+)
+# They look at a tensor and pass on nothing of it.
+INERT = named(
+    "size dim ndimension numel is_floating_point is_complex stride storage_offset is_contiguous "
+    "element_size data_ptr argmax argmin eq ne lt le gt ge isnan isinf isfinite any all item "
+    "tolist len bool index new_tensor new_zeros new_ones new_full new_empty zeros_like ones_like "
+    "full_like empty_like rand_like randn_like get_device equal allclose nonzero hash repr format "
+    "is_same_size register_hook retain_grad ne sign numpy iter"
+)
+HOMOGENEOUS = REARRANGE | ADD_UP | PIECEWISE_LINEAR

@@ -1,0 +1,17 @@
+"""Division by almost nothing, in one place: 0/0 is 0, and signs are kept."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def ratio(numerator: Tensor, denominator: Tensor) -> Tensor:
+    """numerator / denominator, 0 where the denominator is exactly 0."""
+    zero = denominator == 0
+    return torch.where(zero, 0, numerator / torch.where(zero, 1, denominator))
+
+
+def wide(tensor: Tensor) -> Tensor:
+    """The tensor in at least float32: sums of half precision lose what they add up."""
+    return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor

@@ -1,0 +1,1 @@
+"""Ways to show an attribution, one file each; they register by existing."""

@@ -1,0 +1,261 @@
+"""One sample made ready to be shown: words and patches with their scales, and plain sentences.
+
+Every view reads this and adds only ink, so that all of them say the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from whyformer.attribution import Attribution, Stream
+
+# Rounding noise of a method that is never negative must not turn its scale into a signed one.
+NOISE = 1e-6
+MINUS = "\N{MINUS SIGN}"
+
+_SHOWN = {
+    "\n": "⏎",
+    "\r": "⏎",
+    "\t": "⇥",
+    " ": "␣",
+    "": "∅",
+}
+_BIDI = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
+
+
+def visible(text: str) -> str:
+    """The text with nothing hidden: white space alone gets a sign, control characters too.
+
+    A token may carry an escape sequence or a direction override; neither may reach a terminal.
+    """
+    trimmed = text.strip(" ") or text[:1]
+    signs = (_SHOWN.get(c, "�") if _hidden(c) else c for c in trimmed)
+    return _SHOWN.get(trimmed) or "".join(signs)
+
+
+def _hidden(character: str) -> bool:
+    code = ord(character)
+    control = code < 0x20 or 0x7F <= code < 0xA0 or code in (0x2028, 0x2029)
+    return control or 0xD800 <= code < 0xE000 or character in _BIDI
+
+
+@dataclass(frozen=True)
+class Word:
+    """A whole word, its score, and whether the tokenizer put it there ([CLS], <s>, ...)."""
+
+    text: str
+    score: float
+    special: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of a table: what, its score, and the length of its bar, -1..1.
+
+    Bars, unlike colours, are in true proportion: the longest belongs to the largest score.
+    """
+
+    name: str
+    score: float
+    length: float
+
+
+def _rows(scored: Sequence[tuple[str, float]]) -> list[Row]:
+    longest = max((abs(s) for _, s in scored if math.isfinite(s)), default=0.0) or 1.0
+    return [Row(name, score, _share(score, longest)) for name, score in scored]
+
+
+def strongest(rows: Sequence[Row], count: int) -> list[Row]:
+    """The rows with the largest scores of either sign, strongest first."""
+    return sorted(rows, key=lambda row: -abs(row.length))[:count]
+
+
+@dataclass(frozen=True)
+class TextPanel:
+    """A stream of words, and `span`, the score at which colour is full."""
+
+    name: str
+    words: tuple[Word, ...]
+    span: float
+    signed: bool
+
+    def share(self, word: Word) -> float:
+        """The word's place on the colour scale, -1..1."""
+        return _share(word.score, self.span)
+
+    @property
+    def beyond(self) -> tuple[Word, ...]:
+        """Special tokens with more score than the scale has colour."""
+        return tuple(w for w in self.words if abs(w.score) > self.span * (1 + NOISE))
+
+    @property
+    def note(self) -> str:
+        """What the scale leaves out, in words; nothing where it leaves out nothing."""
+        if not self.beyond:
+            return ""
+        names = ", ".join(f"{w.text} ({number(w.score, self.span)})" for w in self.beyond)
+        return f"Colour is full at the strongest word; beyond the scale: {names}."
+
+    @property
+    def rows(self) -> list[Row]:
+        """Every word in order, as a line of a table."""
+        return _rows([(word.text, word.score) for word in self.words])
+
+
+@dataclass(frozen=True)
+class ImagePanel:
+    """An image's patches, and `span`, the score at which colour is full."""
+
+    name: str
+    patches: Tensor  # (rows, columns)
+    span: float
+    signed: bool
+    image: Tensor | None = None  # (3, height, width) in 0..1
+    pixels: Tensor | None = None  # (height, width)
+
+    @property
+    def shares(self) -> Tensor:
+        """The patches' places on the colour scale, (rows, columns) in -1..1."""
+        return self.patches / self.span
+
+    @property
+    def pixel_shares(self) -> Tensor | None:
+        """The pixels' places on a scale of their own, (height, width) in -1..1."""
+        return None if self.pixels is None else self.pixels / _largest(self.pixels)
+
+    @property
+    def rows(self) -> list[Row]:
+        """Every patch in order, as a line of a table; rows and columns count from 1."""
+        return _rows(
+            [
+                (f"row {i}, column {j}", score)
+                for i, line in enumerate(self.patches.tolist(), start=1)
+                for j, score in enumerate(line, start=1)
+            ]
+        )
+
+
+Panel = TextPanel | ImagePanel
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Everything a view says about one sample."""
+
+    label: str
+    output: float
+    method: str
+    model: str
+    options: str  # key=value, ...
+    notes: tuple[str, ...]  # what was done to the input on the way, such as truncation
+    accounted: str  # how much of the output the scores and sinks add up to
+    carried: float  # what all tokens hold together
+    sinks: tuple[tuple[str, float], ...]
+    panels: tuple[Panel, ...]
+
+
+def read(attribution: Attribution) -> list[Reading]:
+    """What every sample says, in order; the main stream comes first in each."""
+    return [_read_one(attribution[i]) for i in range(len(attribution))]
+
+
+def _read_one(one: Attribution) -> Reading:
+    order = sorted(one.streams.values(), key=lambda stream: stream.name != one.main)
+    share = None if one.conservation is None else float(one.conservation[0])
+    return Reading(
+        label=visible(one.labels[0]),
+        output=float(one.output[0]),
+        method=one.method,
+        model=visible(str(one.provenance.get("model") or "")),
+        options=visible(", ".join(f"{k}={v}" for k, v in one.options.items())) * bool(one.options),
+        notes=tuple(visible(str(note)) for note in one.provenance.get("notes") or ()),
+        accounted=accounted(share),
+        carried=sum(float(stream.scores.double().sum()) for stream in order),
+        sinks=tuple((visible(name), float(sink[0])) for name, sink in one.sinks.items()),
+        panels=tuple(_panel(one, stream) for stream in order),
+    )
+
+
+def _panel(one: Attribution, stream: Stream) -> Panel:
+    if stream.grid is None:
+        words = _words(one, stream)
+        # The scale is that of the strongest word of the user's own: [CLS] and [SEP] often hold
+        # many times as much, and scaled by them every word would look alike.
+        own = [abs(w.score) for w in words if not w.special and math.isfinite(w.score)]
+        every = [abs(w.score) for w in words if math.isfinite(w.score)]
+        span = max(own, default=0.0) or max(every, default=0.0) or 1.0
+        signed = any(w.score < -NOISE * span for w in words)
+        return TextPanel(stream.name, words, span, signed)
+    patches = stream.score_map[0].detach().cpu().double()
+    span = _largest(patches)
+    lowest = min(float(m.min()) for m in (patches, stream.pixels) if m is not None)
+    return ImagePanel(
+        stream.name,
+        patches,
+        span,
+        signed=lowest < -NOISE * span,
+        image=None if stream.image is None else stream.image[0].detach().cpu().double(),
+        pixels=None if stream.pixels is None else stream.pixels[0].detach().cpu().double(),
+    )
+
+
+def _words(one: Attribution, stream: Stream) -> tuple[Word, ...]:
+    if stream.tokens is None:
+        # Raw embeddings have no words: their positions stand in, counted from 0 as tensors are.
+        scores = stream.scores[0].tolist()
+        return tuple(Word(str(i), score) for i, score in enumerate(scores))
+    groups = stream.word_ids[0] if stream.word_ids else tuple(range(len(stream.tokens[0])))
+    starts = [
+        group is None
+        for i, group in enumerate(groups)
+        if group is None or i == 0 or group != groups[i - 1]
+    ]
+    merged = one.words(stream.name)
+    return tuple(
+        Word(visible(text), score, special)
+        for (text, score), special in zip(merged, starts, strict=True)
+    )
+
+
+def _largest(scores: Tensor) -> float:
+    finite = scores[torch.isfinite(scores)].abs()
+    return (float(finite.max()) if len(finite) else 0.0) or 1.0
+
+
+def _share(score: float, span: float) -> float:
+    return max(-1.0, min(1.0, score / span)) if math.isfinite(score) else 0.0
+
+
+def accounted(share: float | None) -> str:
+    """What a conservation of `share` means, as a sentence."""
+    if share is None:
+        return "This method does not promise that its scores add up to the output."
+    if not math.isfinite(share):
+        return "The output is 0, so no share of it can be told."
+    percent = f"{100 * share:.0f} %"
+    if abs(share - 1) < 0.005:
+        return "All of the output is accounted for."
+    if 0 <= share < 1:
+        return f"{percent} of the output is accounted for; the rest got lost on the way."
+    if share > 1:
+        return f"The scores add up to {percent} of the output, more than there is to explain."
+    return f"The scores add up to {percent} of the output: their total points the other way."
+
+
+def number(value: float, span: float | None = None) -> str:
+    """A score as people read it: signed, with a true minus.
+
+    Scores next to each other get as many places as three digits of `span` need, so that they
+    line up; a number alone gets three digits of its own.
+    """
+    size = abs(span if span else value)
+    if not math.isfinite(value) or not 1e-4 <= size < 1e6:
+        text = f"{value:+.2e}" if value else "0"
+    else:
+        text = f"{value:+.{max(0, 2 - math.floor(math.log10(size)))}f}"
+    return (text if text.strip("+-0.") else text.lstrip("+-")).replace("-", MINUS)

@@ -1,0 +1,148 @@
+"""A sheet of paper that grows downwards, measured in points, drawn by matplotlib's Agg canvas."""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, Literal
+
+from torch import Tensor
+
+from whyformer.errors import InputError
+from whyformer.views.colour import LIGHT, Colour, css
+
+if TYPE_CHECKING:
+    from matplotlib.font_manager import FontProperties
+
+Align = Literal["left", "center", "right"]
+Weight = Literal["normal", "bold"]
+Slope = Literal["normal", "italic"]
+
+WIDTH = 560.0  # points
+MARGIN = 18.0
+DPI = 200  # twice what matplotlib draws by default
+TALLEST = 2**16 - 1  # pixels: what the canvas can hold
+
+# The first that is installed and has the glyph draws it; DejaVu comes with matplotlib.
+_FONTS = (
+    "DejaVu Sans",
+    "Noto Sans",
+    "Noto Sans CJK JP",
+    "Noto Sans CJK SC",
+    "Source Han Sans",
+    "WenQuanYi Zen Hei",
+    "Hiragino Sans",
+    "PingFang SC",
+    "Microsoft YaHei",
+    "Malgun Gothic",
+    "Arial Unicode MS",
+)
+
+
+class Sheet:
+    """A page that grows downwards; everything is placed in points from the top left."""
+
+    def __init__(self) -> None:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+
+        # Whatever could follow the user's rcParams is said here or in the calls below.
+        self.figure = Figure(figsize=(WIDTH / 72, 1), dpi=DPI, facecolor=css(LIGHT.page))
+        self.figure.set_layout_engine("none")
+        self.canvas: Any = FigureCanvasAgg(self.figure)
+        self.axes = self.figure.add_axes((0, 0, 1, 1))
+        self.axes.set_axis_off()
+        self.y = MARGIN
+
+    def file(self) -> bytes:
+        """All of it as a PNG file."""
+        height = self.y + MARGIN
+        if height / 72 * DPI > TALLEST:
+            raise InputError(
+                f"the picture would be {height / 72 * DPI:.0f} pixels tall and a PNG from here"
+                f" ends at {TALLEST}: show fewer samples at once, as in a[0].to_png(), or use"
+                " to_html()"
+            )
+        self.figure.set_size_inches(WIDTH / 72, height / 72)
+        self.axes.set_xlim(0, WIDTH)
+        self.axes.set_ylim(height, 0)
+        buffer = BytesIO()
+        with warnings.catch_warnings():
+            # A character that no installed font has is drawn as a box, which says it better.
+            warnings.filterwarnings("ignore", message="Glyph .* missing from")
+            self.canvas.print_png(buffer, metadata={"Software": "whyformer"})
+        return buffer.getvalue()
+
+    def width(self, text: str, font: FontProperties) -> float:
+        """How wide the text is, in points."""
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Glyph .* missing from")
+            size = self.canvas.get_renderer().get_text_width_height_descent(text, font, False)
+        return float(size[0]) * 72 / DPI
+
+    def write(
+        self, x: float, text: str, font: FontProperties, colour: Colour, align: Align = "left"
+    ) -> None:
+        """Text whose line starts (or ends) at x, its middle at the current y."""
+        self.axes.text(
+            x,
+            self.y,
+            text,
+            fontproperties=font,
+            color=css(colour),
+            ha=align,
+            va="center_baseline",
+            usetex=False,
+            parse_math=False,  # a dollar sign in a word is a dollar sign
+        )
+
+    def box(self, x: float, width: float, height: float, colour: Colour, dashed: bool) -> None:
+        """A rounded box with its middle at the current y."""
+        from matplotlib.patches import FancyBboxPatch
+
+        self.axes.add_patch(
+            FancyBboxPatch(
+                (x, self.y - height / 2),
+                width,
+                height,
+                boxstyle="round,pad=0,rounding_size=3",
+                facecolor=css(colour),
+                edgecolor=css(LIGHT.text) if dashed else "none",
+                linestyle=(0, (2, 2)) if dashed else "solid",
+                linewidth=0.8 if dashed else 0,
+            )
+        )
+
+    def picture(self, picture: Tensor, x: float, width: float, height: float) -> None:
+        """A picture (height, width, 3) with its top at the current y, pixels left as they are."""
+        self.axes.imshow(
+            picture.numpy(),
+            extent=(x, x + width, self.y + height, self.y),
+            origin="upper",
+            interpolation="nearest",
+            aspect="auto",
+        )
+
+    def wrapped(self, text: str, font: FontProperties, colour: Colour) -> None:
+        """A paragraph, broken at spaces to fit the page."""
+        line = ""
+        for word in text.split(" "):
+            longer = f"{line} {word}".strip()
+            if line and self.width(longer, font) > WIDTH - 2 * MARGIN:
+                self.write(MARGIN, line, font, colour)
+                self.y += 1.5 * font.get_size_in_points()
+                longer = word
+            line = longer
+        self.write(MARGIN, line, font, colour)
+        self.y += 1.7 * font.get_size_in_points()
+
+
+@cache
+def font(size: float, weight: Weight = "normal", style: Slope = "normal") -> FontProperties:
+    """The font of that many points, with stand-ins for what DejaVu cannot write."""
+    from matplotlib import font_manager
+
+    installed = set(font_manager.get_font_names())
+    families = [name for name in _FONTS if name in installed]
+    return font_manager.FontProperties(family=families, size=size, weight=weight, style=style)

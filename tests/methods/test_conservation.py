@@ -1,0 +1,134 @@
+"""Tokens and sinks add up to the explained value, on every family, where a method promises it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import whyformer as wf
+from whyformer.families import families
+from whyformer.families.tiny import tiny_inputs, tiny_models
+
+# Relative to the explained value.
+TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-4}
+PRECISIONS = pytest.mark.parametrize("dtype", TOLERANCE, ids=["float64", "float32"])
+
+
+@cache
+def model_of(name: str, dtype: torch.dtype, attention: str | None = None) -> nn.Module:
+    changes = {} if attention is None else {"attn_implementation": attention}
+    return tiny_models()[name][1](**changes).to(dtype)
+
+
+@cache
+def relu_of(name: str, dtype: torch.dtype) -> nn.Module:
+    builder = families[name].relu
+    assert builder is not None
+    return builder().to(dtype)
+
+
+def total(attribution: wf.Attribution) -> Tensor:
+    """Everything that was handed out, (batch,), added up here and not by the code under test."""
+    tokens = sum(stream.scores.sum(dim=1) for stream in attribution.streams.values())
+    return tokens + sum(sink.to(tokens.dtype) for sink in attribution.sinks.values())
+
+
+def assert_conserved(attribution: wf.Attribution, tolerance: float) -> None:
+    value = attribution.output.to(attribution.scores.dtype)
+    error = (total(attribution) - value).abs() / value.abs()
+    assert (error <= tolerance).all(), f"off by {error.tolist()} of {value.tolist()}"
+    assert attribution.conservation is not None
+    torch.testing.assert_close(
+        attribution.conservation.to(value.dtype),
+        total(attribution) / value,
+        rtol=tolerance,
+        atol=tolerance,
+    )
+    assert attribution.scores.abs().max() > 1e-3, "sinks that take everything would also add up"
+
+
+def explain(model: nn.Module, method: str, target: Any = 1, **options: Any) -> wf.Attribution:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", wf.errors.ConservationWarning)
+        return wf.explain(tiny_inputs(model), model, method=method, target=target, **options)
+
+
+@PRECISIONS
+@pytest.mark.parametrize("attention", [None, "eager"], ids=["fused", "eager"])
+@pytest.mark.parametrize("name", tiny_models())
+def test_identity_activations_conserve(
+    name: str, attention: str | None, dtype: torch.dtype
+) -> None:
+    model = model_of(name, dtype, attention)
+    attribution = explain(model, "lrp_ah_ln", activations="identity")
+    assert_conserved(attribution, TOLERANCE[dtype])
+
+
+@PRECISIONS
+@pytest.mark.parametrize("name", tiny_models())
+def test_attn_lrp_conserves(name: str, dtype: torch.dtype) -> None:
+    assert_conserved(explain(model_of(name, dtype), "attn_lrp"), TOLERANCE[dtype])
+
+
+def one_logit(output: Any) -> Tensor:
+    """(batch,) class 1 of the first token where the head labels tokens, of the sample otherwise."""
+    logits = output.logits
+    return logits[:, 0, 1] if logits.dim() == 3 else logits[:, 1]
+
+
+@PRECISIONS
+@pytest.mark.parametrize("name", [name for name, known in families.items() if known.relu])
+def test_the_two_detaches_conserve_on_relu_networks(name: str, dtype: torch.dtype) -> None:
+    model = relu_of(name, dtype)
+    # A causal model's first token sees only itself: let its last one decide, as always.
+    target: Callable[[Any], Tensor] | int = 1 if families[name].causal else one_logit
+    assert_conserved(explain(model, "lrp_ah_ln", target), TOLERANCE[dtype])
+
+
+@PRECISIONS
+@pytest.mark.parametrize("name", ["bert", "dinov2", "gpt2"])
+def test_detached_means_conserve_too(name: str, dtype: torch.dtype) -> None:
+    attribution = explain(
+        model_of(name, dtype), "lrp_ah_ln", activations="identity", detach_mean=True
+    )
+    assert_conserved(attribution, TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("name", ["bert", "llama", "vit"])
+def test_a_contrast_conserves(name: str) -> None:
+    attribution = explain(
+        model_of(name, torch.float64), "lrp_ah_ln", wf.contrast(1, 2), activations="identity"
+    )
+    assert_conserved(attribution, 1e-10)
+
+
+def test_class_and_register_tokens_are_a_sink_of_images() -> None:
+    for name in ("vit", "dinov2_registers"):
+        attribution = explain(model_of(name, torch.float64), "lrp_ah_ln", activations="identity")
+        assert attribution.sinks["prefix"].abs().min() > 0
+
+
+def test_biases_are_a_sink_and_not_the_tokens() -> None:
+    """Without any bias anywhere, the tokens alone carry the value."""
+    model = families["llama"].tiny().double()
+    attribution = explain(model, "lrp_ah_ln", activations="identity")
+    torch.testing.assert_close(
+        attribution.scores.sum(dim=1), attribution.output, rtol=1e-10, atol=0
+    )
+    bert = explain(model_of("bert", torch.float64), "lrp_ah_ln", activations="identity")
+    assert sum(sink.abs() for sink in bert.sinks.values()).min() > 1e-3
+
+
+def test_gelu_without_its_rule_does_not_conserve_and_promises_nothing() -> None:
+    """The check can fail: GELU's gradient is not its slope through 0."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", wf.errors.ConservationWarning)
+        model = model_of("vit", torch.float64)
+        attribution = wf.explain(tiny_inputs(model), model, method="lrp_ah_ln", target=1)
+    assert ((total(attribution) - attribution.output).abs() > 1e-4).all()

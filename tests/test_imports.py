@@ -1,0 +1,181 @@
+"""Imports point one way: every edge between the package's parts is in a table."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import whyformer
+
+PACKAGE = Path(whyformer.__file__).parent
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+# Each part may import those before it, in this order and no other ...
+CHAIN = (
+    "errors",
+    "registry",
+    "attribution",
+    "rules",
+    "families",
+    "inputs",
+    "capture",
+    "methods",
+    "explain",
+    "evaluation",
+)
+_BELOW = {part: frozenset(CHAIN[:i]) for i, part in enumerate(CHAIN)}
+_ALL = frozenset(CHAIN) | {"bundled"}
+_SHOWN = frozenset({"errors", "registry", "attribution"})
+
+# ... and those beside the chain what this table says.
+ALLOWED: dict[str, frozenset[str]] = {
+    **_BELOW,
+    "inputs": _BELOW["inputs"] | {"bundled"},
+    "evaluation": _BELOW["evaluation"] | {"bundled", "datasets", "metrics"},
+    "views": _SHOWN,
+    "metrics": _SHOWN,
+    "datasets": _SHOWN,
+    "bundled": frozenset({"errors"}),
+    "cli": _ALL | {"whyformer", "explorer"},
+    "explorer": _ALL | {"whyformer"},
+    "__main__": frozenset({"cli"}),
+    # The face of the package: it gathers names, so it alone may reach for all of them.
+    "__init__": _ALL | {"metrics"},
+}
+
+BANNED = {"torchvision", "timm", "pickle", "dill", "joblib"}
+# Lean parts name the third-party packages they live on.
+LEAN = {
+    "errors": set(),
+    "registry": set(),
+    "attribution": {"torch", "safetensors"},
+    "rules": {"torch"},
+    "capture": {"torch"},
+}
+
+
+def part_of(file: Path) -> str:
+    """The top-level part a file belongs to: 'rules' for rules/norm.py, 'explain' for explain.py."""
+    relative = file.relative_to(PACKAGE)
+    return relative.parts[0] if len(relative.parts) > 1 else relative.stem
+
+
+def imported(file: Path) -> Iterator[tuple[str, int]]:
+    """(dotted module, line) of every import statement of a file, relative ones made absolute.
+
+    `from whyformer import x` is the module x where there is one and the package's face otherwise.
+    """
+    here = ["whyformer", *file.relative_to(PACKAGE).with_suffix("").parts]
+    package = here[:-1]
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            start = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*start, *([node.module] if node.module else [])])
+            if module != "whyformer":
+                yield module, node.lineno
+                continue
+            for alias in node.names:
+                known = (PACKAGE / alias.name).is_dir() or (PACKAGE / f"{alias.name}.py").is_file()
+                yield f"whyformer.{alias.name}" if known else "whyformer", node.lineno
+
+
+def wrong_edges(file: Path) -> list[str]:
+    """What a file imports and may not, one line each."""
+    part = part_of(file)
+    wrong = []
+    for module, line in imported(file):
+        top, _, rest = module.partition(".")
+        if top == "whyformer":
+            other = rest.partition(".")[0] or "whyformer"
+            if other != part and other not in ALLOWED.get(part, frozenset()):
+                wrong.append(f"line {line}: {part} may not import {other}")
+        elif top in BANNED:
+            wrong.append(f"line {line}: nothing may import {top}")
+        elif part in LEAN and top not in sys.stdlib_module_names and top not in LEAN[part]:
+            wrong.append(f"line {line}: {part} may not import {top}")
+    return wrong
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: str(f.relative_to(PACKAGE)))
+def test_imports_point_one_way(file: Path) -> None:
+    assert part_of(file) in ALLOWED, f"{part_of(file)} is new: give it a line in ALLOWED"
+    assert not wrong_edges(file)
+
+
+def test_the_table_has_no_way_back() -> None:
+    for part, below in ALLOWED.items():
+        for other in below & ALLOWED.keys():
+            assert part not in ALLOWED[other], f"{part} and {other} may import each other"
+
+
+@pytest.mark.parametrize(
+    ("place", "text", "found"),
+    [
+        ("rules/x.py", "from whyformer.methods import gae", "rules may not import methods"),
+        ("rules/x.py", "from ..capture.mode import Mode", "rules may not import capture"),
+        ("views/x.py", "import whyformer.explain", "views may not import explain"),
+        ("views/x.py", "from whyformer import explain", "views may not import explain"),
+        ("methods/x.py", "from whyformer import contrast", "methods may not import whyformer"),
+        ("rules/x.py", "def f():\n    import numpy", "rules may not import numpy"),
+        ("cli/x.py", "import pickle", "nothing may import pickle"),
+        ("methods/x.py", "from ..capture import y\nfrom . import z", None),
+        ("cli/x.py", "import whyformer as wf", None),
+    ],
+)
+def test_the_check_can_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, text: str, found: str | None
+) -> None:
+    for part in ("capture", "methods"):
+        (tmp_path / part).mkdir()
+    (tmp_path / "explain.py").touch()
+    file = tmp_path / place
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+    monkeypatch.setitem(globals(), "PACKAGE", tmp_path)
+    wrong = wrong_edges(file)
+    assert (found in wrong[0]) if found else not wrong
+
+
+def test_every_package_that_is_imported_is_declared() -> None:
+    project = tomllib.loads((PACKAGE.parents[1] / "pyproject.toml").read_text("utf-8"))["project"]
+    # What a user can have: not what only developers install.
+    groups = [project["dependencies"], project["optional-dependencies"]["flow"]]
+    declared = {re.split(r"[<>=]", needed)[0] for group in groups for needed in group}
+    known_as = {"PIL": "pillow"}
+    for file in FILES:
+        tops = {module.partition(".")[0] for module, _ in imported(file)}
+        others = tops - set(sys.stdlib_module_names) - {"whyformer"}
+        assert {known_as.get(top, top) for top in others} <= declared, file
+
+
+HEAVY = ("transformers", "matplotlib", "jinja2", "typer", "igraph", "pandas", "torchvision")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import whyformer",
+        "import whyformer as wf; wf.methods(), wf.metrics(), wf.families(), wf.models()",
+    ],
+)
+def test_nothing_heavy_is_imported_before_it_is_needed(statement: str) -> None:
+    # torch itself imports jinja2 and the like in some versions: only what we add counts.
+    script = (
+        "import json, sys, torch; before = set(sys.modules)\n"
+        f"{statement}\n"
+        "print(json.dumps(sorted({m.partition('.')[0] for m in set(sys.modules) - before})))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert not set(json.loads(done.stdout)) & set(HEAVY)

@@ -1,0 +1,124 @@
+"""What README and docs show runs, what they link to exists, and their tables cannot rot."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import whyformer as wf
+from whyformer.cli import main
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
+
+
+def blocks(page: Path) -> Iterator[tuple[str, str, int]]:
+    """(language, text, first line) of every fenced block of a page, in order."""
+    text = page.read_text(encoding="utf-8")
+    for match in FENCE.finditer(text):
+        yield match[1], match[2], text.count("\n", 0, match.start(2))
+
+
+def run_console(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing; every `$ whyformer ...` line has run and every `$ make ...` names a target."""
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.M)
+    for line in re.findall(r"^\$ (.*)$", text, re.M):
+        command, *arguments = shlex.split(line, comments=True)
+        if command == "make":
+            assert set(arguments) <= set(targets), f"{line!r} names no target of the Makefile"
+        elif command == "whyformer":
+            monkeypatch.setattr(sys, "argv", [command, *arguments])
+            try:
+                code = main()
+            except SystemExit as ended:
+                code = ended.code
+            assert not code, f"{line!r} ended with {code}"
+        else:
+            assert command in {"pip", "git", "cd"}, f"{line!r} is nothing that this test can run"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_code_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": page.stem}
+    for language, text, line in blocks(page):
+        if language == "python":
+            # Padded, so that a traceback shows the page's own line number.
+            exec(compile("\n" * line + text, str(page), "exec"), names)
+        elif language == "console":
+            run_console(text, monkeypatch)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8"))
+    local = [target for target in targets if "://" not in target]
+    missing = [target for target in local if not (page.parent / target).exists()]
+    assert not missing
+
+
+def table(page: str, name: str) -> list[tuple[str, ...]]:
+    """The cells of the rows between `<!-- name -->` and `<!-- /name -->`, header left out."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    inner = text.split(f"<!-- {name} -->")[1].split(f"<!-- /{name} -->")[0]
+    rows = [line for line in inner.splitlines() if line.startswith("|")]
+    return [tuple(cell.strip() for cell in row.strip("|").split("|")) for row in rows[2:]]
+
+
+def test_readme_lists_every_method() -> None:
+    wanted = [(f"`{m.name}`", m.title, m.paper) for m in wf.methods().values()]
+    assert sorted(table("README.md", "methods")) == sorted(wanted)
+
+
+def test_docs_say_what_every_method_promises_and_takes() -> None:
+    wanted = [
+        (
+            f"[`{m.name}`](#{m.name})",
+            ", ".join(m.promises) or "nothing",
+            ", ".join(f"`{option}={default!r}`" for option, default in m.options.items()) or "none",
+        )
+        for m in wf.methods().values()
+    ]
+    assert sorted(table("docs/methods.md", "methods")) == sorted(wanted)
+
+
+def test_docs_describe_every_method_under_its_name() -> None:
+    text = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^### `(\w+)`$", text, re.M)) == set(wf.methods())
+
+
+def test_docs_list_every_family() -> None:
+    listed = {row[0].strip("`") for row in table("docs/families.md", "families")}
+    assert listed == set(wf.families())
+
+
+def test_docs_give_a_reason_for_every_dependency() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    groups = [project["dependencies"], *project["optional-dependencies"].values()]
+    wanted = {re.split(r"[<>=]", requirement)[0] for group in groups for requirement in group}
+    rows = table("docs/dependencies.md", "dependencies")
+    assert {row[0].strip("`") for row in rows} == wanted
+    assert all(len(row) == 4 and all(row) for row in rows)
+
+
+def test_the_demo_writes_what_it_says(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(ROOT / "examples" / "demo.py"), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    written = sorted(path.name for path in tmp_path.iterdir())
+    assert written == ["digit.html", "digit.png", "why.html", "why.png"]
+    assert all(name in done.stdout for name in written)
+    assert (tmp_path / "why.png").read_bytes().startswith(b"\x89PNG")

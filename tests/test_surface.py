@@ -1,0 +1,128 @@
+"""The public names: other people's code relies on them, so a change here is a decision."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+import tomllib
+from pathlib import Path
+
+import whyformer as wf
+from whyformer.attribution import Stream
+
+
+def test_the_package_offers_these_names_and_no_others() -> None:
+    assert sorted(wf.__all__) == [
+        "Attribution",
+        "contrast",
+        "errors",
+        "explain",
+        "families",
+        "load",
+        "methods",
+        "metrics",
+        "models",
+        "query",
+        "span",
+        "token",
+    ]
+    assert all(hasattr(wf, name) for name in wf.__all__)
+
+
+def test_explain_takes_these_arguments() -> None:
+    signature = inspect.signature(wf.explain)
+    found = [
+        (name, parameter.kind.name, parameter.default)
+        for name, parameter in signature.parameters.items()
+    ]
+    required = inspect.Parameter.empty
+    assert found == [
+        ("inputs", "POSITIONAL_OR_KEYWORD", required),
+        ("model", "POSITIONAL_OR_KEYWORD", None),
+        ("method", "KEYWORD_ONLY", "lrp_ah_ln"),
+        ("target", "KEYWORD_ONLY", None),
+        ("processor", "KEYWORD_ONLY", None),
+        ("truncation", "KEYWORD_ONLY", False),
+        ("keep", "KEYWORD_ONLY", ()),
+        ("tokens", "KEYWORD_ONLY", None),
+        ("blocks", "KEYWORD_ONLY", None),
+        ("batch_first", "KEYWORD_ONLY", None),
+        ("deciding", "KEYWORD_ONLY", None),
+        ("options", "VAR_KEYWORD", required),
+    ]
+
+
+def test_an_attribution_has_these_attributes() -> None:
+    assert [field.name for field in dataclasses.fields(wf.Attribution)] == [
+        "method",
+        "streams",
+        "main",
+        "target",
+        "output",
+        "labels",
+        "conservation",
+        "sinks",
+        "layers",
+        "maps",
+        "options",
+        "provenance",
+    ]
+    beyond_fields = {
+        name
+        for name in vars(wf.Attribution)
+        if not name.startswith("_")
+        and name not in {field.name for field in dataclasses.fields(wf.Attribution)}
+    }
+    assert beyond_fields == {
+        "save",
+        "scores",
+        "to_dict",
+        "to_html",
+        "to_json",
+        "to_png",
+        "to_terminal",
+        "tokens",
+        "words",
+    }
+
+
+def test_a_stream_has_these_attributes() -> None:
+    assert [field.name for field in dataclasses.fields(Stream)] == [
+        "name",
+        "scores",
+        "mask",
+        "tokens",
+        "word_ids",
+        "grid",
+        "image",
+        "pixels",
+        "states",
+    ]
+
+
+def test_the_methods_are_those_of_the_papers() -> None:
+    assert set(wf.methods()) == {
+        "attention_flow",
+        "attn_lrp",
+        "gae",
+        "grad_cam",
+        "gradient_x_input",
+        "integrated_gradients",
+        "lrp_ah",
+        "lrp_ah_ln",
+        "lrp_ln",
+        "random",
+        "raw_attention",
+        "rollout",
+    }
+    assert set(wf.models()) >= {"mnist", "sst2"}
+
+
+def test_the_version_is_one_and_the_same_everywhere() -> None:
+    root = Path(__file__).parent.parent
+    declared = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    assert declared["project"]["version"] == wf.__version__
+    newest = re.search(r"^## \[(\d[^\]]*)\]", (root / "CHANGELOG.md").read_text("utf-8"), re.M)
+    assert newest is not None
+    assert newest[1] == wf.__version__

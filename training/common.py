@@ -1,0 +1,223 @@
+"""What both training scripts share: data folder, schedule, measuring, and the stored folder."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import platform
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from torch.optim import AdamW
+from torch.optim.lr_scheduler import LambdaLR
+from transformers import PreTrainedModel
+
+BUNDLED = Path(__file__).resolve().parent.parent / "src" / "whyformer" / "bundled"
+CARDS = Path(__file__).resolve().parent / "cards"
+
+Batch = tuple[dict[str, Tensor], Tensor]
+
+
+def arguments(
+    description: str | None, name: str, *, epochs: int, batch: int, peak: float
+) -> argparse.Namespace:
+    """The options that both scripts take, as given; `name` is the bundled model's."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    add_data_option(parser)
+    parser.add_argument("--output", type=Path, default=BUNDLED / name, help="folder to write")
+    parser.add_argument(
+        "--work",
+        type=Path,
+        default=Path(tempfile.gettempdir()) / f"train_{name}",
+        help="folder of the checkpoint, which is safetensors",
+    )
+    parser.add_argument("--epochs", type=int, default=epochs)
+    parser.add_argument("--batch", type=int, default=batch, help="samples in one step")
+    parser.add_argument("--peak", type=float, default=peak, help="highest learning rate")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=1, help="CPU threads")
+    parser.add_argument(
+        "--store-only",
+        action="store_true",
+        help="train nothing: write the folder from the checkpoint in --work",
+    )
+    return parser.parse_args()
+
+
+def add_data_option(parser: argparse.ArgumentParser) -> None:
+    """Give the parser `--data`, which defaults to WHYFORMER_DATA."""
+    default = os.environ.get("WHYFORMER_DATA")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=Path(default) if default else None,
+        required=not default,
+        help="folder that holds sst2/ and mnist/; the environment's WHYFORMER_DATA if set",
+    )
+
+
+def prepare(seed: int, threads: int) -> torch.Generator:
+    """A seeded generator for the order of samples; torch itself is seeded as well."""
+    torch.set_num_threads(threads)
+    torch.manual_seed(seed)
+    return torch.Generator().manual_seed(seed)
+
+
+def optimiser(model: nn.Module, peak: float, decay: float) -> AdamW:
+    """AdamW with weight decay on matrices only: biases and norms are left alone."""
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    return AdamW(
+        [
+            {"params": [p for p in parameters if p.ndim > 1], "weight_decay": decay},
+            {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
+        ],
+        lr=peak,
+        fused=True,
+    )
+
+
+def schedule(optimizer: AdamW, steps: int, shape: str, warmup: float = 0.06) -> LambdaLR:
+    """A rise over the first `warmup` of the steps, then a "linear" or "cosine" fall to zero."""
+    rise = max(1, round(steps * warmup))
+
+    def factor(step: int) -> float:
+        if step < rise:
+            return (step + 1) / rise
+        done = (step - rise) / max(1, steps - rise)
+        return 1 - done if shape == "linear" else 0.5 * (1 + math.cos(math.pi * done))
+
+    return LambdaLR(optimizer, factor)
+
+
+@torch.inference_mode()
+def accuracy(model: nn.Module, batches: Iterable[Batch]) -> float:
+    """The fraction of samples whose highest logit is the label's; the mode is put back."""
+    was_training = model.training
+    model.eval()
+    right = total = 0
+    for inputs, labels in batches:
+        right += int((model(**inputs).logits.argmax(-1) == labels).sum())
+        total += len(labels)
+    model.train(was_training)
+    return right / total
+
+
+@dataclass
+class Training:
+    """One run: the model is updated in place, `after` is called every `every` steps."""
+
+    model: nn.Module
+    steps: int
+    peak: float
+    decay: float
+    shape: str
+    every: int
+    after: Callable[[int], str]
+    smoothing: float = 0.0
+    started: float = field(default_factory=time.monotonic)
+
+    def run(self, batches: Iterable[Batch]) -> float:
+        """The minutes it took to go once over `batches`."""
+        optimizer = optimiser(self.model, self.peak, self.decay)
+        scheduler = schedule(optimizer, self.steps, self.shape)
+        criterion = nn.CrossEntropyLoss(label_smoothing=self.smoothing)
+        self.model.train()
+        running = 0.0
+        for step, (inputs, labels) in enumerate(batches, start=1):
+            loss = criterion(self.model(**inputs).logits, labels)
+            loss.backward()
+            nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+            optimizer.step()
+            scheduler.step()
+            optimizer.zero_grad(set_to_none=True)
+            running += loss.item()
+            if step % 50 == 0:
+                self.report(step, running / 50)
+                running = 0.0
+            if step % self.every == 0 or step == self.steps:
+                print(f"  {self.after(step)}", flush=True)
+        return self.minutes()
+
+    def minutes(self) -> float:
+        """Minutes since the run began."""
+        return (time.monotonic() - self.started) / 60
+
+    def report(self, step: int, loss: float) -> None:
+        """Print one line of progress."""
+        left = self.minutes() / step * (self.steps - step)
+        print(
+            f"step {step}/{self.steps}  loss {loss:.4f}  "
+            f"{self.minutes():.1f} min, {left:.1f} to go",
+            flush=True,
+        )
+
+
+def save_weights(model: nn.Module, path: Path, dtype: torch.dtype = torch.float32) -> None:
+    """Write the model's weights to `path` as safetensors."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    weights = {name: w.detach().to(dtype).contiguous() for name, w in model.state_dict().items()}
+    save_file(weights, path, metadata={"format": "pt"})
+    path.chmod(0o644)  # safetensors lets only the owner read: other users could not load it
+
+
+def load_weights(model: nn.Module, path: Path) -> None:
+    """Give the model the weights of a checkpoint that `save_weights` wrote."""
+    model.load_state_dict(load_file(path))
+
+
+def store_model(model: PreTrainedModel, folder: Path) -> None:
+    """Write config.json and a half-precision model.safetensors to `folder`.
+
+    The file is half precision to be small, the config says float32 so that it is loaded as such.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    save_weights(model, folder / "model.safetensors", torch.float16)
+    config = {
+        key: value
+        for key, value in model.config.to_diff_dict().items()
+        if key not in {"_name_or_path", "gradient_checkpointing"}
+    }
+    config |= {"architectures": [type(model).__name__], "dtype": "float32"}
+    write_json(folder / "config.json", dict(sorted(config.items())))
+
+
+def write_json(path: Path, content: object) -> None:
+    """Write `content` to `path`, indented, with a last newline."""
+    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def write_run(options: argparse.Namespace, minutes: float) -> None:
+    """Write --work/run.json: how the checkpoint beside it was made."""
+    run = {key: getattr(options, key) for key in ("epochs", "batch", "peak", "seed", "threads")}
+    run |= {
+        "minutes": round(minutes),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "python": platform.python_version(),
+    }
+    write_json(options.work / "run.json", run)
+
+
+def write_card(options: argparse.Namespace, name: str, measured: dict[str, float]) -> None:
+    """Write card.md: the template in training/cards, filled with the run and the figures."""
+    run = json.loads((options.work / "run.json").read_text(encoding="utf-8"))
+    figures = {key: f"{100 * value:.2f} %" for key, value in measured.items()}
+    template = (CARDS / f"{name}.md").read_text(encoding="utf-8")
+    card = template.format(**run, **figures, megabytes=f"{megabytes(options.output):.1f}")
+    (options.output / "card.md").write_text(card, encoding="utf-8")
+
+
+def megabytes(folder: Path) -> float:
+    """The size of all files under a folder, in units of a million bytes."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
