@@ -136,7 +136,7 @@ def test_everything_is_said(sentence: Make) -> None:
         "83 %",
         "biases",
         "+0.310",
-        "[SEP] (+4.00)",
+        "[SEP] (+4.000)",
     ):
         assert piece in said
 

@@ -39,7 +39,7 @@ def test_the_scale_is_that_of_the_words_and_says_what_is_beyond(sentence: Make) 
     panel = panel_of(sentence())
     assert panel.span == pytest.approx(0.8)
     assert [w.text for w in panel.beyond] == ["[SEP]"]
-    assert "[SEP] (+4.00)" in panel.note
+    assert "[SEP] (+4.000)" in panel.note
     assert panel.share(panel.words[-1]) == 1.0
     assert panel.share(panel.words[4]) == pytest.approx(-0.5)
 

@@ -90,7 +90,7 @@ def test_everything_is_said(sentence: Make) -> None:
         "tiny",
         "83 %",
         "biases +0.310",
-        "[SEP] (+4.00)",
+        "[SEP] (+4.000)",
         "cut to 7",
     ):
         assert piece in text
@@ -132,7 +132,7 @@ def test_a_picture_in_half_blocks_keeps_its_corners() -> None:
     picture[3, 3] = torch.tensor([0.0, 0.0, 1.0])
     text = half_blocks(picture, 32)
     assert text.plain == "▀▀▀▀\n▀▀▀▀"
-    first, last = text.spans[0].style, text.spans[-2].style
+    first, last = text.spans[0].style, text.spans[-1].style
     assert "#ff0000" in str(first)
     assert "on #0000ff" in str(last)
 
