@@ -68,18 +68,19 @@ class Stream:
 
 @dataclass(frozen=True)
 class Layer:
-    """What was kept of one attention call, axes (batch, head, query, key)."""
+    """What was kept of one layer; maps have axes (batch, head, query, key)."""
 
     attention: Tensor | None = None
     gradient: Tensor | None = None
-    relevance: Tensor | None = None
+    relevance: Tensor | None = None  # of the attention map
+    relevance_sum: Tensor | None = None  # (batch,) of what the block returned
+    entering: Tensor | None = None  # (batch, tokens, hidden) relevance of what the block was given
+    leaving: Tensor | None = None  # the same of what the last block returned
 
     def sample(self, index: int) -> Layer:
         """The same of one sample, padding still in place."""
-        return Layer(
-            *(None if t is None else t[index : index + 1] for t in (
-                self.attention, self.gradient, self.relevance))
-        )
+        parts = {part: getattr(self, part) for part in _LAYER_PARTS}
+        return Layer(**{k: None if t is None else t[index : index + 1] for k, t in parts.items()})
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from whyformer.inputs.prepare import prepare
 from whyformer.inputs.targets import resolve
 from whyformer.methods import Method, methods
 
-KEEP = ("attention", "gradient", "maps", "states")
+KEEP = ("attention", "gradient", "relevance", "maps", "states")
 # How much relevance may go missing before we speak up, by the precision of the model.
 _TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-3}
 _HALF_TOLERANCE = 5e-2
@@ -113,6 +113,7 @@ def _attribution(
         word_ids=prepared.word_ids,
         grid=prepared.grid,
         image=None if prepared.image is None else prepared.image.cpu(),
+        pixels=None if capture.pixels is None else capture.pixels.cpu(),
         states=(
             capture.states.cpu()[:, prefix:]
             if "states" in keep and capture.states is not None
@@ -128,7 +129,7 @@ def _attribution(
         labels=goal.labels,
         conservation=conservation,
         sinks=sinks if _promises_sum(method) else {},
-        layers=_layers(capture) if {"attention", "gradient"} & keep else (),
+        layers=_layers(capture),
         maps=_maps(capture, stream.name),
         options={**method.options, **options},
         provenance=_provenance(capture, name, family),
@@ -140,12 +141,20 @@ def _promises_sum(method: Method) -> bool:
 
 
 def _layers(capture: Capture) -> tuple[Layer, ...]:
-    def put(tensor: Tensor | None, name: str) -> Tensor | None:
-        if tensor is None or name not in capture.keep:
-            return None
-        return tensor.cpu()
+    """What was asked to be kept of each layer; sums of relevance always."""
+    wanted = {
+        "attention": ("attention",),
+        "gradient": ("gradient",),
+        "relevance": ("relevance", "entering", "leaving"),
+    }
+    parts = [part for name in wanted if name in capture.keep for part in wanted[name]]
 
-    return tuple(Layer(put(a, "attention"), put(g, "gradient")) for a, g in capture.layers)
+    def put(layer: Layer) -> Layer:
+        kept = {part: getattr(layer, part) for part in ("relevance_sum", *parts)}
+        return Layer(**{k: None if v is None else v.cpu() for k, v in kept.items()})
+
+    layers = tuple(put(layer) for layer in capture.layers)
+    return layers if any(v is not None for layer in layers for v in vars(layer).values()) else ()
 
 
 def _maps(capture: Capture, stream: str) -> dict[tuple[str, str], Tensor]:

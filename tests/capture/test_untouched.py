@@ -20,6 +20,7 @@ from whyformer.families import families
 from whyformer.families.tiny import tiny_inputs, tiny_models
 
 NAMES = ("bert", "albert", "deberta_v2", "dinov2_registers", "gpt2", "gemma2")
+FAILING = ("bert", "dinov2_registers", "gemma2")  # one of each stream and direction will do
 METHODS = list(wf.methods())
 
 
@@ -151,7 +152,7 @@ def test_what_was_kept_holds_no_graph(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", FAILING)
 def test_after_an_error_in_the_forward(name: str, method: str) -> None:
     model = lived_in(name)
     expected = explain(model, method).scores
@@ -188,7 +189,7 @@ def backward_error(model: nn.Module, method: str, block: nn.Module, at: str) -> 
             plant(result[0] if isinstance(result, tuple) else result)
 
     def target(output: Any) -> Tensor:
-        value = output.logits[..., 1].flatten(1).sum(dim=1)
+        value: Tensor = output.logits.flatten(1).sum(dim=1)
         if at == "head":
             plant(value)
         return value
@@ -211,7 +212,7 @@ def backward_error(model: nn.Module, method: str, block: nn.Module, at: str) -> 
 
 @pytest.mark.parametrize("at", ["head", "block"])
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", FAILING)
 def test_after_an_error_in_the_backward(name: str, method: str, at: str) -> None:
     model = lived_in(name)
     expected = explain(model, method).scores

@@ -13,11 +13,20 @@ from whyformer.families import Family
 
 @dataclass(frozen=True)
 class Blocks:
-    """The first and the last block, and whether samples come before tokens in their input."""
+    """The blocks in order, and whether samples come before tokens in their input."""
 
-    first: nn.Module
-    last: nn.Module
+    chain: tuple[nn.Module, ...]
     batch_first: bool = True
+
+    @property
+    def first(self) -> nn.Module:
+        """The block that token states enter."""
+        return self.chain[0]
+
+    @property
+    def last(self) -> nn.Module:
+        """The block that the head reads."""
+        return self.chain[-1]
 
 
 def find_blocks(
@@ -42,7 +51,7 @@ def find_blocks(
     if batch_first is None:
         attentions = [m for m in chain[0].modules() if isinstance(m, nn.MultiheadAttention)]
         batch_first = all(m.batch_first for m in attentions)
-    return Blocks(chain[0], chain[-1], batch_first)
+    return Blocks(tuple(chain), batch_first)
 
 
 def _named(module: nn.Module, path: str) -> nn.Module | None:

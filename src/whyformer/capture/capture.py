@@ -1,38 +1,32 @@
-"""One forward and one backward pass, and the quantities that methods read off them."""
+"""What methods ask of a model: token states, attention maps, their gradients and relevances.
+
+Each question is one forward pass and one backward pass (two for relevance, over one graph).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from whyformer.attribution import Layer
 from whyformer.capture.blocks import Blocks
+from whyformer.capture.deciding import named_tokens, read_by_head
+from whyformer.capture.forward import Table, Watch, is_double, new_ledger, run_forward
 from whyformer.capture.mode import Interception
-from whyformer.capture.scope import hooked
 from whyformer.errors import ModelError, OptionError, TargetError
 from whyformer.inputs.prepared import Prepared
 from whyformer.inputs.targets import Goal
 from whyformer.rules import attention as attention_rules
 from whyformer.rules import marks
 from whyformer.rules.ledger import Ledger
-from whyformer.rules.operations import Function
+from whyformer.rules.relevance import Relevance, unruled
 from whyformer.rules.stabilise import wide
-
-Table = Mapping[Function, Any]
-
-
-@dataclass
-class _Pass:
-    """What one forward pass left: all of it still connected to the graph."""
-
-    ledger: Ledger
-    goal: Goal
-    states: Tensor  # where relevance is read, as the model laid it out
-    exit: Tensor | None  # what the last block returned
-    maps: list[Tensor] = field(default_factory=list)  # attention as the model shaped it
+from whyformer.rules.switch import Direction
 
 
 @dataclass(frozen=True)
@@ -71,12 +65,11 @@ class Capture:
         self.goal: Goal | None = None
         self.tokens = 0  # in the states, prefix tokens included
         self.deciding: Tensor | None = None  # (batch, tokens), each row adds up to 1
-        self.layers: list[tuple[Tensor, Tensor | None]] = []  # (attention, gradient), bottom up
-        self.map: Tensor | None = None
+        self.layers: tuple[Layer, ...] = ()
+        self.map: Tensor | None = None  # (batch, tokens, tokens), if kept
+        self.pixels: Tensor | None = None  # (batch, height, width), if a method got there
         self.states: Tensor | None = None
         self.ledger: Ledger | None = None
-
-    # -- what methods ask for ---------------------------------------------------------------------
 
     @property
     def mask(self) -> Tensor:
@@ -95,6 +88,12 @@ class Capture:
         rows, columns = self.prepared.grid
         return self.tokens - rows * columns
 
+    # -- token states ------------------------------------------------------------------------------
+
+    def output_only(self) -> None:
+        """Runs the model once to know what is explained; for methods that do not look inside."""
+        self._forward({}, Watch(track=False))
+
     def gradients(
         self,
         table: Table,
@@ -103,66 +102,125 @@ class Capture:
         states: Tensor | None = None,
         needs: str | None = None,
     ) -> Gradients:
-        """States and gradient under a table of rules; `states` replaces the model's own."""
-        run = self._forward(table, at=at, conserve=conserve, states=states)
-        if needs and not run.ledger.counts[needs]:
+        """States and gradient under a table of rules; `states` replaces the model's own.
+
+        A rule that the method `needs` and that never applied is an error: without it the scores
+        would be another method's.
+        """
+        watch = Watch(at=at, replace=states)
+        goal, ledger = self._forward(table, watch, conserve=conserve)
+        if needs and not ledger.counts[needs]:
             raise ModelError(_unseen(needs))
-        (gradient,) = torch.autograd.grad(self._value(run), run.states)
-        here, there = self._batch_first(run.states.detach()), self._batch_first(gradient)
-        self.tokens = here.shape[1]
+        (gradient,) = torch.autograd.grad(_value(goal), watch.states)
+        here, there = self._batch_first(watch.states.detach()), self._batch_first(gradient)
         if states is None:
-            self.states, self.ledger = here, run.ledger
-        return Gradients(here, there, run.ledger)
+            self.states, self.ledger = here, ledger
+        return Gradients(here, there, ledger)
 
     def value_at(self, states: Tensor, at: str = "states") -> Tensor:
         """The explained value with other token states in place, (batch,)."""
-        return wide(self._forward({}, at=at, states=states).goal.value.detach())
+        goal, _ = self._forward({}, Watch(at=at, replace=states))
+        return wide(goal.value.detach())
 
     def baseline_states(self, at: str = "states") -> Tensor:
         """The token states of an input that says nothing, (batch, tokens, hidden)."""
-        run = self._forward({}, at=at, arguments=self.prepared.baseline_arguments)
-        return self._batch_first(run.states.detach())
+        watch = Watch(at=at)
+        self._forward({}, watch, arguments=self.prepared.baseline_arguments)
+        return self._batch_first(watch.states.detach())
 
-    def attentions(self, gradient: bool = False, first: int = 0) -> list[Any]:
-        """(attention, gradient) of each layer from `first` on, (batch, head, query, key).
+    # -- attention maps ----------------------------------------------------------------------------
 
-        The gradient is None unless asked for. Tracking begins at the lowest attention map, so
-        nothing below it is paid for.
+    def attentions(self, gradient: bool = False, first: int = 0) -> tuple[Layer, ...]:
+        """Attention of each layer from `first` on, and its gradient if asked for.
+
+        Tracking begins at the lowest attention map, so nothing below it is paid for.
         """
         gradient = gradient or "gradient" in self.keep
-        maps: list[Tensor] = []
-
-        def record(attention: Tensor) -> Tensor:
-            if gradient and not attention.requires_grad:
-                attention = marks.mark(attention.detach().requires_grad_(), marks.LEAF)
-            maps.append(attention)
-            return attention
-
-        run = self._forward(attention_rules.recording(record), track=False)
-        if not maps:
-            raise ModelError(_unseen("attention"))
-        self.tokens = self._batch_first(run.states).shape[1]
-        if not -len(maps) <= first < len(maps):
-            raise OptionError(
-                f"start_layer={first}, but the model has {len(maps)} attention layers:"
-                f" {-len(maps)} to {len(maps) - 1}"
-            )
-        if run.exit is None:
-            raise ModelError("the last block was never called: name the blocks by blocks='...'")
-        below = len(maps) if not gradient else 0 if "gradient" in self.keep else first % len(maps)
-        found = torch.autograd.grad(
-            self._value(run), [run.exit, *maps[below:]], allow_unused=True
-        )
-        self.deciding = self._weights(found[0])
-        slopes: list[Tensor | None] = [None] * below + [
+        watch, maps = Watch(track=False), _Maps(gradient)
+        goal, _ = self._forward(attention_rules.recording(maps.record), watch)
+        start = maps.index(first)
+        below = 0 if "gradient" in self.keep else start
+        wanted = maps.maps[below:] if gradient else []
+        found = torch.autograd.grad(_value(goal), [_last(watch), *wanted], allow_unused=True)
+        self._find_deciding(found[0])
+        slopes = [None] * (len(maps.maps) - len(wanted)) + [
             torch.zeros_like(a) if g is None else g
-            for a, g in zip(maps[below:], found[1:], strict=True)
+            for a, g in zip(wanted, found[1:], strict=True)
         ]
-        self.layers = [
-            (self._by_head(a.detach()), None if g is None else self._by_head(g))
-            for a, g in zip(maps, slopes, strict=True)
-        ]
-        return self.layers[first % len(maps) :]
+        self.layers = tuple(
+            Layer(self._by_head(a.detach()), None if g is None else self._by_head(g))
+            for a, g in zip(maps.maps, slopes, strict=True)
+        )
+        return self.layers[start:]
+
+    def relevances(
+        self, rules: str, first: int = 0, gradient: bool = True, reach: str = "attention"
+    ) -> tuple[Layer, ...]:
+        """Attention, gradient and relevance of each layer from `first` on.
+
+        `reach` is how far down relevance is followed: to the "attention" maps, to the token
+        "states" (then in `self.states` is its relevance), or to an image's "pixels".
+        """
+        gradient = gradient or "gradient" in self.keep
+        whole = reach != "attention" or "relevance" in self.keep
+        direction, maps = Direction(), _Maps(leaf=not whole)
+        watch = Watch(track=whole, leaf=self.prepared.carrier if reach == "pixels" else None)
+        table = Relevance(direction, rules, maps.record).table()
+        goal, ledger = self._forward(
+            table, watch, fallback=partial(unruled, direction), read_inside=False
+        )
+        start = maps.index(first)
+        value, last = _value(goal), _last(watch)
+        below = 0 if whole else start
+        wanted = maps.maps[below:]
+        slopes = torch.autograd.grad(
+            value, [last, *(wanted if gradient else ())], retain_graph=True, allow_unused=True
+        )
+        self._find_deciding(slopes[0])
+        direction.relevance = True
+        ends = {"attention": [], "states": [watch.states], "pixels": [watch.states]}[reach]
+        pixels = [watch.arguments[watch.leaf]] if watch.leaf else []
+        entering = watch.entering if "relevance" in self.keep else []
+        count = len(wanted)
+        sums = _RelevanceSums(watch.leaving, partial(ledger.per_sample, batch_first=self.blocks.batch_first))
+        found = torch.autograd.grad(
+            value, [*wanted, *watch.leaving[-1:], *entering, *ends, *pixels], allow_unused=True
+        )
+        found = tuple(
+            torch.zeros_like(at) if r is None else r
+            for r, at in zip(found, [*wanted, *watch.leaving[-1:], *entering, *ends, *pixels], strict=True)
+        )
+        self.layers = self._relevant_layers(
+            maps.maps, below, slopes[1:] if gradient else (), found[:count],
+            found[count + 1 : count + 1 + len(entering)], found[count], sums,
+        )
+        if reach != "attention":
+            self.states = self._batch_first(found[count + 1 + len(entering)])
+        if pixels:
+            self.pixels = wide(found[-1]).sum(1)
+        return self.layers[start:]
+
+    def _relevant_layers(
+        self, maps: list[Tensor], below: int, slopes: Sequence[Tensor | None],
+        relevances: Sequence[Tensor], entering: Sequence[Tensor], leaving: Tensor, sums: Any,
+    ) -> tuple[Layer, ...]:
+        layers = []
+        for i, attention in enumerate(maps):
+            j = i - below
+            slope = slopes[j] if slopes and j >= 0 else None
+            if slopes and j >= 0 and slope is None:
+                slope = torch.zeros_like(attention)
+            layers.append(Layer(
+                attention=self._by_head(attention.detach()),
+                gradient=None if slope is None else self._by_head(slope),
+                relevance=self._by_head(relevances[j]) if j >= 0 else None,
+                relevance_sum=sums.of(i, len(maps)),
+                entering=self._batch_first(entering[i]) if i < len(entering) else None,
+                leaving=self._batch_first(leaving) if entering and i == len(maps) - 1 else None,
+            ))
+        return tuple(layers)
+
+    # -- walks down the layers ---------------------------------------------------------------------
 
     def rows(self, reduce: str = "row") -> Tensor:
         """Where a walk down the layers starts, (batch, rows, tokens).
@@ -170,120 +228,61 @@ class Capture:
         One row: the deciding token's, or for "column_sum" all real tokens' together (the sum of
         rows passes through the products). All rows when the map is kept.
         """
-        self._check_reduce(reduce)
+        start = self._start(reduce)
         if "maps" in self.keep:
-            return torch.diag_embed(self.mask.to(self.layers[0][0].dtype))
-        return self._start(reduce).unsqueeze(1)
+            return torch.diag_embed(self.mask.to(start.dtype))
+        return start.unsqueeze(1)
 
     def read_out(self, rows: Tensor, reduce: str = "row") -> Tensor:
         """The scores that a walk from `rows` ended in, (batch, tokens)."""
         if "maps" not in self.keep:
             return rows.squeeze(1)
         self.map = rows
-        return (self._start(reduce).unsqueeze(1) @ rows).squeeze(1)
+        return (self._start(reduce).to(rows.dtype).unsqueeze(1) @ rows).squeeze(1)
 
     def _start(self, reduce: str) -> Tensor:
-        self._check_reduce(reduce)
+        if reduce not in ("row", "column_sum"):
+            raise OptionError(f"reduce={reduce!r}: choose 'row' or 'column_sum'")
         assert self.deciding is not None
         return self.deciding if reduce == "row" else self.mask.to(self.deciding.dtype)
 
-    @staticmethod
-    def _check_reduce(reduce: str) -> None:
-        if reduce not in ("row", "column_sum"):
-            raise OptionError(f"reduce={reduce!r}: choose 'row' or 'column_sum'")
+    def _find_deciding(self, gradient: Tensor | None) -> None:
+        if self._deciding is not None:
+            self.deciding = named_tokens(self._deciding, self.mask)
+        else:
+            there = None if gradient is None else self._batch_first(gradient)
+            self.deciding = read_by_head(there, self.mask)
 
-    # -- the passes -------------------------------------------------------------------------------
-
-    def output_only(self) -> None:
-        """Runs the model once to know what is explained; for methods that do not look inside."""
-        run = self._forward({}, track=False)
-        self.tokens = self._batch_first(run.states).shape[1]
+    # -- one pass ----------------------------------------------------------------------------------
 
     def _forward(
         self,
         table: Table,
-        at: str = "states",
-        track: bool = True,
+        watch: Watch,
         conserve: bool = False,
-        states: Tensor | None = None,
         arguments: Mapping[str, Any] | None = None,
-    ) -> _Pass:
-        """One forward pass under the rules, up to the explained value."""
-        ledger = Ledger(self.prepared.batch, self.blocks.batch_first, active=conserve)
-        double = any(p.dtype == torch.float64 for p in self.module.parameters())
-        seen: dict[str, Tensor] = {}
-
-        def enter(tensor: Tensor) -> Tensor:
-            if "states" in seen:
-                return tensor
-            self._check_states(tensor)
-            leaf = tensor.detach() if tensor.requires_grad else tensor
-            if states is not None:
-                leaf = self._batch_first(states.to(tensor.dtype))
-            if track:
-                # The tensor itself becomes the leaf, because others than the first block may
-                # read it too. Blocks get a copy: some write into their input.
-                leaf = marks.mark(leaf.requires_grad_(), marks.LEAF)
-            seen["states"] = leaf
-            return leaf.clone() if track else leaf
-
-        def leave(tensor: Tensor) -> Tensor:
-            if not track and not tensor.requires_grad:
-                tensor = marks.mark(tensor.detach().requires_grad_(), marks.LEAF)
-            seen["exit"] = tensor
-            return tensor
-
-        hooks = [*_reading(self.module, self.blocks, at, enter), (
-            self.blocks.last, "after", lambda module, inputs, output: _replaced(output, leave))]
-        with hooked(hooks), Interception(table, ledger, double):
-            # Detached: what the caller passed must not become the leaf it is tracked from.
-            output = self.module(**{
-                key: value.detach() if isinstance(value, Tensor) else value
-                for key, value in (arguments or self.prepared.arguments).items()
-            })
-            if "states" not in seen:
-                raise ModelError(
-                    f"{type(self.module).__name__} ran without going through its blocks: name the"
-                    " module that token states go through by blocks='path.to.blocks'"
-                )
-            goal = self._resolve(self._frozen_target(), output)
-        if self.goal is None and arguments is None and states is None:
+        fallback: Any = None,
+        read_inside: bool = True,
+    ) -> tuple[Goal, Ledger]:
+        ledger = new_ledger(self.prepared.batch, self.blocks, conserve)
+        # Once a class was predicted, that class is meant: other states may predict others.
+        target = self._target if self.goal is None else self.goal.target
+        goal: Goal = run_forward(
+            self.module,
+            arguments or self.prepared.arguments,
+            self.blocks,
+            self.prepared.batch,
+            watch,
+            Interception(table, ledger, is_double(self.module), fallback),
+            partial(self._resolve, target),
+            read_inside,
+        )
+        self.tokens = self._batch_first(watch.states).shape[1]
+        if self.goal is None and arguments is None and watch.replace is None:
             self.goal = goal
-        return _Pass(ledger, goal, seen["states"], seen.get("exit"))
+        return goal, ledger
 
-    def _frozen_target(self) -> Any:
-        """The target; once a class was predicted, that class: other states may predict others."""
-        return self._target if self.goal is None else self.goal.target
-
-    @staticmethod
-    def _value(run: _Pass) -> Tensor:
-        if not run.goal.value.requires_grad:
-            raise TargetError(
-                "the target does not depend on the token states: the value is the same whatever"
-                " the tokens say, or the model detaches it on the way"
-            )
-        if not torch.isfinite(run.goal.value).all():
-            raise ModelError(
-                f"the explained value is not finite ({run.goal.value.tolist()}): the model"
-                f" overflows in {run.states.dtype}; try float32"
-            )
-        return run.goal.value.sum()
-
-    # -- shapes -----------------------------------------------------------------------------------
-
-    def _check_states(self, tensor: Tensor) -> None:
-        axis = 0 if self.blocks.batch_first else 1
-        if tensor.dim() != 3 or tensor.shape[axis] != self.prepared.batch:
-            order = "(batch, tokens, hidden)" if self.blocks.batch_first else (
-                "(tokens, batch, hidden)")
-            raise ModelError(
-                f"expected token states of shape {order} with batch {self.prepared.batch} to enter"
-                f" the first block, got {tuple(tensor.shape)}. If samples come"
-                f" {'second' if axis == 0 else 'first'}, pass batch_first={axis == 1}; if these"
-                " are not the blocks, name them by blocks='path.to.blocks'."
-            )
-
-    def _batch_first(self, tensor: Tensor) -> Tensor:
+    def _batch_first(self, tensor: Any) -> Tensor:
         return tensor if self.blocks.batch_first else tensor.transpose(0, 1)
 
     def _by_head(self, attention: Tensor) -> Tensor:
@@ -296,21 +295,64 @@ class Capture:
             )
         return wide(attention).reshape(batch, -1, tokens, tokens)
 
-    def _weights(self, gradient: Tensor | None) -> Tensor:
-        """The deciding tokens as weights that add up to 1, (batch, tokens)."""
-        if self._deciding is not None:
-            return _named_tokens(self._deciding, self.mask)
-        if gradient is None:
-            raise TargetError(
-                "the target does not depend on what the last block returned: name the deciding"
-                " token by deciding='first', 'last', 'mean' or its index"
+
+class _Maps:
+    """Attention maps as the model shaped them, bottom up, the lowest a leaf if so asked."""
+
+    def __init__(self, leaf: bool) -> None:
+        self.leaf = leaf
+        self.maps: list[Tensor] = []
+
+    def record(self, attention: Tensor) -> Tensor:
+        if self.leaf and not attention.requires_grad:
+            attention = marks.mark(attention.detach().requires_grad_(), marks.LEAF)
+        self.maps.append(attention)
+        return attention
+
+    def index(self, layer: int) -> int:
+        """The layer counted from the bottom, whichever way it was counted."""
+        count = len(self.maps)
+        if not count:
+            raise ModelError(_unseen("attention"))
+        if not -count <= layer < count:
+            raise OptionError(
+                f"start_layer={layer}, but the model has {count} attention layers:"
+                f" {-count} to {count - 1}"
             )
-        # The head reads a token exactly if the target moves with it.
-        reads = (self._batch_first(gradient) != 0).any(-1) & self.mask
-        if not reads.any(1).all():
-            raise TargetError("the target depends on no token: its gradient is zero everywhere")
-        weights = wide(reads.to(gradient.dtype))
-        return weights / weights.sum(1, keepdim=True)
+        return layer % count
+
+
+class _RelevanceSums:
+    """The relevance of what each block returned, summed per sample while it passes by."""
+
+    def __init__(self, leaving: list[Tensor], per_sample: Callable[[Tensor], Tensor]) -> None:
+        self.sums: dict[int, Tensor] = {}
+        self.count = len(leaving)
+        for i, tensor in enumerate(leaving):
+            if tensor.requires_grad:
+                tensor.register_hook(partial(self._note, i, per_sample))
+
+    def _note(self, i: int, per_sample: Callable[[Tensor], Tensor], relevance: Tensor) -> None:
+        self.sums[i] = per_sample(wide(relevance))
+
+    def of(self, layer: int, layers: int) -> Tensor | None:
+        """The sum behind an attention layer, where each block has one."""
+        return self.sums.get(layer) if layers == self.count else None
+
+
+def _last(watch: Watch) -> Tensor:
+    if not watch.leaving:
+        raise ModelError("the last block was never called: name the blocks by blocks='...'")
+    return watch.leaving[-1]
+
+
+def _value(goal: Goal) -> Tensor:
+    if not goal.value.requires_grad:
+        raise TargetError(
+            "the target does not depend on the token states: the value is the same whatever the"
+            " tokens say, or the model detaches it on the way"
+        )
+    return goal.value.sum()
 
 
 def _unseen(what: str) -> str:
@@ -319,62 +361,3 @@ def _unseen(what: str) -> str:
         " If the blocks are elsewhere, name them by blocks='path.to.blocks'; if the model has no"
         " attention (softmax times values), use 'gradient_x_input' or 'integrated_gradients'."
     )
-
-
-def _named_tokens(deciding: Any, mask: Tensor) -> Tensor:
-    """Weights of the tokens that the caller named, (batch, tokens)."""
-    count = mask.shape[1]
-    if deciding == "mean":
-        weights = mask.float()
-    elif deciding in ("first", "last") or isinstance(deciding, int):
-        index = {"first": 0, "last": -1}.get(deciding, deciding)
-        if not -count <= index < count:
-            raise OptionError(f"deciding={deciding}: the sequence has {count} tokens")
-        positions = torch.arange(count).expand_as(mask)
-        real = positions.masked_fill(~mask, -1)
-        last = real.amax(1)
-        chosen = last + 1 + index if index < 0 else torch.full_like(last, index)
-        weights = (positions == chosen.unsqueeze(1)).float()
-    else:
-        raise OptionError(
-            f"deciding={deciding!r}: choose 'first', 'last', 'mean' or the index of a token"
-        )
-    return weights / weights.sum(1, keepdim=True)
-
-
-def _reading(
-    module: nn.Module, blocks: Blocks, at: str, enter: Callable[[Tensor], Tensor]
-) -> list[tuple[nn.Module, str, Any]]:
-    """The hook that sees the token states where relevance is read."""
-    if at == "states":
-
-        def before(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> Any:
-            for i, value in enumerate(args):
-                if isinstance(value, Tensor) and value.is_floating_point():
-                    return (*args[:i], enter(value), *args[i + 1 :]), kwargs
-            for key, value in kwargs.items():
-                if isinstance(value, Tensor) and value.is_floating_point():
-                    return args, {**kwargs, key: enter(value)}
-            return None
-
-        return [(blocks.first, "before", before)]
-    if at == "embeddings":
-        find = getattr(module, "get_input_embeddings", None)
-        if find is None:
-            raise OptionError(
-                f"at='embeddings' needs a model with get_input_embeddings();"
-                f" {type(module).__name__} has none: use at='states'"
-            )
-        return [(find(), "after", lambda m, inputs, output: _replaced(output, enter))]
-    raise OptionError(f"at={at!r}: choose 'states' or 'embeddings'")
-
-
-def _replaced(output: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """A module's output with its first tensor changed."""
-    if isinstance(output, Tensor):
-        return change(output)
-    if isinstance(output, (tuple, list)):
-        return type(output)([change(output[0]), *output[1:]])
-    first = next(key for key, value in output.items() if isinstance(value, Tensor))
-    output[first] = change(output[first])
-    return output

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from whyformer.errors import ModelError
@@ -25,12 +25,19 @@ class Interception(TorchFunctionMode):
     thing: this tensor depends on the token states.
     """
 
-    def __init__(self, table: Mapping[Function, Any], ledger: Ledger, double: bool) -> None:
+    def __init__(
+        self,
+        table: Mapping[Function, Any],
+        ledger: Ledger,
+        double: bool = False,
+        fallback: Callable[[Function, tuple, dict[str, Any]], Any] | None = None,
+    ) -> None:
+        """`fallback` runs operations without a rule; by default what they lose is measured."""
         super().__init__()
         self.table = {**precision.TABLE, **table} if double else table
         self.double = double
         self.ledger = ledger
-        self.measured: set[str] = set()  # operations without a rule that touched relevance
+        self.fallback = fallback
 
     def __torch_function__(
         self, func: Function, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
@@ -47,6 +54,8 @@ class Interception(TorchFunctionMode):
         if rule is not None:
             self._refuse_hidden(func, args)
             return rule(self.ledger, func, args, kwargs)
+        if self.fallback is not None and _in_place(func) and any(map(tracked, args)):
+            return self._write(func, args, kwargs)
         if func in REARRANGE:
             return marks.carry(args[0] if args else None, func(*args, **kwargs))
         if func in HOMOGENEOUS or func in ACTIVATION or func in MATMUL:
@@ -61,8 +70,16 @@ class Interception(TorchFunctionMode):
     def _constant(self, value: Any) -> Any:
         """The value, detached if it is a parameter or another leaf that is not ours."""
         if isinstance(value, Tensor):
+            if isinstance(value, nn.Parameter):
+                return marks.mark(value.detach(), marks.WEIGHT)
             if value.requires_grad and value.is_leaf and not marks.marked(value, marks.LEAF):
                 return value.detach()
+            if marks.marked(value, marks.STALE):
+                raise ModelError(
+                    "the model goes on using a tensor after an in-place operation on it (such as"
+                    " x.add_(y) as a statement of its own), which this method's rules cannot"
+                    " follow. Write it as x = x + y, or use 'gae' or 'lrp_ah_ln'."
+                )
         elif type(value) in (tuple, list) and value and isinstance(value[0], Tensor):
             return type(value)(self._constant(v) for v in value)
         return value
@@ -78,13 +95,28 @@ class Interception(TorchFunctionMode):
 
     def _measure(self, func: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
         """The operation as it is; what relevance it loses is booked as a leak under its name."""
+        if self.fallback is not None:
+            return self.fallback(func, args, kwargs)
         name = func.__name__
-        in_place = name.endswith("_") and not name.endswith("__") or name == "__setitem__"
         touched = any(map(tracked, args)) or any(map(tracked, kwargs.values()))
-        if not (self.ledger.active and touched) or in_place:
+        if not (self.ledger.active and touched) or _in_place(func):
             return func(*args, **kwargs)
-        self.measured.add(name)
         inputs = self.ledger.enters(args)
         output = func(*inputs, **kwargs)
         self.ledger.balance(name, inputs, output, leak=True)
         return output
+
+    def _write(self, func: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """An in-place operation without a rule, where torch allows it."""
+        try:
+            return func(*args, **kwargs)
+        except RuntimeError as error:
+            raise ModelError(
+                f"the model writes into a captured tensor in place ({func.__name__}), which this"
+                " method's rules cannot follow. Write it out of place, or use 'gae' or 'lrp_ah_ln'."
+            ) from error
+
+
+def _in_place(func: Function) -> bool:
+    name = func.__name__
+    return name == "__setitem__" or (name.endswith("_") and not name.endswith("__"))

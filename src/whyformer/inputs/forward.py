@@ -103,17 +103,22 @@ def samples_axis(module: nn.Module) -> int:
     return 0
 
 
+def embeddings_of(module: nn.Module) -> nn.Embedding | None:
+    """The table of word embeddings of a transformers model."""
+    find = getattr(module, "get_input_embeddings", None)
+    if config_of(module) is None or find is None:
+        return None
+    try:
+        table = find()
+    except NotImplementedError:
+        return None
+    return table if isinstance(table, nn.Embedding) else None
+
+
 def vocabulary_of(module: nn.Module) -> int | None:
     """The number of token ids that the model has embeddings for, where that can be known."""
-    find = getattr(module, "get_input_embeddings", None)
-    if config_of(module) is not None and find is not None:
-        try:
-            table = find()
-        except NotImplementedError:
-            table = None
-        if isinstance(table, nn.Embedding):
-            return table.num_embeddings
-    return getattr(config_of(module), "vocab_size", None)
+    table = embeddings_of(module)
+    return getattr(config_of(module), "vocab_size", None) if table is None else table.num_embeddings
 
 
 def positions_of(module: nn.Module) -> int | None:

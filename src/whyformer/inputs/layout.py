@@ -125,12 +125,22 @@ def _stream(stream: Stream, layout: Layout) -> Stream:
 
 
 def _layer(layer: Layer, layout: Layout) -> Layer:
-    maps = (layer.attention, layer.gradient, layer.relevance)
-    return Layer(*(None if t is None else _square(t, layout, (2, 3)) for t in maps))
+    token_axes = {
+        "attention": (2, 3),
+        "gradient": (2, 3),
+        "relevance": (2, 3),
+        "entering": (1,),
+        "leaving": (1,),
+    }
+    kept = {part: getattr(layer, part) for part in token_axes}
+    return replace(layer, **{
+        part: None if tensor is None else _square(tensor, layout, token_axes[part])
+        for part, tensor in kept.items()
+    })
 
 
-def _square(tensor: Tensor, layout: Layout, dims: tuple[int, int]) -> Tensor:
-    """The tensor with each of two token axes back in the user's columns, where it has them."""
+def _square(tensor: Tensor, layout: Layout, dims: tuple[int, ...]) -> Tensor:
+    """The tensor with its token axes back in the user's columns, where it has them."""
     for dim in dims:
         if tensor.ndim > dim and tensor.shape[dim] == layout.inner:
             tensor = layout.outward(tensor, dim)

@@ -14,6 +14,7 @@ from whyformer.inputs.baseline import baseline_arguments
 from whyformer.inputs.forward import (
     Forward,
     config_of,
+    embeddings_of,
     is_last_token_classifier,
     place_of,
     positions_of,
@@ -76,7 +77,15 @@ class Sequences:
         )
 
     def check_ids(self, value: Tensor) -> None:
-        """Nothing; raises where the model has no embedding for an id."""
+        """Nothing; raises where the model has no embedding for an id, or a wider or narrower one."""
+        table = embeddings_of(self.module)
+        width = value.shape[-1]
+        if self.carrier == "inputs_embeds" and table is not None and width != table.embedding_dim:
+            raise InputError(
+                f"'{self.carrier}' has shape {tuple(value.shape)}, the model's embeddings have"
+                f" {table.embedding_dim} numbers per token; pass (batch, tokens,"
+                f" {table.embedding_dim})"
+            )
         for name, size in (
             (self.carrier, vocabulary_of(self.module)),
             ("token_type_ids", getattr(config_of(self.module), "type_vocab_size", None)),

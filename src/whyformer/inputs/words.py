@@ -133,7 +133,8 @@ def _begins(
     if scheme == BYTES:
         # Byte-level tokenizers cut the text into letters and signs first: so does this.
         left, right = texts[before][-1:], texts[k][:1]
-        return bool(left and right) and left.isalnum() != right.isalnum()
+        cut = bool(left and right) and left != " "
+        return cut and left.isalnum() != right.isalnum()
     return scheme == PLAIN
 
 

@@ -25,6 +25,8 @@ def gae(
     """
     layers = capture.attentions(gradient=True, first=start_layer)
     # Clamped before averaging, as eq. 5 does: averaging first lets heads cancel.
-    mixings = ((a * g).clamp_(min=0).mean(1) for a, g in reversed(layers))
+    mixings = (
+        (layer.attention * layer.gradient).clamp_(min=0).mean(1) for layer in reversed(layers)
+    )
     rows = walk_down(capture.rows(reduce), mixings, normalize=normalize)
     return capture.read_out(rows, reduce)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -23,7 +24,7 @@ from whyformer.rules.product import share, uniform
 Record = Callable[[Tensor], Tensor]
 
 
-class _Fused(NamedTuple):
+class FusedCall(NamedTuple):
     """The arguments of scaled_dot_product_attention, by name."""
 
     query: Tensor
@@ -48,7 +49,7 @@ def fused_detached(
 ) -> Tensor:
     """Fused attention in which only the values carry relevance."""
     ledger.count("attention")
-    call = _Fused(*args, **kwargs)
+    call = FusedCall(*args, **kwargs)
     return function(
         **call._replace(
             query=call.query.detach(), key=call.key.detach(), attn_mask=_detached(call.attn_mask)
@@ -110,7 +111,7 @@ def fused_uniform(
     first-order expansion has left over is its bias term, a sink.
     """
     ledger.count("attention")
-    call = _Fused(*args, **kwargs)
+    call = FusedCall(*args, **kwargs)
     query, key, value = ledger.enters((call.query, call.key, call.value))
     output = function(
         **call._replace(
@@ -145,35 +146,42 @@ def einsum_uniform(
 # -- attention maps ------------------------------------------------------------------------------
 
 
-def spelled_out(call: _Fused, record: Record) -> Tensor:
-    """What fused attention returns, with its map going through `record` on the way."""
+def spelled_out(
+    call: FusedCall,
+    record: Record,
+    multiply: Callable[[Tensor, Tensor], Tensor] = torch.matmul,
+    scale: Callable[[Tensor, float], Tensor] = torch.mul,
+    softmax: Callable[[Tensor], Tensor] = partial(torch.softmax, dim=-1),
+) -> Tensor:
+    """What fused attention returns, with its map going through `record` on the way.
+
+    A tier with rules of its own passes its products and its softmax.
+    """
     query, key, value = call.query, call.key, call.value
     if call.enable_gqa:
         key = key.repeat_interleave(query.shape[-3] // key.shape[-3], dim=-3)
         value = value.repeat_interleave(query.shape[-3] // value.shape[-3], dim=-3)
-    scale = 1 / math.sqrt(query.shape[-1]) if call.scale is None else call.scale
-    scores = (query * scale) @ key.transpose(-2, -1)
+    factor = 1 / math.sqrt(query.shape[-1]) if call.scale is None else call.scale
+    # Scaling the queries is cheaper than scaling the scores.
+    scores = multiply(scale(query, factor), key.transpose(-2, -1))
     mask = call.attn_mask
     if call.is_causal:
         mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
-    if mask is not None and mask.dtype == torch.bool:
-        scores = scores.masked_fill(~mask, float("-inf"))
-        # A query that may look nowhere gets zeros, as the fused kernels give it.
-        blind = ~mask.any(-1, keepdim=True)
-        if blind.any():
-            scores = scores.masked_fill(blind, 0.0)
-            attention = torch.softmax(scores, -1).masked_fill(blind, 0.0)
-            return record(attention) @ value
-    elif mask is not None:
-        scores = scores + mask
-    return record(torch.softmax(scores, -1)) @ value
+    if mask is None:
+        return multiply(record(softmax(scores)), value)
+    if mask.dtype != torch.bool:
+        return multiply(record(softmax(scores + mask)), value)
+    # A query that may look nowhere gets zeros, as the fused kernels give it.
+    blind = ~mask.any(-1, keepdim=True)
+    attention = softmax(scores.masked_fill(~(mask | blind), float("-inf")))
+    return multiply(record(attention.masked_fill(blind, 0.0) if blind.any() else attention), value)
 
 
 def recording(record: Record) -> dict[Function, Any]:
     """Rules under which every attention map passes through `record`."""
 
     def fused(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
-        return spelled_out(_Fused(*args, **kwargs), record)
+        return spelled_out(FusedCall(*args, **kwargs), record)
 
     def mixing(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
         if args and marks.marked(args[0], marks.ATTENTION):

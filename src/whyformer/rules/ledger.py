@@ -121,3 +121,19 @@ class Ledger:
         raise ValueError(
             f"cannot tell the {batch} samples apart in a tensor of shape {tuple(relevance.shape)}"
         )
+
+    def spread(self, relevance: Tensor, batch_first: bool = True) -> Tensor:
+        """Sums per sample in a shape that goes with the tensor's."""
+        batch, shape = self.batch, relevance.shape
+        if batch == 1:
+            return relevance.sum()
+        amounts = self.per_sample(relevance, batch_first)
+        if not batch_first and relevance.dim() in (2, 3) and shape[1] == batch:
+            return amounts.reshape(1, batch, *[1] * (relevance.dim() - 2))
+        if shape[0] != batch:  # samples and tokens, or samples and heads, in one axis
+            amounts = (
+                amounts.repeat_interleave(shape[0] // batch)
+                if batch_first
+                else amounts.repeat(shape[0] // batch)
+            )
+        return amounts.reshape(-1, *[1] * (relevance.dim() - 1))

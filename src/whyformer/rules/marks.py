@@ -13,6 +13,9 @@ from torch import Tensor
 
 ATTENTION = "attention"
 GATE = "gate"
+WEIGHT = "weight"  # a parameter, or a view of one
+STATISTIC = "statistic"  # what a norm divides by
+STALE = "stale"  # was written into; its new value is another tensor
 LEAF = "leaf"  # a leaf of ours, not a parameter: the token states, a recorded attention map
 _SLOT = "_whyformer_mark"
 

@@ -57,6 +57,12 @@ ACTIVATION = named(
     "gelu silu mish tanh sigmoid hardswish hardsigmoid hardtanh elu selu celu softplus softsign "
     "logsigmoid tanhshrink erf expit pow square relu6 hardshrink softshrink rrelu prelu"
 )
+# The activations that others are gated with: part of a composite activation, or of a gated unit.
+SQUASHING = named("tanh sigmoid hardsigmoid erf expit")
+NORM = named("layer_norm rms_norm group_norm batch_norm instance_norm")
+NEGATE = named("neg negative")
+JOIN = named("cat concat concatenate stack hstack vstack")
+CHOOSE = named("where")
 # They look at a tensor and pass on nothing of it.
 INERT = named(
     "size dim ndimension numel is_floating_point is_complex stride storage_offset is_contiguous "

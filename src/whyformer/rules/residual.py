@@ -8,7 +8,14 @@ import torch
 
 from whyformer.rules import marks
 from whyformer.rules.ledger import Ledger, tracked
-from whyformer.rules.operations import ADD, REVERSED_SUBTRACT, SUBTRACT, Function
+from whyformer.rules.operations import (
+    ADD,
+    CHOOSE,
+    JOIN,
+    REVERSED_SUBTRACT,
+    SUBTRACT,
+    Function,
+)
 
 
 def add(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
@@ -78,6 +85,6 @@ TABLE = {
     **dict.fromkeys(ADD, add),
     **dict.fromkeys(SUBTRACT, subtract),
     **dict.fromkeys(REVERSED_SUBTRACT, reversed_subtract),
-    **dict.fromkeys((torch.cat, torch.concat, torch.concatenate, torch.stack), join),
-    **dict.fromkeys((torch.where,), where),
+    **dict.fromkeys(JOIN, join),
+    **dict.fromkeys(CHOOSE, where),
 }

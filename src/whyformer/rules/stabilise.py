@@ -6,10 +6,15 @@ import torch
 from torch import Tensor
 
 
-def ratio(numerator: Tensor, denominator: Tensor) -> Tensor:
-    """numerator / denominator, 0 where the denominator is exactly 0."""
+def ratio(numerator: Tensor, denominator: Tensor, epsilon: float = 0.0) -> Tensor:
+    """numerator / denominator, 0 where the denominator is exactly 0.
+
+    `epsilon` moves the denominator away from 0, to the side it is on.
+    """
     zero = denominator == 0
-    return torch.where(zero, 0, numerator / torch.where(zero, 1, denominator))
+    if epsilon:
+        denominator = denominator + denominator.sign() * epsilon
+    return (numerator / denominator).masked_fill_(zero, 0)
 
 
 def wide(tensor: Tensor) -> Tensor:

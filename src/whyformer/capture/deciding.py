@@ -1,0 +1,51 @@
+"""The deciding tokens: those that the head reads, as weights that add up to 1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from whyformer.errors import OptionError, TargetError
+from whyformer.rules.stabilise import wide
+
+
+def read_by_head(gradient: Tensor | None, mask: Tensor) -> Tensor:
+    """Tokens whose last state moves the target, in equal parts, (batch, tokens).
+
+    `gradient` is the target's at what the last block returned. Inferring it so needs no table of
+    heads: a class token, two of them, the last token or an average all show themselves.
+    """
+    if gradient is None:
+        raise TargetError(
+            "the target does not depend on what the last block returned: name the deciding token"
+            " by deciding='first', 'last', 'mean' or its index"
+        )
+    reads = (gradient != 0).any(-1) & mask
+    if not reads.any(1).all():
+        raise TargetError("the target depends on no token: its gradient is zero everywhere")
+    weights = wide(reads.to(gradient.dtype))
+    return weights / weights.sum(1, keepdim=True)
+
+
+def named_tokens(deciding: Any, mask: Tensor) -> Tensor:
+    """Weights of the tokens that the caller named, (batch, tokens)."""
+    count = mask.shape[1]
+    positions = torch.arange(count, device=mask.device).expand_as(mask)
+    if deciding == "mean":
+        weights = mask.float()
+    elif deciding in ("first", "last") or type(deciding) is int:
+        index = {"first": 0, "last": -1}.get(deciding, deciding)
+        last = positions.masked_fill(~mask, -1).amax(1)
+        chosen = last + 1 + index if index < 0 else torch.full_like(last, index)
+        if ((chosen < 0) | (chosen > last)).any():
+            raise OptionError(
+                f"deciding={deciding}: the shortest sample has {int(last.min()) + 1} tokens"
+            )
+        weights = (positions == chosen.unsqueeze(1)).float()
+    else:
+        raise OptionError(
+            f"deciding={deciding!r}: choose 'first', 'last', 'mean' or the index of a token"
+        )
+    return weights / weights.sum(1, keepdim=True)

@@ -1,0 +1,183 @@
+"""The forward pass: run under rules, watched where token states enter and leave the blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from whyformer.capture.blocks import Blocks
+from whyformer.capture.mode import Interception
+from whyformer.capture.scope import hooked
+from whyformer.errors import ModelError, OptionError
+from whyformer.rules import marks
+from whyformer.rules.ledger import Ledger
+from whyformer.rules.operations import Function
+
+Table = Mapping[Function, Any]
+Hook = tuple[nn.Module, str, Any]
+
+
+@dataclass
+class Watch:
+    """Where a pass is tracked from, what is put in place of its states, and what it saw."""
+
+    at: str = "states"  # or "embeddings"
+    track: bool = True  # from the states on; otherwise from the last block's output on
+    replace: Tensor | None = None  # token states to run with instead of the model's own
+    leaf: str | None = None  # an argument to track from as well (an image's pixels)
+    states: Tensor | None = None
+    entering: list[Tensor] = field(default_factory=list)  # what each block was given
+    leaving: list[Tensor] = field(default_factory=list)  # what each block returned
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+
+def run_forward(
+    module: nn.Module,
+    arguments: Mapping[str, Any],
+    blocks: Blocks,
+    batch: int,
+    watch: Watch,
+    interception: Interception,
+    read: Callable[[Any], Any],
+    read_inside: bool = True,
+) -> Any:
+    """What `read` makes of the model's output; `watch` holds what was seen on the way.
+
+    `read` runs under the rules too, unless told otherwise: a target may be an operation on the
+    output like any other.
+    """
+    # Detached: what the caller passed must not become the leaf it is tracked from.
+    watch.arguments = {
+        key: value.detach() if isinstance(value, Tensor) else value
+        for key, value in arguments.items()
+    }
+    if watch.leaf is not None:
+        marks.mark(watch.arguments[watch.leaf].requires_grad_(), marks.LEAF)
+    with hooked(_hooks(module, blocks, batch, watch)):
+        with interception:
+            output = module(**watch.arguments)
+            if watch.states is None:
+                raise ModelError(
+                    f"{type(module).__name__} ran without going through its blocks: name the"
+                    " module that token states go through by blocks='path.to.blocks'"
+                )
+            if read_inside:
+                return read(output)
+        return read(output)
+
+
+def new_ledger(batch: int, blocks: Blocks, conserve: bool) -> Ledger:
+    """A ledger laid out as the blocks are; it books nothing unless relevance is to be conserved."""
+    return Ledger(batch, blocks.batch_first, active=conserve)
+
+
+def is_double(module: nn.Module) -> bool:
+    """Whether the model computes in float64."""
+    return any(p.dtype == torch.float64 for p in module.parameters())
+
+
+def _hooks(module: nn.Module, blocks: Blocks, batch: int, watch: Watch) -> list[Hook]:
+    def enter(tensor: Tensor) -> Tensor:
+        if watch.states is not None:
+            return tensor
+        _check_states(tensor, blocks, batch)
+        leaf = tensor
+        if watch.replace is not None:
+            leaf = watch.replace.to(tensor.dtype)
+            leaf = leaf if blocks.batch_first else leaf.transpose(0, 1)
+        watch.states = leaf
+        if not watch.track or leaf.requires_grad:
+            return leaf
+        # The tensor itself becomes the leaf, because others than the first block may read it too.
+        # The block gets a copy: some write into their input.
+        marks.mark(leaf.requires_grad_(), marks.LEAF)
+        return leaf.clone()
+
+    def leave(tensor: Tensor) -> Tensor:
+        if not watch.track and not tensor.requires_grad:
+            tensor = marks.mark(tensor.detach().requires_grad_(), marks.LEAF)
+        watch.leaving.append(tensor)
+        return tensor
+
+    def after(module: nn.Module, inputs: tuple, output: Any) -> Any:
+        return _replaced(output, leave)
+
+    def before(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> Any:
+        found = _states_of(args, kwargs)
+        watch.entering.extend([] if found is None else [found])
+
+    hooks: list[Hook] = [_reading(module, blocks, watch.at, enter)]
+    for block in dict.fromkeys(blocks.chain):
+        hooks.append((block, "before", before))
+        hooks.append((block, "after", _seen(watch) if block is not blocks.last else after))
+    return hooks
+
+
+def _seen(watch: Watch) -> Any:
+    def after(module: nn.Module, inputs: tuple, output: Any) -> None:
+        _replaced(output, lambda tensor: watch.leaving.append(tensor) or tensor)
+
+    return after
+
+
+def _reading(
+    module: nn.Module, blocks: Blocks, at: str, enter: Callable[[Tensor], Tensor]
+) -> Hook:
+    """The hook that sees the token states where relevance is read."""
+    if at == "states":
+
+        def before(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> Any:
+            found = _states_of(args, kwargs)
+            if found is None:
+                return None
+            new = enter(found)
+            return tuple(new if a is found else a for a in args), {
+                key: new if value is found else value for key, value in kwargs.items()
+            }
+
+        return blocks.first, "before", before
+    if at == "embeddings":
+        find = getattr(module, "get_input_embeddings", None)
+        if find is None:
+            raise OptionError(
+                f"at='embeddings' needs a model with get_input_embeddings();"
+                f" {type(module).__name__} has none: use at='states'"
+            )
+        return find(), "after", lambda m, inputs, output: _replaced(output, enter)
+    raise OptionError(f"at={at!r}: choose 'states' or 'embeddings'")
+
+
+def _states_of(args: tuple, kwargs: dict[str, Any]) -> Tensor | None:
+    """The first floating tensor that a block is called with."""
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, Tensor) and value.is_floating_point():
+            return value
+    return None
+
+
+def _replaced(output: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """A module's output with its first tensor changed."""
+    if isinstance(output, Tensor):
+        return change(output)
+    if isinstance(output, (tuple, list)):
+        return type(output)([change(output[0]), *output[1:]])
+    first = next(key for key, value in output.items() if isinstance(value, Tensor))
+    output[first] = change(output[first])
+    return output
+
+
+def _check_states(tensor: Tensor, blocks: Blocks, batch: int) -> None:
+    axis = 0 if blocks.batch_first else 1
+    if tensor.dim() == 3 and tensor.shape[axis] == batch:
+        return
+    order = "(batch, tokens, hidden)" if blocks.batch_first else "(tokens, batch, hidden)"
+    raise ModelError(
+        f"expected token states of shape {order} with batch {batch} to enter the first block, got"
+        f" {tuple(tensor.shape)}. If samples come {'second' if axis == 0 else 'first'}, pass"
+        f" batch_first={axis == 1}; if these are not the blocks, name them by"
+        " blocks='path.to.blocks'."
+    )

@@ -1,0 +1,169 @@
+"""Arguments that several commands share, and how their text is read."""
+
+from __future__ import annotations
+
+import json
+import sys
+from io import BytesIO
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import whyformer
+from whyformer.errors import InputError, OptionError, TargetError
+from whyformer.inputs.kinds import IMAGE_SUFFIXES
+
+FILE_SUFFIXES = (*IMAGE_SUFFIXES, ".txt", ".md")
+
+Given = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="INPUT",
+        help="A text; the path of an image; the path of a text file, which is read as one text;"
+        " or [bold]-[/bold] (or nothing) to read either from stdin.",
+        show_default=False,
+    ),
+]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="NAME",
+        help="A bundled model, a folder, or a hub id. Default: the bundled model that fits.",
+        show_default=False,
+    ),
+]
+Target = Annotated[
+    str | None,
+    typer.Option(
+        "--target",
+        "-t",
+        metavar="WHAT",
+        help="A class index, a label, or [bold]'a>b'[/bold]: why a rather than b."
+        " Default: what the model predicts.",
+        show_default=False,
+    ),
+]
+Truncation = Annotated[
+    bool, typer.Option("--truncation", help="Cut a text that is too long for the model.")
+]
+Deciding = Annotated[
+    str | None,
+    typer.Option(
+        metavar="WHICH",
+        help="Which token the head reads (an index, or a word such as 'last'), where whyformer"
+        " cannot tell.",
+        show_default=False,
+    ),
+]
+HtmlFile = Annotated[
+    Path | None,
+    typer.Option("--html", metavar="FILE", help="Write a web page.", show_default=False),
+]
+PngFile = Annotated[
+    Path | None, typer.Option("--png", metavar="FILE", help="Write a picture.", show_default=False)
+]
+JsonFile = Annotated[
+    Path | None,
+    typer.Option("--json", metavar="FILE", help="Write all numbers as JSON.", show_default=False),
+]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Show nothing in the terminal; write files only.")
+]
+
+
+def read_input(given: str | None) -> Any:
+    """What the user wants explained: a text, the path of an image, or an image from stdin."""
+    if given is None and sys.stdin.isatty():
+        raise InputError(
+            "there is nothing to explain: give a text or a file, as in"
+            " whyformer explain 'a gripping film', or pipe one in"
+        )
+    if given is None or given == "-":
+        return _decoded(sys.stdin.buffer.read(), "stdin")
+    if _is_file(given):
+        return Path(given) if _is_image(given) else _decoded(Path(given).read_bytes(), repr(given))
+    alone = not any(c.isspace() for c in given)
+    if alone and Path(given).suffix.lower() in FILE_SUFFIXES:
+        raise InputError(
+            f"there is no file {given!r}; check the path, or pipe it in if it is the text itself:"
+            f" echo {given!r} | whyformer explain"
+        )
+    if alone and "/" in given and Path(given).is_dir():
+        raise InputError(f"{given!r} is a folder; give one file of it, or a text")
+    return given
+
+
+def read_target(text: str | None) -> Any:
+    """None, a class index, a label, or a contrast, from what the user typed."""
+    if text is None:
+        return None
+    wanted, versus, other = text.partition(">")
+    if not versus:
+        return _index_or_label(text)
+    if not wanted.strip() or not other.strip():
+        raise TargetError(f"--target {text!r} lacks a side: write 'a>b' for why a rather than b")
+    return whyformer.contrast(_index_or_label(wanted), _index_or_label(other))
+
+
+def read_options(pairs: list[str]) -> dict[str, Any]:
+    """The method's options out of key=value pairs; values are JSON where they can be."""
+    options: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip():
+            raise OptionError(
+                f"--option {pair!r} is not of the form key=value, such as start_layer=1"
+            )
+        options[key.strip().replace("-", "_")] = scalar(value.strip())
+    return options
+
+
+def scalar(text: str) -> Any:
+    """A number, true, false or null where the text is one in JSON; the text itself otherwise."""
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError:
+        return {"True": True, "False": False, "None": None}.get(text, text)
+    return text if isinstance(value, list | dict) else value
+
+
+def _index_or_label(text: str) -> int | str:
+    try:
+        return int(text)
+    except ValueError:
+        return text.strip()
+
+
+def _is_file(given: str) -> bool:
+    try:
+        return Path(given).is_file()
+    except (OSError, ValueError):  # a long text is too long for a path, and a NUL is in none
+        return False
+
+
+def _is_image(source: Any) -> bool:
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(source):
+            return True
+    except (UnidentifiedImageError, OSError):
+        # A broken image is still meant as one: let it be refused as an image, by name.
+        return isinstance(source, str) and Path(source).suffix.lower() in IMAGE_SUFFIXES
+
+
+def _decoded(content: bytes, name: str) -> Any:
+    if _is_image(BytesIO(content)):
+        from PIL import Image
+
+        return Image.open(BytesIO(content))
+    try:
+        return content.decode("utf-8").strip()
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{name} is neither an image nor text in UTF-8 (byte {error.start} is not); convert it"
+            " first"
+        ) from error

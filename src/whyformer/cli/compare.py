@@ -1,0 +1,120 @@
+"""`whyformer compare`: one input, several methods side by side."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import whyformer
+from whyformer.attribution import Attribution, views
+from whyformer.cli.app import command
+from whyformer.cli.arguments import (
+    Deciding,
+    Given,
+    HtmlFile,
+    JsonFile,
+    Model,
+    PngFile,
+    Quiet,
+    Target,
+    Truncation,
+    read_input,
+    read_target,
+    scalar,
+)
+from whyformer.cli.console import busy, note, result
+from whyformer.cli.files import check_writable, write
+from whyformer.errors import InputError, WhyformerError
+from whyformer.inputs.models import load_model
+from whyformer.methods import methods as known
+
+# One of each kind: conservative twice, plain gradient, attention with gradient, attention alone.
+HANDFUL = "lrp_ah_ln,attn_lrp,gradient_x_input,gae,rollout"
+ALL = "all"
+
+
+@command(
+    "compare",
+    heading="Explain",
+    examples=(
+        'whyformer compare "a gripping, beautifully acted film"',
+        "whyformer compare digit.png --methods lrp_ah_ln,gae --png compared.png",
+        "whyformer compare review.txt --methods all --html compared.html",
+    ),
+)
+def compare(
+    given: Given = None,
+    methods: Annotated[
+        str,
+        typer.Option(
+            "--methods",
+            "-M",
+            metavar="A,B,...",
+            help=f"Methods by name, or [bold]{ALL}[/bold]; see whyformer methods. Default:"
+            f" {HANDFUL.replace(',', ', ')}.",
+            show_default=False,
+        ),
+    ] = HANDFUL,
+    model: Model = None,
+    target: Target = None,
+    deciding: Deciding = None,
+    truncation: Truncation = False,
+    html: HtmlFile = None,
+    png: PngFile = None,
+    json: JsonFile = None,
+    quiet: Quiet = False,
+) -> None:
+    """Put several methods side by side on the same input."""
+    check_writable({"--html": html, "--png": png, "--json": json})
+    names = _chosen(methods)
+    wanted, inputs = read_target(target), read_input(given)
+    attributions: list[Attribution] = []
+    skipped: dict[str, str] = {}
+    with busy(f"explaining with {len(names)} methods ..."):
+        loaded = load_model(model, None, inputs)
+        for name in names:
+            try:
+                attribution = whyformer.explain(
+                    inputs,
+                    loaded.module,
+                    processor=loaded.processor,
+                    method=name,
+                    target=wanted,
+                    truncation=truncation,
+                    deciding=None if deciding is None else scalar(deciding),
+                )
+            except WhyformerError as error:
+                # Who asks for all of them takes what there is; who names one wants that one.
+                if methods != ALL:
+                    raise
+                skipped[name] = str(error)
+                continue
+            named = {**attribution.provenance, "model": loaded.name}
+            attributions.append(replace(attribution, provenance=named))
+    if not attributions:
+        raise InputError(f"no method could explain this input: {next(iter(skipped.values()))}")
+    for name, reason in skipped.items():
+        note(f"left out {name}: {reason}")
+    if not quiet:
+        result().print(views["terminal"].comparison(attributions))
+    for view, path in (("html", html), ("png", png), ("json", json)):
+        if path is not None:
+            content = views[view].render_comparison(attributions)
+            data = content if isinstance(content, bytes) else content.encode()
+            write(f"--{view}", path, partial(Path.write_bytes, data=data))
+
+
+def _chosen(text: str) -> list[str]:
+    """The names in order, each known and each once."""
+    if text == ALL:
+        return list(known)
+    names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not names:
+        raise InputError("--methods names no method; write for example --methods lrp_ah_ln,gae")
+    for name in names:
+        known[name]  # an unknown name is refused before the model is loaded
+    return names

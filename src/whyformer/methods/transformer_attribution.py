@@ -1,0 +1,40 @@
+"""Transformer Attribution: relevance x gradient of the attention maps (CVPR 2021, eqs. 11-13)."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from whyformer.capture.capture import Capture
+from whyformer.methods.method import choose, method
+from whyformer.methods.mixing import walk_down
+
+
+@method(
+    "transformer_attribution",
+    title="LRP relevance x gradient of the attention maps, rolled out",
+    paper="Chefer et al., CVPR 2021, eqs. 11-13",
+    promises=("nonnegative",),
+)
+def transformer_attribution(
+    capture: Capture,
+    *,
+    start_layer: int = 0,
+    normalize: bool = False,
+    rules: str = "ours",
+    signed: bool = False,
+    reduce: str = "row",
+) -> Tensor:
+    """Relevance of every token to the deciding token, class-specific, (batch, tokens).
+
+    `signed` keeps what the paper clamps away.
+    """
+    choose("rules", rules, ("ours", "orig"))
+    layers = capture.relevances(rules, first=start_layer)
+
+    def mixing(relevance: Tensor) -> Tensor:
+        # Clamped before averaging, as eq. 12 does: averaging first lets heads cancel.
+        return (relevance if signed else relevance.clamp_(min=0)).mean(1)
+
+    mixings = (mixing(layer.gradient * layer.relevance) for layer in reversed(layers))
+    rows = walk_down(capture.rows(reduce), mixings, normalize=normalize)
+    return capture.read_out(rows, reduce)

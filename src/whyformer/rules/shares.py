@@ -1,0 +1,98 @@
+"""Who gets how much of an output's relevance (Chefer et al., CVPR 2021, eqs. 2-10).
+
+Pure formulas on plain tensors; `w` is (out, in) as in a linear layer. Every sum that normalises
+is over one sample: the authors' code has batches of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from whyformer.rules.stabilise import ratio
+
+EPSILON = 1e-9  # the authors'; ours keeps the denominator's sign
+
+
+def positive_linear(relevance: Tensor, x: Tensor, w: Tensor, xw: Tensor) -> Tensor:
+    """Positive contributions only, over their joint sum (eqs. 4-5; the bias takes nothing).
+
+    Since x+ w+ + x- w- = (x w + |x| |w|) / 2, and x w is there from the forward pass, three
+    products do the work of six.
+    """
+    absolute, magnitude = w.abs(), x.abs()
+    share = ratio(relevance, (xw + magnitude @ absolute.t()) / 2, EPSILON)
+    return (x * (share @ w) + magnitude * (share @ absolute)) / 2
+
+
+def separate_linear(relevance: Tensor, x: Tensor, w: Tensor) -> Tensor:
+    """Positive inputs and negative inputs each over their own sum: the LRP baselines' rule.
+
+    Where both sums exist each passes the whole relevance on, so that it about doubles.
+    """
+    total = torch.zeros_like(x)
+    for inputs, weights in ((x.clamp(min=0), w.clamp(min=0)), (x.clamp(max=0), w.clamp(max=0))):
+        share = ratio(relevance, inputs @ weights.t(), EPSILON)
+        total += inputs * (share @ weights)
+    return total
+
+
+def matmul(relevance: Tensor, left: Tensor, right: Tensor, product: Tensor) -> tuple[Tensor, Tensor]:
+    """Signed contributions to both factors, half of the relevance to each."""
+    share = ratio(relevance, product, EPSILON)
+    return (
+        left * (share @ right.transpose(-2, -1)) / 2,
+        right * (left.transpose(-2, -1) @ share) / 2,
+    )
+
+
+def addends(
+    relevance: Tensor,
+    left: Tensor,
+    right: Tensor,
+    per_sample: Callable[[Tensor], Tensor],
+) -> tuple[Tensor, Tensor]:
+    """Signed contributions, rescaled so that neither side outgrows the whole (eqs. 8-10).
+
+    `per_sample` sums over a sample and keeps the tensor's rank.
+    """
+    first, second = plain_addends(relevance, left, right)
+    sums = per_sample(first), per_sample(second)
+    size = sums[0].abs() + sums[1].abs()
+    whole = per_sample(relevance)
+    return tuple(  # type: ignore[return-value]
+        part * ratio(ratio(total.abs(), size, EPSILON) * whole, total, EPSILON)
+        for part, total in zip((first, second), sums, strict=True)
+    )
+
+
+def plain_addends(relevance: Tensor, left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    """Signed contributions of two addends, as they are."""
+    share = ratio(relevance, left + right, EPSILON)
+    return left * share, right * share
+
+
+def mean(relevance: Tensor, x: Tensor, average: Tensor, count: int) -> Tensor:
+    """Signed contributions to an average of `count` entries."""
+    return x * ratio(relevance, average, EPSILON) / count
+
+
+def pixels(
+    relevance: Tensor,
+    x: Tensor,
+    w: Tensor,
+    apply: Callable[[Tensor, Tensor], Tensor],
+    back: Callable[[Tensor, Tensor], Tensor],
+) -> Tensor:
+    """The z^B rule for inputs in a box: each image's own minimum and maximum.
+
+    `apply(x, w)` is the convolution without bias, `back(share, w)` its backward to the input.
+    """
+    every = tuple(range(1, x.dim()))
+    low = x.amin(every, keepdim=True).expand_as(x)
+    high = x.amax(every, keepdim=True).expand_as(x)
+    above, below = w.clamp(min=0), w.clamp(max=0)
+    share = ratio(relevance, apply(x, w) - apply(low, above) - apply(high, below), EPSILON)
+    return x * back(share, w) - low * back(share, above) - high * back(share, below)

@@ -1,0 +1,75 @@
+"""One graph, two passes: a backward that carries gradient or relevance, as a flag says.
+
+An operation runs as it is; a switch behind it sends the gradient back through the operation, or
+lets a formula hand relevance straight to the operation's inputs. Everything without a switch
+(views, indexing, joining) moves relevance by its own backward, which only rearranges and adds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torch import Tensor
+from torch.autograd import Function as AutogradFunction
+
+# formula(relevance, inputs, output) -> the inputs' relevances
+Formula = Callable[[Tensor, Sequence[Tensor], Tensor], Sequence[Tensor | None]]
+
+
+class Direction:
+    """Which of the two passes is under way."""
+
+    def __init__(self) -> None:
+        self.relevance = False
+
+
+class _Switch(AutogradFunction):
+    @staticmethod
+    def forward(
+        ctx: Any, direction: Direction, formula: Formula, output: Tensor, *inputs: Tensor
+    ) -> Tensor:
+        ctx.set_materialize_grads(False)
+        ctx.direction, ctx.formula = direction, formula
+        ctx.save_for_backward(output, *inputs)
+        return output.view_as(output)
+
+    @staticmethod
+    def backward(ctx: Any, passed: Tensor | None) -> tuple[Any, ...]:  # type: ignore[override]
+        output, *inputs = ctx.saved_tensors
+        nothing = (None,) * len(inputs)
+        if passed is None:
+            return (None, None, None, *nothing)
+        if not ctx.direction.relevance:
+            return (None, None, passed, *nothing)
+        relevances = ctx.formula(passed, inputs, output)
+        return (None, None, None, *(
+            relevance if wanted else None
+            for relevance, wanted in zip(relevances, ctx.needs_input_grad[3:], strict=True)
+        ))
+
+
+class _Pass(AutogradFunction):
+    @staticmethod
+    def forward(ctx: Any, direction: Direction, output: Tensor, source: Tensor) -> Tensor:
+        ctx.set_materialize_grads(False)
+        ctx.direction, ctx.shape = direction, source.shape
+        return output.view_as(output)
+
+    @staticmethod
+    def backward(ctx: Any, passed: Tensor | None) -> tuple[Any, ...]:  # type: ignore[override]
+        if passed is None or not ctx.direction.relevance:
+            return None, passed, None
+        return None, None, passed.sum_to_size(ctx.shape)
+
+
+def switched(
+    direction: Direction, formula: Formula, output: Tensor, inputs: Sequence[Tensor]
+) -> Tensor:
+    """The output; relevance goes from it to the inputs by the formula."""
+    return _Switch.apply(direction, formula, output, *inputs)  # type: ignore[no-any-return]
+
+
+def passed(direction: Direction, output: Tensor, source: Tensor) -> Tensor:
+    """The output; relevance goes from it to the source unchanged."""
+    return _Pass.apply(direction, output, source)  # type: ignore[no-any-return]
