@@ -262,7 +262,7 @@ def test_transformers_speaks_again_afterwards(folder: Path, capsys: Any) -> None
         ("BeitForImageClassification", {"image_size": 8, "patch_size": 4}),
         ("DeiTForImageClassificationWithTeacher", {"image_size": 8, "patch_size": 4}),
         ("GPT2LMHeadModel", {}),
-        ("ModernBertForMaskedLM", {}),
+        ("ModernBertForMaskedLM", {"pad_token_id": 0}),
         ("DebertaV2ForSequenceClassification", {}),
         ("LlamaForCausalLM", {"num_key_value_heads": 2}),
     ],

@@ -71,7 +71,9 @@ def scores(module: nn.Module, inputs: Any) -> list[Tensor]:
     logits = output["logits"] if "logits" in output else output["start_logits"]
     assert prepared.mask is not None
     per_token = logits.ndim > 1 and logits.shape[1] == prepared.mask.shape[1]
-    return [row[real] if per_token else row for row, real in zip(logits, prepared.mask, strict=True)]
+    return [
+        row[real] if per_token else row for row, real in zip(logits, prepared.mask, strict=True)
+    ]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -199,4 +201,6 @@ def test_padded_rows_and_the_id_that_fills_them(build: Callable[..., nn.Module])
     assert padded([[1, 2], [3]], 9).tolist() == [[1, 2], [3, 9]]
     assert padding_id(build("RobertaForMaskedLM", pad_token_id=1), None) == 1
     assert padding_id(build("GPT2LMHeadModel", pad_token_id=None), None) == 0
-    assert padding_id(nn.Linear(1, 1), type("T", (), {"pad_token_id": None, "eos_token_id": 7})) == 7
+    assert (
+        padding_id(nn.Linear(1, 1), type("T", (), {"pad_token_id": None, "eos_token_id": 7})) == 7
+    )

@@ -64,7 +64,9 @@ def test_types_only_where_the_model_has_them(build: Build, wordpiece: Any) -> No
     assert set(prepare("film", distilbert, wordpiece).arguments) == {"input_ids", "attention_mask"}
 
 
-def test_text_that_ends_like_a_file_is_text_to_a_text_model(bert: nn.Module, wordpiece: Any) -> None:
+def test_text_that_ends_like_a_file_is_text_to_a_text_model(
+    bert: nn.Module, wordpiece: Any
+) -> None:
     assert prepare("film.png", bert, wordpiece).stream == "text"
     assert prepare(("a.png", "b.png"), bert, wordpiece).batch == 1
 
@@ -191,7 +193,10 @@ def test_text_for_a_module_of_the_users_own(wordpiece: Any) -> None:
 
     prepared = prepare(["a film", "good"], Masked(), wordpiece)
     assert prepared.carrier == "words"
-    assert prepared.arguments["src_key_padding_mask"].tolist() == [[False] * 4, [False] * 3 + [True]]
+    assert prepared.arguments["src_key_padding_mask"].tolist() == [
+        [False] * 4,
+        [False] * 3 + [True],
+    ]
     assert prepare(["film", "good"], Bare(), wordpiece).batch == 2
     with pytest.raises(InputError, match="3 to 4 tokens and the forward of Bare takes no mask"):
         prepare(["a film", "good"], Bare(), wordpiece)
@@ -200,21 +205,25 @@ def test_text_for_a_module_of_the_users_own(wordpiece: Any) -> None:
 def test_baseline_says_nothing(bert: nn.Module, wordpiece: Any) -> None:
     prepared = prepare(["a film", "good"], bert, wordpiece)
     mask = wordpiece.mask_token_id
-    assert prepared.baseline_arguments["input_ids"].tolist() == [[2, mask, mask, 3], [2, mask, 3, 0]]
+    assert prepared.baseline_arguments["input_ids"].tolist() == [
+        [2, mask, mask, 3],
+        [2, mask, 3, 0],
+    ]
     others = set(prepared.arguments) - {"input_ids"}
     assert all(prepared.baseline_arguments[n] is prepared.arguments[n] for n in others)
 
 
-def test_baseline_avoids_an_id_that_the_model_reads_as_padding(
-    build: Build, byte_bpe: Any
-) -> None:
+def test_baseline_avoids_an_id_that_the_model_reads_as_padding(build: Build, byte_bpe: Any) -> None:
     ids = torch.tensor([[5, 6, 7]])
     roberta = build("RobertaForMaskedLM", pad_token_id=1, eos_token_id=2)
     assert prepare(ids, roberta).baseline_arguments["input_ids"].tolist() == [[2, 2, 2]]
-    reward = build(
-        "GPT2ForSequenceClassification", vocab_size=320, pad_token_id=0, eos_token_id=0
-    )
+    reward = build("GPT2ForSequenceClassification", vocab_size=320, pad_token_id=0, eos_token_id=0)
     assert prepare(ids, reward, byte_bpe).baseline_arguments["input_ids"].tolist() == [[1, 1, 1]]
+
+
+def test_baseline_never_leaves_the_vocabulary(build: Build) -> None:
+    module = build("GPT2LMHeadModel", eos_token_id=50256, bos_token_id=50256)
+    assert prepare(torch.tensor([[5]]), module).baseline_arguments["input_ids"].tolist() == [[0]]
 
 
 def test_two_threads_share_a_tokenizer(bert: nn.Module, wordpiece: Any) -> None:

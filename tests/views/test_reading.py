@@ -141,7 +141,7 @@ def test_an_image_names_its_patches_by_row_and_column(image: Make) -> None:
         (1.0001, "All of the output is accounted for"),
         (0.83, "83 % of the output is accounted for"),
         (1.2, "120 % of the output, more than there is"),
-        (-0.2, "-20 % of the output: their total points the other way"),
+        (-0.2, "\N{MINUS SIGN}20 % of the output: their total points the other way"),
         (math.nan, "The output is 0"),
         (math.inf, "The output is 0"),
     ],

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from whyformer.inputs.forward import config_of, reads_pad_ids
+from whyformer.inputs.forward import config_of, reads_pad_ids, vocabulary_of
 from whyformer.inputs.words import special_ids
 
 SILENT = ("mask", "pad", "unk", "eos")
@@ -41,12 +41,14 @@ def silent_id(module: nn.Module, tokenizer: Any | None) -> int:
     Never the padding id of a model that reads meaning into it.
     """
     sources = (tokenizer, config_of(module))
+    size = vocabulary_of(module)
     avoided = getattr(config_of(module), "pad_token_id", None) if reads_pad_ids(module) else None
     for role in SILENT:
         for source in sources:
             candidate = getattr(source, f"{role}_token_id", None)
-            if isinstance(candidate, int) and candidate >= 0 and candidate != avoided:
-                return candidate
+            known = isinstance(candidate, int) and 0 <= candidate < (size or candidate + 1)
+            if known and candidate != avoided:
+                return int(candidate)
     return 0 if avoided != 0 else 1
 
 

@@ -133,10 +133,13 @@ def _layer(layer: Layer, layout: Layout) -> Layer:
         "leaving": (1,),
     }
     kept = {part: getattr(layer, part) for part in token_axes}
-    return replace(layer, **{
-        part: None if tensor is None else _square(tensor, layout, token_axes[part])
-        for part, tensor in kept.items()
-    })
+    return replace(
+        layer,
+        **{
+            part: None if tensor is None else _square(tensor, layout, token_axes[part])
+            for part, tensor in kept.items()
+        },
+    )
 
 
 def _square(tensor: Tensor, layout: Layout, dims: tuple[int, ...]) -> Tensor:

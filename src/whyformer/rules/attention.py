@@ -151,11 +151,12 @@ def spelled_out(
     record: Record,
     multiply: Callable[[Tensor, Tensor], Tensor] = torch.matmul,
     scale: Callable[[Tensor, float], Tensor] = torch.mul,
+    add: Callable[[Tensor, Tensor], Tensor] = torch.add,
     softmax: Callable[[Tensor], Tensor] = partial(torch.softmax, dim=-1),
 ) -> Tensor:
     """What fused attention returns, with its map going through `record` on the way.
 
-    A tier with rules of its own passes its products and its softmax.
+    A tier with rules of its own passes its own operations.
     """
     query, key, value = call.query, call.key, call.value
     if call.enable_gqa:
@@ -170,7 +171,7 @@ def spelled_out(
     if mask is None:
         return multiply(record(softmax(scores)), value)
     if mask.dtype != torch.bool:
-        return multiply(record(softmax(scores + mask)), value)
+        return multiply(record(softmax(add(scores, mask))), value)
     # A query that may look nowhere gets zeros, as the fused kernels give it.
     blind = ~mask.any(-1, keepdim=True)
     attention = softmax(scores.masked_fill(~(mask | blind), float("-inf")))

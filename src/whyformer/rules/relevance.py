@@ -182,15 +182,15 @@ class Relevance:
         return _Linear.apply(self.direction, self.linear_rule, x, w.t(), bias)  # type: ignore
 
     def _matmul(self, ledger: Ledger, function: Function, args: tuple, kwargs: Any) -> Tensor:
-        if len(args) != 2 or kwargs or not (tracked(args[0]) or tracked(args[1])):
+        left, right = args if len(args) == 2 else (args[0], None)
+        if marks.marked(left, marks.ATTENTION):
+            left = self.record(left)
+        if right is None or not (tracked(left) or tracked(right)):
             return function(*args, **kwargs)
-        left, right = args
         if marks.marked(right, marks.WEIGHT) and right.dim() == 2:
             return _Linear.apply(self.direction, self.linear_rule, left, right.t(), None)  # type: ignore
         if left.dim() < 2 or right.dim() < 2:
             return self._unruled(function, args, kwargs)
-        if marks.marked(left, marks.ATTENTION):
-            left = self.record(left)
         return _Matmul.apply(self.direction, left, right)  # type: ignore
 
     def _fused(self, ledger: Ledger, function: Function, args: tuple, kwargs: Any) -> Tensor:
@@ -199,6 +199,7 @@ class Relevance:
             self.record,
             multiply=lambda left, right: _Matmul.apply(self.direction, left, right),
             scale=lambda x, by: passed(self.direction, x * by, x) if tracked(x) else x * by,
+            add=lambda scores, mask: self._add(ledger, torch.add, (scores, mask), {}, sign=1),
             softmax=lambda x: (
                 passed(self.direction, torch.softmax(x, -1), x) if tracked(x)
                 else torch.softmax(x, -1)
@@ -228,6 +229,9 @@ class Relevance:
         if not (tracked(left) or tracked(right)):
             return function(*args, **kwargs)
         weight = sign * kwargs.get("alpha", 1)
+        if isinstance(right, Tensor) and not tracked(right) and right.is_floating_point():
+            # A mask of minus infinity gets no relevance, but infinity times nothing is not 0.
+            right = right.clamp(min=torch.finfo(right.dtype).min)
         output = torch.add(left, right, alpha=weight) if isinstance(left, Tensor) else (
             torch.add(right * weight, left))
         _retire(function, left)
@@ -267,7 +271,7 @@ class Relevance:
                 output,
                 (left, right),
             )
-        source = left if takes[0] else right
+        source = left if takes[0] or not tracked(right) else right
         return marks.carry(source, passed(self.direction, output, source))
 
     def _divide(self, ledger: Ledger, function: Function, args: tuple, kwargs: Any) -> Any:

@@ -237,14 +237,14 @@ def accounted(share: float | None) -> str:
         return "This method does not promise that its scores add up to the output."
     if not math.isfinite(share):
         return "The output is 0, so no share of it can be told."
-    percent = f"{100 * share:.0f} %"
+    percent = f"{100 * share:.0f} %".replace("-", MINUS)
     if abs(share - 1) < 0.005:
         return "All of the output is accounted for."
     if 0 <= share < 1:
         return f"{percent} of the output is accounted for; the rest got lost on the way."
     if share > 1:
-        return f"The scores add up to {percent} of the output, more than there is to explain."
-    return f"The scores add up to {percent} of the output: their total points the other way."
+        return f"Scores and sinks add up to {percent} of the output, more than there is to explain."
+    return f"Scores and sinks add up to {percent} of the output: their total points the other way."
 
 
 def number(value: float, span: float | None = None) -> str:
