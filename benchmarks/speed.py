@@ -3,8 +3,8 @@
     python benchmarks/speed.py [--threads 1] [--rounds 7] [--json FILE] [--methods a,b,...]
 
 Every round times the plain pass and every method in turn, so that a noisy machine disturbs all
-alike; the figure is the best round of each, and the ratio is of those. Weights are random: BERT-base
-shape with 128 tokens, ViT-B/16 shape with 197.
+alike; the figure is the best round of each, and the ratio is of those. Weights are random:
+BERT-base shape with 128 tokens, ViT-B/16 shape with 197.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ LIMITS = {
     "lrp_ah_ln": ("forward+backward", 1.05),
     "gae": ("forward+backward", 1.20),
     "rollout": ("forward", 1.15),
+    "transformer_attribution": ("forward+backward", 2.80),
 }
 
 
@@ -99,7 +100,9 @@ def measure(
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--methods", default=",".join(LIMITS))

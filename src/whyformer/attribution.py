@@ -77,6 +77,10 @@ class Layer:
     entering: Tensor | None = None  # (batch, tokens, hidden) relevance of what the block was given
     leaving: Tensor | None = None  # the same of what the last block returned
 
+    def read(self, *parts: str) -> tuple[Tensor, ...]:
+        """Parts that are known to have been kept, in the order asked for."""
+        return tuple(getattr(self, part) for part in parts)
+
     def sample(self, index: int) -> Layer:
         """The same of one sample, padding still in place."""
         parts = {part: getattr(self, part) for part in _LAYER_PARTS}
@@ -96,7 +100,9 @@ class Attribution:
     conservation: Tensor | None = None  # (batch,) (tokens + sinks) / explained value
     sinks: Mapping[str, Tensor] = field(default_factory=dict)  # (batch,) by what took relevance
     layers: tuple[Layer, ...] = ()
-    maps: Mapping[tuple[str, str], Tensor] = field(default_factory=dict)  # (batch, asking, answering)
+    maps: Mapping[tuple[str, str], Tensor] = field(
+        default_factory=dict
+    )  # (batch, asking, answering)
     options: Mapping[str, Any] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)  # model, family, versions, notes
 

@@ -87,7 +87,12 @@ def _kept(keep: str | Sequence[str]) -> frozenset[str]:
 
 
 def _attribution(
-    method: Method, options: dict[str, Any], capture: Capture, scores: Tensor, name: str, family: Any
+    method: Method,
+    options: dict[str, Any],
+    capture: Capture,
+    scores: Tensor,
+    name: str,
+    family: Any,
 ) -> Attribution:
     """The result, padding zeroed and prefix tokens cut off."""
     prepared, goal, prefix = capture.prepared, capture.goal, capture.prefix
@@ -167,7 +172,8 @@ def _speak_up(
     method: Method, capture: Capture, scores: Tensor, sinks: dict[str, Tensor], output: Tensor
 ) -> None:
     """Warns where an operation without a rule lost relevance, and names it."""
-    assert capture.ledger is not None and capture.states is not None
+    assert capture.ledger is not None
+    assert capture.states is not None
     tolerance = _TOLERANCE.get(capture.states.dtype, _HALF_TOLERANCE)
     mass = scores.abs().sum(1) + sum((s.abs() for s in sinks.values()), output.abs())
     shares = {
@@ -197,7 +203,9 @@ def _provenance(capture: Capture, name: str, family: Any) -> dict[str, Any]:
         "family": family.name if family else "default",
         "dtype": str(parameter.dtype).removeprefix("torch.") if parameter is not None else "",
         "device": str(parameter.device) if parameter is not None else "cpu",
-        "versions": {package: _version(package) for package in ("whyformer", "torch", "transformers")},
+        "versions": {
+            package: _version(package) for package in ("whyformer", "torch", "transformers")
+        },
         "notes": list(capture.prepared.notes),
     }
 
@@ -207,5 +215,3 @@ def _version(package: str) -> str:
         return version(package)
     except PackageNotFoundError:
         return "unknown"
-
-

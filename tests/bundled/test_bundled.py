@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from whyformer import bundled
 from whyformer.bundled import models
 from whyformer.errors import ModelError

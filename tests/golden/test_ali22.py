@@ -103,7 +103,5 @@ def test_batched_equals_alone(precision, sample):
     i = int(sample[1])
     golden, (_, tolerance) = outputs(CASE, precision), PRECISIONS[precision]
     for c in golden[f"{sample}.classes"].tolist():
-        a = wf.explain(
-            {"input_ids": ids, "attention_mask": mask}, model(CASE, precision), target=c
-        )
+        a = wf.explain({"input_ids": ids, "attention_mask": mask}, model(CASE, precision), target=c)
         assert_equal(a[i].scores[0], golden[f"{sample}.c{c}.lrp_ah_ln"], tolerance)

@@ -12,6 +12,7 @@ import transformers
 from PIL import Image
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from torch import nn
+
 from whyformer.inputs.quiet import quiet_transformers
 
 CORPUS = [
@@ -30,10 +31,33 @@ SMALL = {
     "hidden_dropout_prob": 0.0,
     "attention_probs_dropout_prob": 0.0,
 }
-WORDPIECES = (
-    "[PAD] [UNK] [CLS] [SEP] [MASK] a grip ##ping film . , the act ##ing is ##n ' t plot good bad"
-    " un ##forget ##table !"
-).split()
+WORDPIECES = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    "a",
+    "grip",
+    "##ping",
+    "film",
+    ".",
+    ",",
+    "the",
+    "act",
+    "##ing",
+    "is",
+    "##n",
+    "'",
+    "t",
+    "plot",
+    "good",
+    "bad",
+    "un",
+    "##forget",
+    "##table",
+    "!",
+]
 
 
 @pytest.fixture

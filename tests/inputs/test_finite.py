@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
+
 from whyformer.errors import ModelError
 from whyformer.inputs import finite
 from whyformer.inputs.finite import check_weights

@@ -11,6 +11,7 @@ import torch
 import transformers
 from PIL import Image
 from torch import Tensor, nn
+
 from whyformer.errors import InputError
 from whyformer.families import family_of
 from whyformer.inputs.images import PlainImages, patch_of, seen
@@ -170,7 +171,7 @@ def test_a_missing_file(vit: nn.Module) -> None:
 def test_text_for_an_image_model(vit: nn.Module) -> None:
     with pytest.raises(InputError, match="there is no image file 'a gripping film'"):
         prepare("a gripping film", vit)
-    with pytest.raises(InputError, match="the inputs are text .* reads image"):
+    with pytest.raises(InputError, match=r"the inputs are text .* reads image"):
         prepare([("good", "film")], vit)
 
 
@@ -212,7 +213,7 @@ def test_eight_bit_arrays(vit: nn.Module) -> None:
 
 
 def test_wrong_channels(vit: nn.Module) -> None:
-    with pytest.raises(InputError, match="has 1 channels .* the model takes 3"):
+    with pytest.raises(InputError, match=r"has 1 channels .* the model takes 3"):
         prepare(torch.randn(2, 1, 8, 8), vit)
 
 

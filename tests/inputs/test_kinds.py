@@ -9,6 +9,7 @@ import numpy
 import pytest
 import torch
 from PIL import Image
+
 from whyformer.errors import InputError
 from whyformer.inputs.kinds import kind_of, listed
 

@@ -13,6 +13,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 from torch import nn
+
 from whyformer import bundled
 from whyformer.errors import InputError, ModelError
 from whyformer.inputs import models
@@ -150,7 +151,7 @@ def test_bundled_models_are_loaded_once_by_all_threads(shipped: Path) -> None:
 
 @pytest.mark.parametrize("inputs", [{"input_ids": [[1]]}, torch.ones(1, 2)])
 def test_tensors_have_no_default_model(inputs: Any) -> None:
-    with pytest.raises(InputError, match="was given without a model.*pass model="):
+    with pytest.raises(InputError, match=r"was given without a model.*pass model="):
         load_model(None, None, inputs)
 
 
@@ -206,7 +207,7 @@ def test_an_unknown_kind_of_model(folder: Path) -> None:
 
 def test_a_damaged_tokenizer(folder: Path) -> None:
     (folder / "tokenizer.json").write_text("{}")
-    with pytest.raises(ModelError, match="processor in folder .* cannot be loaded"):
+    with pytest.raises(ModelError, match=r"processor in folder .* cannot be loaded"):
         load_model(folder, None, "film")
 
 
@@ -220,7 +221,7 @@ def test_a_name_that_is_nothing(shipped: Path) -> None:
 
 
 def test_a_folder_that_is_not_there(shipped: Path) -> None:
-    with pytest.raises(ModelError, match="'./no where'; tried as a bundled model, a folder\\."):
+    with pytest.raises(ModelError, match=r"'\./no where'; tried as a bundled model, a folder\."):
         load_model("./no where", None, "film")
 
 

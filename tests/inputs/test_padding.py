@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+
 from whyformer.attribution import Attribution, Layer, Stream
 from whyformer.errors import InputError
 from whyformer.inputs.layout import Layout, as_given, output_as_given

@@ -10,6 +10,7 @@ import numpy
 import pytest
 import torch
 from torch import Tensor, nn
+
 from whyformer.errors import ModelError, TargetError
 from whyformer.inputs.picks import Pick
 from whyformer.inputs.prepare import prepare
@@ -320,11 +321,8 @@ def test_spans(build: Build, wordpiece: Any) -> None:
     assert prepared.mask is not None
     for sample in range(2):
         count = int(prepared.mask[sample].sum())
-        sums = {
-            (s, e): float(output.start_logits[sample, s] + output.end_logits[sample, e])
-            for s in range(count)
-            for e in range(s, count)
-        }
+        start, end = output.start_logits[sample].tolist(), output.end_logits[sample].tolist()
+        sums = {(s, e): start[s] + end[e] for s in range(count) for e in range(s, count)}
         best = max(sums, key=sums.__getitem__)
         assert goal.value[sample].item() == pytest.approx(sums[best])
         assert goal.index[sample] == best[0]

@@ -9,6 +9,7 @@ import numpy
 import pytest
 import torch
 from torch import Tensor, nn
+
 from whyformer.errors import InputError
 from whyformer.inputs.prepare import prepare
 

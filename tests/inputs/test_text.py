@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+
 from whyformer.errors import InputError
 from whyformer.inputs.prepare import prepare
 
@@ -129,7 +130,7 @@ def test_text_without_a_tokenizer(bert: nn.Module) -> None:
 
 
 def test_an_image_for_a_text_model(bert: nn.Module, wordpiece: Any, picture: Any) -> None:
-    with pytest.raises(InputError, match="the inputs are image .* reads text"):
+    with pytest.raises(InputError, match=r"the inputs are image .* reads text"):
         prepare(picture, bert, wordpiece)
 
 

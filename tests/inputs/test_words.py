@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from whyformer.inputs.text import tokenized
 from whyformer.inputs.words import BYTE_OF, as_bytes, read_words, scheme_of, special_ids, spread
 

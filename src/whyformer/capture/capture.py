@@ -5,7 +5,7 @@ Each question is one forward pass and one backward pass (two for relevance, over
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -53,7 +53,7 @@ class Capture:
         resolve: Callable[[Any, Any], Goal],
         target: Any = None,
         deciding: Any = None,
-        keep: Sequence[str] = (),
+        keep: Collection[str] = (),
     ) -> None:
         self.module = module
         self.prepared = prepared
@@ -144,8 +144,7 @@ class Capture:
         found = torch.autograd.grad(_value(goal), [_last(watch), *wanted], allow_unused=True)
         self._find_deciding(found[0])
         slopes = [None] * (len(maps.maps) - len(wanted)) + [
-            torch.zeros_like(a) if g is None else g
-            for a, g in zip(wanted, found[1:], strict=True)
+            torch.zeros_like(a) if g is None else g for a, g in zip(wanted, found[1:], strict=True)
         ]
         self.layers = tuple(
             Layer(self._by_head(a.detach()), None if g is None else self._by_head(g))
@@ -182,17 +181,26 @@ class Capture:
         pixels = [watch.arguments[watch.leaf]] if watch.leaf else []
         entering = watch.entering if "relevance" in self.keep else []
         count = len(wanted)
-        sums = _RelevanceSums(watch.leaving, partial(ledger.per_sample, batch_first=self.blocks.batch_first))
+        sums = _RelevanceSums(
+            watch.leaving, partial(ledger.per_sample, batch_first=self.blocks.batch_first)
+        )
         found = torch.autograd.grad(
             value, [*wanted, *watch.leaving[-1:], *entering, *ends, *pixels], allow_unused=True
         )
         found = tuple(
             torch.zeros_like(at) if r is None else r
-            for r, at in zip(found, [*wanted, *watch.leaving[-1:], *entering, *ends, *pixels], strict=True)
+            for r, at in zip(
+                found, [*wanted, *watch.leaving[-1:], *entering, *ends, *pixels], strict=True
+            )
         )
         self.layers = self._relevant_layers(
-            maps.maps, below, slopes[1:] if gradient else (), found[:count],
-            found[count + 1 : count + 1 + len(entering)], found[count], sums,
+            maps.maps,
+            below,
+            slopes[1:] if gradient else (),
+            found[:count],
+            found[count + 1 : count + 1 + len(entering)],
+            found[count],
+            sums,
         )
         if reach != "attention":
             self.states = self._batch_first(found[count + 1 + len(entering)])
@@ -201,8 +209,14 @@ class Capture:
         return self.layers[start:]
 
     def _relevant_layers(
-        self, maps: list[Tensor], below: int, slopes: Sequence[Tensor | None],
-        relevances: Sequence[Tensor], entering: Sequence[Tensor], leaving: Tensor, sums: Any,
+        self,
+        maps: list[Tensor],
+        below: int,
+        slopes: Sequence[Tensor | None],
+        relevances: Sequence[Tensor],
+        entering: Sequence[Tensor],
+        leaving: Tensor,
+        sums: Any,
     ) -> tuple[Layer, ...]:
         layers = []
         for i, attention in enumerate(maps):
@@ -210,14 +224,16 @@ class Capture:
             slope = slopes[j] if slopes and j >= 0 else None
             if slopes and j >= 0 and slope is None:
                 slope = torch.zeros_like(attention)
-            layers.append(Layer(
-                attention=self._by_head(attention.detach()),
-                gradient=None if slope is None else self._by_head(slope),
-                relevance=self._by_head(relevances[j]) if j >= 0 else None,
-                relevance_sum=sums.of(i, len(maps)),
-                entering=self._batch_first(entering[i]) if i < len(entering) else None,
-                leaving=self._batch_first(leaving) if entering and i == len(maps) - 1 else None,
-            ))
+            layers.append(
+                Layer(
+                    attention=self._by_head(attention.detach()),
+                    gradient=None if slope is None else self._by_head(slope),
+                    relevance=self._by_head(relevances[j]) if j >= 0 else None,
+                    relevance_sum=sums.of(i, len(maps)),
+                    entering=self._batch_first(entering[i]) if i < len(entering) else None,
+                    leaving=self._batch_first(leaving) if entering and i == len(maps) - 1 else None,
+                )
+            )
         return tuple(layers)
 
     # -- walks down the layers ---------------------------------------------------------------------

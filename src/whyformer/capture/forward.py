@@ -29,10 +29,16 @@ class Watch:
     track: bool = True  # from the states on; otherwise from the last block's output on
     replace: Tensor | None = None  # token states to run with instead of the model's own
     leaf: str | None = None  # an argument to track from as well (an image's pixels)
-    states: Tensor | None = None
+    seen: Tensor | None = None  # the token states
     entering: list[Tensor] = field(default_factory=list)  # what each block was given
     leaving: list[Tensor] = field(default_factory=list)  # what each block returned
     arguments: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def states(self) -> Tensor:
+        """The token states, once a pass has seen them."""
+        assert self.seen is not None
+        return self.seen
 
 
 def run_forward(
@@ -60,7 +66,7 @@ def run_forward(
     with hooked(_hooks(module, blocks, batch, watch)):
         with interception:
             output = module(**watch.arguments)
-            if watch.states is None:
+            if watch.seen is None:
                 raise ModelError(
                     f"{type(module).__name__} ran without going through its blocks: name the"
                     " module that token states go through by blocks='path.to.blocks'"
@@ -82,14 +88,14 @@ def is_double(module: nn.Module) -> bool:
 
 def _hooks(module: nn.Module, blocks: Blocks, batch: int, watch: Watch) -> list[Hook]:
     def enter(tensor: Tensor) -> Tensor:
-        if watch.states is not None:
+        if watch.seen is not None:
             return tensor
         _check_states(tensor, blocks, batch)
         leaf = tensor
         if watch.replace is not None:
             leaf = watch.replace.to(tensor.dtype)
             leaf = leaf if blocks.batch_first else leaf.transpose(0, 1)
-        watch.states = leaf
+        watch.seen = leaf
         if not watch.track or leaf.requires_grad:
             return leaf
         # The tensor itself becomes the leaf, because others than the first block may read it too.
@@ -118,15 +124,17 @@ def _hooks(module: nn.Module, blocks: Blocks, batch: int, watch: Watch) -> list[
 
 
 def _seen(watch: Watch) -> Any:
+    def note(tensor: Tensor) -> Tensor:
+        watch.leaving.append(tensor)
+        return tensor
+
     def after(module: nn.Module, inputs: tuple, output: Any) -> None:
-        _replaced(output, lambda tensor: watch.leaving.append(tensor) or tensor)
+        _replaced(output, note)
 
     return after
 
 
-def _reading(
-    module: nn.Module, blocks: Blocks, at: str, enter: Callable[[Tensor], Tensor]
-) -> Hook:
+def _reading(module: nn.Module, blocks: Blocks, at: str, enter: Callable[[Tensor], Tensor]) -> Hook:
     """The hook that sees the token states where relevance is read."""
     if at == "states":
 

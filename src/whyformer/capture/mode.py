@@ -34,7 +34,7 @@ class Interception(TorchFunctionMode):
     ) -> None:
         """`fallback` runs operations without a rule; by default what they lose is measured."""
         super().__init__()
-        self.table = {**precision.TABLE, **table} if double else table
+        self.table: Mapping[Function, Any] = {**precision.TABLE, **table} if double else table
         self.double = double
         self.ledger = ledger
         self.fallback = fallback

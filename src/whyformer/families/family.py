@@ -10,7 +10,7 @@ from torch import nn
 
 from whyformer.registry import Registry
 
-families: Registry["Family"] = Registry("family", "whyformer.families")
+families: Registry[Family] = Registry("family", "whyformer.families")
 
 
 @dataclass(frozen=True)

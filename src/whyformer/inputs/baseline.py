@@ -46,9 +46,10 @@ def silent_id(module: nn.Module, tokenizer: Any | None) -> int:
     for role in SILENT:
         for source in sources:
             candidate = getattr(source, f"{role}_token_id", None)
-            known = isinstance(candidate, int) and 0 <= candidate < (size or candidate + 1)
-            if known and candidate != avoided:
-                return int(candidate)
+            if not isinstance(candidate, int) or candidate in (avoided, -1):
+                continue
+            if size is None or candidate < size:
+                return candidate
     return 0 if avoided != 0 else 1
 
 

@@ -77,7 +77,7 @@ class Sequences:
         )
 
     def check_ids(self, value: Tensor) -> None:
-        """Nothing; raises where the model has no embedding for an id, or a wider or narrower one."""
+        """Nothing; raises where the model has no embedding for an id, or one of another width."""
         table = embeddings_of(self.module)
         width = value.shape[-1]
         if self.carrier == "inputs_embeds" and table is not None and width != table.embedding_dim:

@@ -76,8 +76,8 @@ def resolve(target: Any, output: Any, module: nn.Module, prepared: Prepared) -> 
         sample = int((~goal.value.detach().isfinite()).nonzero()[0])
         raise ModelError(
             f"the value to explain, {goal.labels[sample]!r} of sample {sample}, is"
-            f" {goal.value[sample].item()}: {type(module).__name__} overflowed; run it in a wider"
-            " dtype, or pass another target"
+            f" {goal.value.detach()[sample].item()}: {type(module).__name__} overflowed; run it in"
+            " a wider dtype, or pass another target"
         )
     return goal
 

@@ -27,7 +27,7 @@ def attention_flow(
     layers = capture.attentions(first=start_layer)
     if end_layer is not None:
         layers = layers[: len(layers) - len(capture.layers[end_layer:])]
-    mixing = torch.stack([layer.attention.mean(1) for layer in layers], dim=1)
+    mixing = torch.stack([layer.read("attention")[0].mean(1) for layer in layers], dim=1)
     mixing = mixing + torch.eye(mixing.shape[-1], dtype=mixing.dtype, device=mixing.device)
     mixing = mixing / mixing.sum(-1, keepdim=True)
     start = capture.rows(reduce)

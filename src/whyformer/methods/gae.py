@@ -24,9 +24,11 @@ def gae(
     heads mixed in, weighted by how much the target wanted that mixing.
     """
     layers = capture.attentions(gradient=True, first=start_layer)
-    # Clamped before averaging, as eq. 5 does: averaging first lets heads cancel.
-    mixings = (
-        (layer.attention * layer.gradient).clamp_(min=0).mean(1) for layer in reversed(layers)
-    )
+
+    def mixing(attention: Tensor, gradient: Tensor) -> Tensor:
+        # Clamped before averaging, as eq. 5 does: averaging first lets heads cancel.
+        return (attention * gradient).clamp_(min=0).mean(1)
+
+    mixings = (mixing(*layer.read("attention", "gradient")) for layer in reversed(layers))
     rows = walk_down(capture.rows(reduce), mixings, normalize=normalize)
     return capture.read_out(rows, reduce)

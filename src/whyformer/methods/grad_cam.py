@@ -22,8 +22,8 @@ def grad_cam(capture: Capture, *, weights: str | None = None, reduce: str = "row
     """
     default = "row" if capture.prepared.grid is not None else "map"
     over = choose("weights", weights or default, ("row", "map"))
-    last = capture.attentions(gradient=True, first=-1)[-1]
-    attention, gradient = last.attention, last.gradient
+    layers = capture.attentions(gradient=True, first=-1)
+    attention, gradient = layers[-1].read("attention", "gradient")
     real = capture.mask.to(gradient.dtype)
     asking = capture.deciding if over == "row" else real
     assert asking is not None

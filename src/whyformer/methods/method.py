@@ -15,7 +15,7 @@ from whyformer.registry import Registry, nearest
 
 Compute = Callable[..., Tensor]
 
-methods: Registry["Method"] = Registry("method", "whyformer.methods")
+methods: Registry[Method] = Registry("method", "whyformer.methods")
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,8 @@ def partial_lrp(
     """
     choose("rules", rules, ("ours", "orig"))
     last = capture.relevances(rules, first=-1, gradient=gradient)[-1]
-    relevance = last.relevance * last.gradient if gradient else last.relevance
+    (relevance,) = last.read("relevance")
+    if gradient:
+        relevance = relevance * last.read("gradient")[0]
     relevance = (relevance if signed else relevance.clamp(min=0)).mean(1)
     return capture.read_out(capture.rows(reduce).to(relevance.dtype) @ relevance, reduce)

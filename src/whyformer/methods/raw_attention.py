@@ -20,5 +20,5 @@ def raw_attention(capture: Capture, *, layer: int = -1, reduce: str = "row") -> 
     layers = capture.attentions()
     if not -len(layers) <= layer < len(layers):
         raise OptionError(f"layer={layer}, but the model has {len(layers)} attention layers")
-    attention = layers[layer].attention
+    (attention,) = layers[layer].read("attention")
     return capture.read_out(capture.rows(reduce) @ attention.mean(1), reduce)

@@ -28,6 +28,6 @@ def rollout(
     layers = capture.attentions(first=start_layer)
     if end_layer is not None:
         layers = layers[: len(layers) - len(capture.layers[end_layer:])]
-    mixings = (layer.attention.mean(1) for layer in reversed(layers))
+    mixings = (layer.read("attention")[0].mean(1) for layer in reversed(layers))
     rows = walk_down(capture.rows(reduce), mixings, residual=residual, normalize=normalize)
     return capture.read_out(rows, reduce)

@@ -31,10 +31,11 @@ def transformer_attribution(
     choose("rules", rules, ("ours", "orig"))
     layers = capture.relevances(rules, first=start_layer)
 
-    def mixing(relevance: Tensor) -> Tensor:
+    def mixing(gradient: Tensor, relevance: Tensor) -> Tensor:
+        wanted = gradient * relevance
         # Clamped before averaging, as eq. 12 does: averaging first lets heads cancel.
-        return (relevance if signed else relevance.clamp_(min=0)).mean(1)
+        return (wanted if signed else wanted.clamp_(min=0)).mean(1)
 
-    mixings = (mixing(layer.gradient * layer.relevance) for layer in reversed(layers))
+    mixings = (mixing(*layer.read("gradient", "relevance")) for layer in reversed(layers))
     rows = walk_down(capture.rows(reduce), mixings, normalize=normalize)
     return capture.read_out(rows, reduce)

@@ -24,7 +24,7 @@ class _Identity(AutogradFunction):
         return output
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
         (factor,) = ctx.saved_tensors
         return gradient * factor, None
 
@@ -41,7 +41,7 @@ def identity(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, 
         # x as it was is still needed, so an in-place activation works on a copy.
         return function(x.clone() if in_place else x, *args[1:], **others)
 
-    output = _Identity.apply(x, activate)  # type: ignore[no-untyped-call]
+    output = _Identity.apply(x, activate)
     if ledger.active:
         offset = output.detach() * (x.detach() == 0)
         if offset.any():

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -115,7 +114,9 @@ def fused_uniform(
     query, key, value = ledger.enters((call.query, call.key, call.value))
     output = function(
         **call._replace(
-            query=share(query, 0.25), key=share(key, 0.25), value=share(value, 0.5),
+            query=share(query, 0.25),
+            key=share(key, 0.25),
+            value=share(value, 0.5),
             attn_mask=_detached(call.attn_mask),
         )._asdict()
     )
@@ -146,13 +147,17 @@ def einsum_uniform(
 # -- attention maps ------------------------------------------------------------------------------
 
 
+def _softmax(scores: Tensor) -> Tensor:
+    return torch.softmax(scores, dim=-1)
+
+
 def spelled_out(
     call: FusedCall,
     record: Record,
     multiply: Callable[[Tensor, Tensor], Tensor] = torch.matmul,
     scale: Callable[[Tensor, float], Tensor] = torch.mul,
     add: Callable[[Tensor, Tensor], Tensor] = torch.add,
-    softmax: Callable[[Tensor], Tensor] = partial(torch.softmax, dim=-1),
+    softmax: Callable[[Tensor], Tensor] = _softmax,
 ) -> Tensor:
     """What fused attention returns, with its map going through `record` on the way.
 

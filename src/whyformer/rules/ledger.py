@@ -23,10 +23,9 @@ def tracked(value: Any) -> bool:
     return isinstance(value, Tensor) and value.requires_grad
 
 
-def product_sum(gradient: Tensor, value: Tensor | float) -> Tensor:
+def relevance_of(gradient: Tensor, value: Tensor) -> Tensor:
     """gradient * value, 0 where the gradient is 0 even if the value is infinite (masks)."""
-    product = wide(gradient) * (wide(value) if isinstance(value, Tensor) else value)
-    return torch.where(gradient == 0, 0, product)
+    return (wide(gradient) * wide(value)).masked_fill_(gradient == 0, 0)
 
 
 class Ledger:
@@ -49,18 +48,12 @@ class Ledger:
         if not (self.active and tracked(output)):
             return
         batch_first = self.batch_first
-        if isinstance(value, Tensor):
-            value = value.detach()
-            vector = value.dim() == 1 and value.shape[0] == output.shape[-1]
-        else:
-            vector = False
+        constant = value.detach() if isinstance(value, Tensor) else torch.tensor(value)
 
         def book(gradient: Tensor) -> None:
-            if vector:
-                relevance = wide(gradient) @ wide(value)
-            else:
-                relevance = product_sum(gradient, value)
-            self._add(self.sinks, account, relevance, batch_first)
+            vector = constant.dim() == 1 and constant.shape[0] == gradient.shape[-1]
+            product = torch.matmul if vector else relevance_of
+            self._add(self.sinks, account, product(wide(gradient), wide(constant)), batch_first)
 
         output.register_hook(book)
 
@@ -83,7 +76,7 @@ class Ledger:
         value, batch_first = tensor.detach(), self.batch_first
         tensor.register_hook(
             lambda gradient: self._add(
-                book, account, sign * product_sum(gradient, value), batch_first
+                book, account, sign * relevance_of(gradient, value), batch_first
             )
         )
 

@@ -33,7 +33,7 @@ def addmm(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any
 
 
 _LAST_AXIS = {F.linear}
-TABLE = {
+TABLE: dict[Function, Any] = {
     **dict.fromkeys((F.linear, F.conv1d, F.conv2d, F.conv3d), linear),
     **dict.fromkeys(
         (torch.addmm, Tensor.addmm, torch.baddbmm, Tensor.baddbmm, torch.addbmm, torch.addmv),

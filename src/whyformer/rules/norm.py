@@ -19,8 +19,13 @@ class _DetachedLayerNorm(AutogradFunction):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, shape: list[int], weight: Tensor | None, bias: Tensor | None,
-        eps: float, detach_mean: bool,
+        ctx: Any,
+        x: Tensor,
+        shape: list[int],
+        weight: Tensor | None,
+        bias: Tensor | None,
+        eps: float,
+        detach_mean: bool,
     ) -> tuple[Tensor, Tensor, Tensor]:
         output, mean, rstd = torch.native_layer_norm(x, shape, weight, bias, eps)
         ctx.save_for_backward(rstd, weight)
@@ -30,7 +35,7 @@ class _DetachedLayerNorm(AutogradFunction):
         return output, mean, rstd
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor, *_: Any) -> tuple[Any, ...]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor, *_: Any) -> tuple[Any, ...]:
         rstd, weight = ctx.saved_tensors
         scaled = gradient if weight is None else gradient * weight
         if not ctx.detach_mean:
@@ -48,15 +53,15 @@ def layer_norm(
 ) -> Tensor:
     """(x - mean) / deviation * weight + bias; the bias, and a detached mean, are sinks."""
     x, shape, weight, bias, eps = _arguments(
-        ("input", "normalized_shape", "weight", "bias", "eps"), (None, None, None, None, 1e-5),
-        args, {k: v for k, v in kwargs.items() if k != "cudnn_enable"},
+        ("input", "normalized_shape", "weight", "bias", "eps"),
+        (None, None, None, None, 1e-5),
+        args,
+        {k: v for k, v in kwargs.items() if k != "cudnn_enable"},
     )
     if not tracked(x):
         return function(*args, **kwargs)
     shape = [shape] if isinstance(shape, int) else list(shape)
-    output, mean, rstd = _DetachedLayerNorm.apply(  # type: ignore[no-untyped-call]
-        x, shape, weight, bias, eps, detach_mean
-    )
+    output, mean, rstd = _DetachedLayerNorm.apply(x, shape, weight, bias, eps, detach_mean)
     if bias is not None:
         ledger.constant("norm_bias", output, bias)
     if detach_mean and ledger.active:
@@ -81,8 +86,10 @@ def rms_norm(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, 
 def group_norm(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
     """Group norm with the deviation detached; the bias is a sink."""
     x, groups, weight, bias, eps = _arguments(
-        ("input", "num_groups", "weight", "bias", "eps"), (None, None, None, None, 1e-5),
-        args, kwargs,
+        ("input", "num_groups", "weight", "bias", "eps"),
+        (None, None, None, None, 1e-5),
+        args,
+        kwargs,
     )
     if not tracked(x):
         return function(*args, **kwargs)

@@ -21,7 +21,7 @@ def opened(function: Function) -> Function | None:
         return None
     if not any(name in function.__code__.co_names for name in _HAND_OVER):
         return None
-    names = function.__globals__ | {name: _never for name in _HAND_OVER}
+    names = function.__globals__ | dict.fromkeys(_HAND_OVER, _never)
     body = FunctionType(
         function.__code__, names, function.__name__, function.__defaults__, function.__closure__
     )

@@ -30,7 +30,7 @@ def _find(names: str) -> Iterator[Function]:
 
 ADD = named("add")
 SUBTRACT = named("sub subtract")
-REVERSED_SUBTRACT = frozenset({Tensor.__rsub__, torch.rsub})
+REVERSED_SUBTRACT: frozenset[Function] = frozenset({Tensor.__rsub__, torch.rsub})
 MULTIPLY = named("mul multiply")
 DIVIDE = named("div divide true_divide truediv")
 MATMUL = named("matmul bmm mm mv dot")

@@ -32,7 +32,7 @@ def float_(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, An
     return args[0] if _is_loss(args[0]) else marks.carry(args[0], function(*args, **kwargs))
 
 
-TABLE = {
+TABLE: dict[Function, Any] = {
     **dict.fromkeys((Tensor.to, Tensor.type), to),
     Tensor.float: float_,
 }

@@ -23,13 +23,13 @@ class _Share(AutogradFunction):
         return tensor.view_as(tensor)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         return gradient * ctx.share, None
 
 
 def share(tensor: Tensor, part: float) -> Tensor:
     """The tensor unchanged; its gradient, and so its relevance, is that part."""
-    return _Share.apply(tensor, part) if tensor.requires_grad else tensor  # type: ignore
+    return _Share.apply(tensor, part) if tensor.requires_grad else tensor
 
 
 def _two(args: tuple, kwargs: dict[str, Any]) -> tuple[Any, Any]:

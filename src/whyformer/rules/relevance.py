@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd import Function as AutogradFunction
+from torch.nn import grad
 
 from whyformer.errors import ModelError
 from whyformer.rules import marks, shares
@@ -38,6 +39,7 @@ from whyformer.rules.operations import (
     Function,
     named,
 )
+from whyformer.rules.stabilise import ratio
 from whyformer.rules.switch import Direction, passed, switched
 
 LINEAR_RULES: dict[str, Callable[..., Tensor]] = {
@@ -60,7 +62,7 @@ class _Linear(AutogradFunction):
         return output
 
     @staticmethod
-    def backward(ctx: Any, passed: Tensor | None) -> tuple[Any, ...]:  # type: ignore[override]
+    def backward(ctx: Any, passed: Tensor | None) -> tuple[Any, ...]:
         if passed is None:
             return (None,) * 5
         x, w, bias, output = ctx.saved_tensors
@@ -95,12 +97,12 @@ class _Matmul(AutogradFunction):
         return output
 
     @staticmethod
-    def backward(ctx: Any, passed: Tensor | None) -> tuple[Any, ...]:  # type: ignore[override]
+    def backward(ctx: Any, passed: Tensor | None) -> tuple[Any, ...]:
         if passed is None:
             return None, None, None
         left, right, output = ctx.saved_tensors
         if ctx.direction.relevance:
-            passed = shares.ratio(passed, output, shares.EPSILON)
+            passed = ratio(passed, output, shares.EPSILON)
         to_left = to_right = None
         if ctx.needs_input_grad[1]:
             to_left = (passed @ right.transpose(-2, -1)).sum_to_size(left.shape)
@@ -115,7 +117,9 @@ class _Matmul(AutogradFunction):
 class Relevance:
     """The rules of one forward pass, whose graph then serves gradient and relevance."""
 
-    def __init__(self, direction: Direction, rules: str, record: Callable[[Tensor], Tensor]) -> None:
+    def __init__(
+        self, direction: Direction, rules: str, record: Callable[[Tensor], Tensor]
+    ) -> None:
         self.direction = direction
         self.record = record
         self.linear_rule = LINEAR_RULES[rules]
@@ -153,9 +157,9 @@ class Relevance:
     ) -> Any:
         """f(x): relevance passes unchanged."""
         output = function(*args, **kwargs)
-        if args and tracked(args[0]) and isinstance(output, Tensor):
-            if output.shape == args[0].shape:
-                output = passed(self.direction, output, args[0])
+        alike = isinstance(output, Tensor) and args and output.shape == args[0].shape
+        if alike and tracked(args[0]):
+            output = passed(self.direction, output, args[0])
         return marks.mark(output, mark) if mark and isinstance(output, Tensor) else output
 
     def _nothing(
@@ -173,13 +177,13 @@ class Relevance:
         x, w, bias = _named(("input", "weight", "bias"), args, kwargs)
         if not tracked(x):
             return function(x, w, bias)
-        return _Linear.apply(self.direction, self.linear_rule, x, w, bias)  # type: ignore
+        return _Linear.apply(self.direction, self.linear_rule, x, w, bias)
 
     def _addmm(self, ledger: Ledger, function: Function, args: tuple, kwargs: Any) -> Tensor:
         bias, x, w = args[:3]
         if kwargs or not tracked(x) or tracked(w) or tracked(bias):
             return self._unruled(function, args, kwargs)
-        return _Linear.apply(self.direction, self.linear_rule, x, w.t(), bias)  # type: ignore
+        return _Linear.apply(self.direction, self.linear_rule, x, w.t(), bias)
 
     def _matmul(self, ledger: Ledger, function: Function, args: tuple, kwargs: Any) -> Tensor:
         left, right = args if len(args) == 2 else (args[0], None)
@@ -188,10 +192,10 @@ class Relevance:
         if right is None or not (tracked(left) or tracked(right)):
             return function(*args, **kwargs)
         if marks.marked(right, marks.WEIGHT) and right.dim() == 2:
-            return _Linear.apply(self.direction, self.linear_rule, left, right.t(), None)  # type: ignore
+            return _Linear.apply(self.direction, self.linear_rule, left, right.t(), None)
         if left.dim() < 2 or right.dim() < 2:
             return self._unruled(function, args, kwargs)
-        return _Matmul.apply(self.direction, left, right)  # type: ignore
+        return _Matmul.apply(self.direction, left, right)
 
     def _fused(self, ledger: Ledger, function: Function, args: tuple, kwargs: Any) -> Tensor:
         return spelled_out(
@@ -201,7 +205,8 @@ class Relevance:
             scale=lambda x, by: passed(self.direction, x * by, x) if tracked(x) else x * by,
             add=lambda scores, mask: self._add(ledger, torch.add, (scores, mask), {}, sign=1),
             softmax=lambda x: (
-                passed(self.direction, torch.softmax(x, -1), x) if tracked(x)
+                passed(self.direction, torch.softmax(x, -1), x)
+                if tracked(x)
                 else torch.softmax(x, -1)
             ),
         )
@@ -214,7 +219,7 @@ class Relevance:
             return output
 
         def formula(relevance: Tensor, inputs: Any, out: Tensor) -> list[Tensor]:
-            share = shares.ratio(relevance, out, shares.EPSILON)
+            share = ratio(relevance, out, shares.EPSILON)
             with torch.enable_grad():
                 leaves = [x.detach().requires_grad_() for x in inputs]
                 back = torch.autograd.grad(function(args[0], *leaves), leaves, share)
@@ -222,9 +227,7 @@ class Relevance:
 
         return switched(self.direction, formula, output, operands)
 
-    def _add(
-        self, ledger: Ledger, function: Function, args: tuple, kwargs: Any, sign: int
-    ) -> Any:
+    def _add(self, ledger: Ledger, function: Function, args: tuple, kwargs: Any, sign: int) -> Any:
         left, right = args[0], args[1] if len(args) > 1 else kwargs["other"]
         if not (tracked(left) or tracked(right)):
             return function(*args, **kwargs)
@@ -232,8 +235,11 @@ class Relevance:
         if isinstance(right, Tensor) and not tracked(right) and right.is_floating_point():
             # A mask of minus infinity gets no relevance, but infinity times nothing is not 0.
             right = right.clamp(min=torch.finfo(right.dtype).min)
-        output = torch.add(left, right, alpha=weight) if isinstance(left, Tensor) else (
-            torch.add(right * weight, left))
+        output = (
+            torch.add(left, right, alpha=weight)
+            if isinstance(left, Tensor)
+            else (torch.add(right * weight, left))
+        )
         _retire(function, left)
         biases = [_is_bias(x, output) for x in (left, right)]
         if any(biases):
@@ -265,9 +271,7 @@ class Relevance:
         if takes == [True, True]:
             return switched(
                 self.direction,
-                lambda relevance, inputs, out: [
-                    relevance.sum_to_size(x.shape) / 2 for x in inputs
-                ],
+                lambda relevance, inputs, out: [relevance.sum_to_size(x.shape) / 2 for x in inputs],
                 output,
                 (left, right),
             )
@@ -276,8 +280,11 @@ class Relevance:
 
     def _divide(self, ledger: Ledger, function: Function, args: tuple, kwargs: Any) -> Any:
         if not tracked(args[0]):
-            return function(*args, **kwargs) if not tracked(args[1]) else (
-                self._unruled(function, args, kwargs))
+            return (
+                function(*args, **kwargs)
+                if not tracked(args[1])
+                else (self._unruled(function, args, kwargs))
+            )
         output = torch.div(*args, **kwargs)
         _retire(function, args[0])
         return marks.carry(args[0], passed(self.direction, output, args[0]))
@@ -290,11 +297,17 @@ class Relevance:
             return output
         x = args[0]
         dims = args[1] if len(args) > 1 else kwargs.get("dim")
-        dims = tuple(range(x.dim())) if dims is None else dims if isinstance(dims, tuple) else (
-            tuple(dims) if isinstance(dims, list) else (dims,))
+        dims = (
+            tuple(range(x.dim()))
+            if dims is None
+            else dims
+            if isinstance(dims, tuple)
+            else (tuple(dims) if isinstance(dims, list) else (dims,))
+        )
         flat = sorted(d % x.dim() for d in dims)
         kept = output.shape == x.shape[:0] + tuple(
-            1 if d in flat else n for d, n in enumerate(x.shape))
+            1 if d in flat else n for d, n in enumerate(x.shape)
+        )
         count = x.numel() // max(output.numel(), 1) if mean else 1
 
         def formula(relevance: Tensor, inputs: Any, out: Tensor) -> list[Tensor]:
@@ -308,15 +321,11 @@ class Relevance:
         self, ledger: Ledger, function: Function, args: tuple, kwargs: Any, back: Function
     ) -> Tensor:
         output = function(*args, **kwargs)
-        x, w, bias, *geometry = _named(
-            ("input", "weight", "bias", "stride", "padding", "dilation", "groups"), args, kwargs
-        )
+        x, w, _, *geometry = _named(("input", "weight", "bias", *_GEOMETRY), args, kwargs)
         if not tracked(x):
             return output
         places = {
-            key: value
-            for key, value in zip(("stride", "padding", "dilation", "groups"), geometry, strict=True)
-            if value is not None
+            key: value for key, value in zip(_GEOMETRY, geometry, strict=True) if value is not None
         }
 
         def apply(x: Tensor, w: Tensor) -> Tensor:
@@ -332,7 +341,7 @@ class Relevance:
             parts = apply(above, w.clamp(min=0)), apply(below, w.clamp(max=0))
             joint = parts[0] + parts[1]
             whole = (joint, joint) if self.normalise else parts
-            first, second = (shares.ratio(relevance, z, shares.EPSILON) for z in whole)
+            first, second = (ratio(relevance, z, shares.EPSILON) for z in whole)
             return [above * undo(first, w.clamp(min=0)) + below * undo(second, w.clamp(max=0))]
 
         return switched(self.direction, formula, output, (x,))
@@ -357,10 +366,11 @@ def unruled(direction: Direction, function: Function, args: tuple, kwargs: Any) 
     return switched(direction, formula, output, [x for x in args if tracked(x)])
 
 
+_GEOMETRY = ("stride", "padding", "dilation", "groups")
 _CONVOLUTIONS = {
-    F.conv1d: torch.nn.grad.conv1d_input,
-    F.conv2d: torch.nn.grad.conv2d_input,
-    F.conv3d: torch.nn.grad.conv3d_input,
+    F.conv1d: grad.conv1d_input,
+    F.conv2d: grad.conv2d_input,
+    F.conv3d: grad.conv3d_input,
 }
 
 

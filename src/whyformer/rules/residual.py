@@ -61,9 +61,15 @@ def join(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
             torch.zeros_like(part) if part_depends else part
             for part, part_depends in zip(parts, depends, strict=True)
         ]
-        ledger.constant("constant", output, function(constants, *args[1:], **{
-            key: value for key, value in kwargs.items() if key != "tensors"
-        }))
+        ledger.constant(
+            "constant",
+            output,
+            function(
+                constants,
+                *args[1:],
+                **{key: value for key, value in kwargs.items() if key != "tensors"},
+            ),
+        )
     return output
 
 
@@ -73,7 +79,8 @@ def where(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any
     if len(args) == 3 and tracked(output) and tracked(args[1]) != tracked(args[2]):
         condition, left, right = args
         constant = (
-            torch.where(condition, 0.0, right) if tracked(left)
+            torch.where(condition, 0.0, right)
+            if tracked(left)
             else torch.where(condition, left, 0.0)
         )
         ledger.constant("constant", output, constant)
@@ -81,7 +88,7 @@ def where(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any
     return output
 
 
-TABLE = {
+TABLE: dict[Function, Any] = {
     **dict.fromkeys(ADD, add),
     **dict.fromkeys(SUBTRACT, subtract),
     **dict.fromkeys(REVERSED_SUBTRACT, reversed_subtract),

@@ -39,7 +39,9 @@ def separate_linear(relevance: Tensor, x: Tensor, w: Tensor) -> Tensor:
     return total
 
 
-def matmul(relevance: Tensor, left: Tensor, right: Tensor, product: Tensor) -> tuple[Tensor, Tensor]:
+def matmul(
+    relevance: Tensor, left: Tensor, right: Tensor, product: Tensor
+) -> tuple[Tensor, Tensor]:
     """Signed contributions to both factors, half of the relevance to each."""
     share = ratio(relevance, product, EPSILON)
     return (

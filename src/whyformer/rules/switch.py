@@ -35,7 +35,7 @@ class _Switch(AutogradFunction):
         return output.view_as(output)
 
     @staticmethod
-    def backward(ctx: Any, passed: Tensor | None) -> tuple[Any, ...]:  # type: ignore[override]
+    def backward(ctx: Any, passed: Tensor | None) -> tuple[Any, ...]:
         output, *inputs = ctx.saved_tensors
         nothing = (None,) * len(inputs)
         if passed is None:
@@ -43,10 +43,15 @@ class _Switch(AutogradFunction):
         if not ctx.direction.relevance:
             return (None, None, passed, *nothing)
         relevances = ctx.formula(passed, inputs, output)
-        return (None, None, None, *(
-            relevance if wanted else None
-            for relevance, wanted in zip(relevances, ctx.needs_input_grad[3:], strict=True)
-        ))
+        return (
+            None,
+            None,
+            None,
+            *(
+                relevance if wanted else None
+                for relevance, wanted in zip(relevances, ctx.needs_input_grad[3:], strict=True)
+            ),
+        )
 
 
 class _Pass(AutogradFunction):
@@ -57,7 +62,7 @@ class _Pass(AutogradFunction):
         return output.view_as(output)
 
     @staticmethod
-    def backward(ctx: Any, passed: Tensor | None) -> tuple[Any, ...]:  # type: ignore[override]
+    def backward(ctx: Any, passed: Tensor | None) -> tuple[Any, ...]:
         if passed is None or not ctx.direction.relevance:
             return None, passed, None
         return None, None, passed.sum_to_size(ctx.shape)
@@ -67,9 +72,9 @@ def switched(
     direction: Direction, formula: Formula, output: Tensor, inputs: Sequence[Tensor]
 ) -> Tensor:
     """The output; relevance goes from it to the inputs by the formula."""
-    return _Switch.apply(direction, formula, output, *inputs)  # type: ignore[no-any-return]
+    return _Switch.apply(direction, formula, output, *inputs)
 
 
 def passed(direction: Direction, output: Tensor, source: Tensor) -> Tensor:
     """The output; relevance goes from it to the source unchanged."""
-    return _Pass.apply(direction, output, source)  # type: ignore[no-any-return]
+    return _Pass.apply(direction, output, source)
