@@ -4,13 +4,13 @@ VENV   := .venv
 PYTHON := $(VENV)/bin/python
 READY  := $(VENV)/.ready
 PYTEST := $(PYTHON) -m pytest -n 2 --dist worksteal
-CODE   := src tests examples $(wildcard training benchmarks)
+CODE   := src tests docs examples $(wildcard training benchmarks)
 
 # No command here may look for a model on a hub.
 export HF_HUB_OFFLINE := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-all check format bench clean
+.PHONY: help venv demo test test-all check format docs bench clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -41,6 +41,9 @@ check: $(READY) ## lint, formatting, types
 format: $(READY) ## put the formatting right
 	$(PYTHON) -m ruff check --fix $(CODE)
 	$(PYTHON) -m ruff format $(CODE)
+
+docs: $(READY) ## write the tables of README and docs anew, from the registries
+	$(PYTHON) docs/tables.py
 
 bench: $(READY) ## speed and memory against a plain forward and backward
 	$(PYTHON) benchmarks/speed.py

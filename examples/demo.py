@@ -10,7 +10,7 @@ from pathlib import Path
 
 import whyformer as wf
 
-SENTENCE = "The lead is wooden, but the supporting cast is so charming that I hardly cared."
+SENTENCE = "The scenery is gorgeous; the dialogue is a chore."
 
 
 def main(folder: Path) -> None:
@@ -18,7 +18,8 @@ def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     digit = wf.models()["mnist"].samples()[3]
     for name, given in (("why", SENTENCE), ("digit", digit)):
-        attribution = wf.explain(given)
+        # With this option scores and sinks add up to the output exactly, whatever the activations.
+        attribution = wf.explain(given, activations="identity")
         print(attribution.to_terminal())
         attribution.to_html(folder / f"{name}.html")
         attribution.to_png(folder / f"{name}.png")

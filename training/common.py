@@ -127,8 +127,8 @@ class Training:
     smoothing: float = 0.0
     started: float = field(default_factory=time.monotonic)
 
-    def run(self, batches: Iterable[Batch]) -> float:
-        """The minutes it took to go once over `batches`."""
+    def run(self, batches: Iterable[Batch]) -> None:
+        """Train once over `batches`."""
         optimizer = optimiser(self.model, self.peak, self.decay)
         scheduler = schedule(optimizer, self.steps, self.shape)
         criterion = nn.CrossEntropyLoss(label_smoothing=self.smoothing)
@@ -147,7 +147,6 @@ class Training:
                 running = 0.0
             if step % self.every == 0 or step == self.steps:
                 print(f"  {self.after(step)}", flush=True)
-        return self.minutes()
 
     def minutes(self) -> float:
         """Minutes since the run began."""
@@ -197,11 +196,14 @@ def write_json(path: Path, content: object) -> None:
     path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def write_run(options: argparse.Namespace, minutes: float) -> None:
-    """Write --work/run.json: how the checkpoint beside it was made."""
+def write_run(options: argparse.Namespace) -> None:
+    """Write --work/run.json: how the checkpoint beside it was made.
+
+    Time is that of the processor, so that other work on the machine does not count.
+    """
     run = {key: getattr(options, key) for key in ("epochs", "batch", "peak", "seed", "threads")}
     run |= {
-        "minutes": round(minutes),
+        "cpu_minutes": round(time.process_time() / 60),
         "torch": torch.__version__,
         "transformers": transformers.__version__,
         "python": platform.python_version(),

@@ -99,8 +99,8 @@ def shuffled(
         yield {"pixel_values": pixels}, labels[indices]
 
 
-def train(model: ViTForImageClassification, options: argparse.Namespace) -> float:
-    """The minutes it took; the weights of the last step are in --work.
+def train(model: ViTForImageClassification, options: argparse.Namespace) -> None:
+    """Train the model; the weights of the last step are then in --work.
 
     Progress is measured on training digits set aside, so the test digits choose nothing.
     """
@@ -125,7 +125,7 @@ def train(model: ViTForImageClassification, options: argparse.Namespace) -> floa
         keep_last,
         smoothing=0.05,
     )
-    return run.run(
+    run.run(
         batch
         for _ in range(options.epochs)
         for batch in shuffled(images, labels, options.batch, generator)
@@ -204,7 +204,8 @@ def main() -> None:
     torch.manual_seed(options.seed)
     model = build_model()
     if not options.store_only:
-        common.write_run(options, train(model, options))
+        train(model, options)
+        common.write_run(options)
     common.load_weights(model, options.work / CHECKPOINT)
     measured = store(model, options)
     print(

@@ -105,8 +105,8 @@ def build_model(folder: Path) -> PreTrainedModel:
 
 def train(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, options: argparse.Namespace
-) -> float:
-    """The minutes it took; the weights that did best on the dev sentences are in --work."""
+) -> None:
+    """Train the model; the weights that did best on the dev sentences are then in --work."""
     generator = common.prepare(options.seed, options.threads)
     training_set = Sentences(tokenizer, *read_split(options.data, "train"))
     dev = Sentences(tokenizer, *read_split(options.data, "dev"))
@@ -122,7 +122,7 @@ def train(
         return f"dev accuracy {measured:.4f} at step {step}, best {best:.4f}"
 
     run = common.Training(model, steps, options.peak, 0.01, "linear", 500, keep_best)
-    return run.run(
+    run.run(
         batch
         for _ in range(options.epochs)
         for batch in training_set.shuffled(options.batch, generator)
@@ -187,7 +187,8 @@ def main() -> None:
     tokenizer = AutoTokenizer.from_pretrained(source)
     model = build_model(source)
     if not options.store_only:
-        common.write_run(options, train(model, tokenizer, options))
+        train(model, tokenizer, options)
+        common.write_run(options)
     common.load_weights(model, options.work / CHECKPOINT)
     measured = store(model, tokenizer, options)
     print(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -210,6 +211,7 @@ def _provenance(capture: Capture, name: str, family: Any) -> dict[str, Any]:
     }
 
 
+@cache
 def _version(package: str) -> str:
     try:
         return version(package)

@@ -13,7 +13,7 @@ from PIL import Image
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from torch import nn
 
-from whyformer.inputs.quiet import quiet_transformers
+from whyformer.inputs.quiet import quiet_loading
 
 CORPUS = [
     "a gripping, beautifully acted film.",
@@ -131,7 +131,7 @@ def build() -> Callable[..., nn.Module]:
 
     def built(name: str, **settings: Any) -> nn.Module:
         torch.manual_seed(0)
-        with quiet_transformers():  # importing DeBERTa warns about torch.jit
+        with quiet_loading():  # importing DeBERTa warns about torch.jit
             architecture = getattr(transformers, name)
         config = architecture.config_class(**{**SMALL, **settings})
         module: nn.Module = architecture(config).eval()

@@ -20,7 +20,7 @@ from whyformer.inputs import models
 from whyformer.inputs.models import load_model
 from whyformer.inputs.prepare import prepare
 from whyformer.inputs.processors import found_beside
-from whyformer.inputs.quiet import quiet_transformers
+from whyformer.inputs.quiet import quiet_loading
 
 Build = Callable[..., nn.Module]
 
@@ -28,7 +28,7 @@ Build = Callable[..., nn.Module]
 @pytest.fixture
 def folder(tmp_path: Path, bert: Any, wordpiece: Any) -> Path:
     """A stored BERT classifier with its tokenizer."""
-    with quiet_transformers():
+    with quiet_loading():
         bert.save_pretrained(tmp_path / "stored")
     wordpiece.save_pretrained(tmp_path / "stored")
     return tmp_path / "stored"
@@ -40,7 +40,7 @@ def shipped(
 ) -> Path:
     """A folder of bundled models: sst2 in half precision, and mnist with an image processor."""
     processor = transformers.ViTImageProcessorPil(size={"height": 8, "width": 8})
-    with quiet_transformers():
+    with quiet_loading():
         bert.half().save_pretrained(tmp_path / "sst2")
         vit.save_pretrained(tmp_path / "mnist")
     wordpiece.save_pretrained(tmp_path / "sst2")
@@ -81,13 +81,13 @@ def test_the_users_processor_wins(folder: Path, byte_bpe: Any) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 def test_a_folder_keeps_its_precision(tmp_path: Path, bert: Any, dtype: torch.dtype) -> None:
-    with quiet_transformers():
+    with quiet_loading():
         bert.to(dtype).save_pretrained(tmp_path)
     assert next(load_model(tmp_path, None, "film").module.parameters()).dtype == dtype
 
 
 def test_a_sharded_folder(tmp_path: Path, bert: Any) -> None:
-    with quiet_transformers():
+    with quiet_loading():
         bert.save_pretrained(tmp_path, max_shard_size="10KB")
     assert load_model(tmp_path, None, "film").name == str(tmp_path)
     shard = sorted(tmp_path.glob("*.safetensors"))[-1]
@@ -97,13 +97,13 @@ def test_a_sharded_folder(tmp_path: Path, bert: Any) -> None:
 
 
 def test_a_base_model(tmp_path: Path, build: Build) -> None:
-    with quiet_transformers():
+    with quiet_loading():
         build("BertModel").save_pretrained(tmp_path)  # type: ignore[operator]
     assert type(load_model(tmp_path, None, "film").module) is transformers.BertModel
 
 
 def test_a_module_finds_the_tokenizer_it_was_stored_with(folder: Path) -> None:
-    with quiet_transformers():
+    with quiet_loading():
         module = transformers.BertForSequenceClassification.from_pretrained(folder)
     assert prepare("a film", module).tokens == (("[CLS]", "a", "film", "[SEP]"),)
     assert found_beside(module) is found_beside(module)
@@ -271,6 +271,6 @@ def test_transformers_speaks_again_afterwards(folder: Path, capsys: Any) -> None
 def test_nothing_is_missing_from_what_was_stored(
     tmp_path: Path, build: Build, name: str, settings: dict[str, Any]
 ) -> None:
-    with quiet_transformers():
+    with quiet_loading():
         build(name, **settings).save_pretrained(tmp_path)  # type: ignore[operator]
     assert type(load_model(tmp_path, None, "film").module).__name__ == name

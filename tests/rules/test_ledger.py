@@ -61,7 +61,7 @@ def test_per_sample_sums_everything_else(name: str) -> None:
         relevance = owner[:, None].expand(shape)
     else:
         relevance = owner[None, :, None].expand(shape)
-    found = Ledger(batch=3, batch_first=batch_first).per_sample(relevance)
+    found = Ledger(batch=3).per_sample(relevance, batch_first)
     torch.testing.assert_close(found, owner * (relevance.numel() // 3))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,13 +28,13 @@ def test_ratio_is_the_quotient_or_zero(pairs: list[tuple[float, float]]) -> None
                 assert math.copysign(1, value) == math.copysign(1, a) * math.copysign(1, b)
 
 
-def test_ratio_passes_no_nan_back() -> None:
-    """The quotient that was not chosen must not reach the gradient either."""
-    over = torch.tensor([1.0, 0.0], requires_grad=True)
-    under = torch.tensor([0.0, 2.0], requires_grad=True)
-    ratio(over, under).sum().backward()
-    assert over.grad.isfinite().all()
-    assert under.grad.isfinite().all()
+@given(NUMBERS, NUMBERS)
+def test_epsilon_moves_away_from_zero(over: float, under: float) -> None:
+    """The authors' code adds 1e-9 to -1e-9 and divides by nothing; ours keeps the side."""
+    sides = (torch.tensor([side], dtype=torch.float64) for side in (over, under))
+    found = ratio(*sides, epsilon=1e-9)
+    expected = over / (under + math.copysign(1e-9, under)) if under else 0.0
+    assert found.item() == pytest.approx(expected, rel=1e-12)
 
 
 def test_wide_widens_halves_only() -> None:

@@ -53,3 +53,15 @@ def test_panels_line_up(sentence: Make) -> None:
     sample = compare([sentence(), sentence(method="gae")])[0]
     ((one, other),) = sample.rows
     assert one.name == other.name == "text"
+
+
+def test_the_same_sum_is_said_once(sentence: Make) -> None:
+    made = [
+        sentence(method="gae"),
+        sentence(conservation=torch.tensor([1.0])),
+        sentence(method="rollout"),
+    ]
+    (first, said), (second, whole) = compare(made)[0].sums
+    assert (first, second) == ("gae, rollout", "lrp_ah_ln")
+    assert "No promise" in said
+    assert "All of the output" in whole

@@ -13,7 +13,17 @@ from PIL import Image
 
 from whyformer.attribution import Attribution
 from whyformer.views.colour import LIGHT
-from whyformer.views.overlay import BARE, beside, heat_map, overlaid, pictures, png, spread
+from whyformer.views.overlay import (
+    BARE,
+    BRIGHTEST,
+    DARKEST,
+    beside,
+    heat_map,
+    overlaid,
+    pictures,
+    png,
+    spread,
+)
 from whyformer.views.reading import ImagePanel, read
 
 Make = Callable[..., Attribution]
@@ -81,7 +91,7 @@ def test_a_patch_of_nothing_shows_the_image_in_grey() -> None:
     shown = overlaid(image, torch.zeros(4, 4, dtype=torch.float64))
     assert torch.allclose(shown[..., 0], shown[..., 2])
     grey = 0.2126 * image[0] + 0.7152 * image[1] + 0.0722 * image[2]
-    assert torch.allclose(shown[..., 0], grey)
+    assert torch.allclose(shown[..., 0], DARKEST + (BRIGHTEST - DARKEST) * grey)
 
 
 def test_for_turns_warm_and_against_turns_blue() -> None:

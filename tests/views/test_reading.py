@@ -38,7 +38,7 @@ def test_words_are_whole_and_special_ones_known(sentence: Make) -> None:
 def test_the_scale_is_that_of_the_words_and_says_what_is_beyond(sentence: Make) -> None:
     panel = panel_of(sentence())
     assert panel.span == pytest.approx(0.8)
-    assert [w.text for w in panel.beyond] == ["[SEP]"]
+    assert [w.text for w in panel.words if panel.is_beyond(w)] == ["[SEP]"]
     assert "[SEP] (+4.000)" in panel.note
     assert panel.share(panel.words[-1]) == 1.0
     assert panel.share(panel.words[4]) == pytest.approx(-0.5)
@@ -46,7 +46,7 @@ def test_the_scale_is_that_of_the_words_and_says_what_is_beyond(sentence: Make) 
 
 def test_nothing_is_beyond_where_the_words_are_strongest(text: Make) -> None:
     panel = panel_of(text([("[CLS]", 0.1, None), ("good", 1.0, 0)]))
-    assert not panel.beyond
+    assert not any(map(panel.is_beyond, panel.words))
     assert panel.note == ""
 
 
@@ -136,7 +136,7 @@ def test_an_image_names_its_patches_by_row_and_column(image: Make) -> None:
 @pytest.mark.parametrize(
     ("share", "said"),
     [
-        (None, "does not promise"),
+        (None, "No promise"),
         (1.0, "All of the output is accounted for"),
         (1.0001, "All of the output is accounted for"),
         (0.83, "83 % of the output is accounted for"),

@@ -62,7 +62,7 @@ def run_forward(
         for key, value in arguments.items()
     }
     if watch.leaf is not None:
-        marks.mark(watch.arguments[watch.leaf].requires_grad_(), marks.LEAF)
+        marks.mark(watch.arguments[watch.leaf].requires_grad_(), marks.PIXELS)
     with hooked(_hooks(module, blocks, batch, watch)):
         with interception:
             output = module(**watch.arguments)

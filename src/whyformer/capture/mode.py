@@ -72,7 +72,7 @@ class Interception(TorchFunctionMode):
         if isinstance(value, Tensor):
             if isinstance(value, nn.Parameter):
                 return marks.mark(value.detach(), marks.WEIGHT)
-            if value.requires_grad and value.is_leaf and not marks.marked(value, marks.LEAF):
+            if value.requires_grad and value.is_leaf and not marks.is_own_leaf(value):
                 return value.detach()
             if marks.marked(value, marks.STALE):
                 raise ModelError(

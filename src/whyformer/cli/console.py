@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+import os
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -10,6 +13,12 @@ from rich.console import Console
 from rich.text import Text
 
 from whyformer.errors import ConservationWarning
+
+# Refusals name Python arguments; whoever reads them here has typed options.
+TYPED = (
+    (re.compile(r"\btruncation=True"), "--truncation"),
+    (re.compile(r"\b(model|deciding|method|target)=(?=[\s,;.)]|$)"), r"--\1"),
+)
 
 
 def result() -> Console:
@@ -23,7 +32,9 @@ def aside() -> Console:
 
 
 def complain(message: str) -> None:
-    """Says in red what was refused and why."""
+    """Says in red what was refused and why, in the command line's own words."""
+    for pattern, option in TYPED:
+        message = pattern.sub(option, message)
     _say("error: ", "bold red", message)
 
 
@@ -49,15 +60,17 @@ def busy(doing: str) -> Iterator[None]:
     with spinner, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", ConservationWarning)
-        _hush_transformers()
+        hush()
         yield
     for message in dict.fromkeys(str(warning.message) for warning in caught):
         note(message)
 
 
-def _hush_transformers() -> None:
-    """Silences transformers for the rest of the process, which belongs to the command line."""
-    from transformers.utils import logging
+def hush() -> None:
+    """Silences transformers and its hub for the rest of the process, which is the command's."""
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # read when the hub is imported
+    from transformers.utils import logging as chatter
 
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
+    chatter.set_verbosity_error()
+    chatter.disable_progress_bar()
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it tells every retry

@@ -22,7 +22,7 @@ from whyformer.inputs.processors import (
     first_line,
     load_processor,
 )
-from whyformer.inputs.quiet import quiet_transformers
+from whyformer.inputs.quiet import quiet_loading
 from whyformer.registry import nearest
 
 DEFAULTS = {"text": "sst2", "image": "mnist"}
@@ -135,7 +135,7 @@ def _from_pretrained(source: str, **options: Any) -> nn.Module:
     """The pretrained model, of the architecture its config names; never a random head."""
     import transformers
 
-    with quiet_transformers():
+    with quiet_loading():
         config = transformers.AutoConfig.from_pretrained(
             source, local_files_only=options["local_files_only"], trust_remote_code=False
         )

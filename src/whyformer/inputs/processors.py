@@ -12,7 +12,7 @@ from torch import nn
 
 from whyformer.errors import InputError, ModelError
 from whyformer.inputs.forward import config_of, stream_of
-from whyformer.inputs.quiet import quiet_transformers
+from whyformer.inputs.quiet import quiet_loading
 
 TOKENIZER_FILES = (
     "tokenizer.json",
@@ -127,7 +127,7 @@ def _part(processor: Any, name: str, suits: Any) -> Any | None:
 def _auto(kind: str, source: str, local_files_only: bool = True) -> Any:
     import transformers
 
-    with quiet_transformers():
+    with quiet_loading():
         return getattr(transformers, kind).from_pretrained(
             source, local_files_only=local_files_only, trust_remote_code=False
         )

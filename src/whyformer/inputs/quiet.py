@@ -13,11 +13,10 @@ _lock = threading.RLock()
 
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
-    """A scope without log lines, progress bars or warnings of transformers."""
+    """A scope without log lines or progress bars of transformers."""
     from transformers.utils import logging
 
-    with _lock, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with _lock:
         verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
         logging.set_verbosity_error()
         logging.disable_progress_bar()
@@ -27,3 +26,11 @@ def quiet_transformers() -> Iterator[None]:
             logging.set_verbosity(verbosity)
             if bars:
                 logging.enable_progress_bar()
+
+
+@contextmanager
+def quiet_loading() -> Iterator[None]:
+    """The same for loading, which imports modules that warn about their own past."""
+    with _lock, warnings.catch_warnings(), quiet_transformers():
+        warnings.simplefilter("ignore")
+        yield

@@ -16,6 +16,7 @@ GATE = "gate"
 WEIGHT = "weight"  # a parameter, or a view of one
 STATISTIC = "statistic"  # what a norm divides by
 STALE = "stale"  # was written into; its new value is another tensor
+PIXELS = "pixels"  # an image that is tracked itself
 LEAF = "leaf"  # a leaf of ours, not a parameter: the token states, a recorded attention map
 _SLOT = "_whyformer_mark"
 
@@ -29,6 +30,11 @@ def mark(tensor: Tensor, kind: str) -> Tensor:
 def marked(value: Any, kind: str) -> bool:
     """Whether this is a tensor that carries the mark."""
     return getattr(value, _SLOT, None) == kind
+
+
+def is_own_leaf(tensor: Tensor) -> bool:
+    """Whether the capture tracks from this tensor, so that it is no parameter."""
+    return getattr(tensor, _SLOT, None) in (LEAF, PIXELS)
 
 
 def carry(source: Any, result: Any) -> Any:

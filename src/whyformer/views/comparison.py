@@ -9,7 +9,10 @@ from whyformer.attribution import Attribution
 from whyformer.errors import InputError
 from whyformer.views.reading import ImagePanel, Panel, Reading, TextPanel, read, visible
 
-OWN_SCALES = "Each column has its own scale: compare order and sign, not size."
+OWN_SCALES = (
+    "Each method has its own scale, full at its strongest word or patch: compare order and sign,"
+    " not size."
+)
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,14 @@ class Comparison:
             tuple(_named(reading, panel.name) for reading in self.readings)
             for panel in self.readings[0].panels
         ]
+
+    @property
+    def sums(self) -> list[tuple[str, str]]:
+        """(titles, sentence) of what the scores add up to, the same sentence said once."""
+        said: dict[str, list[str]] = {}
+        for title, reading in zip(self.titles, self.readings, strict=True):
+            said.setdefault(reading.accounted, []).append(title)
+        return [(", ".join(titles), sentence) for sentence, titles in said.items()]
 
 
 def compare(attributions: Sequence[Attribution]) -> list[Comparison]:

@@ -38,11 +38,12 @@ class Html:
 
     def render(self, attribution: Attribution) -> str:
         """The page, light or dark as the reader's browser asks."""
-        return _page(", ".join(r.label for r in read(attribution)[:3]), _samples(attribution))
+        readings = read(attribution)
+        return _page(", ".join(reading.label for reading in readings[:3]), _samples(readings))
 
     def fragment(self, attribution: Attribution) -> str:
         """The same as a piece of a page, its style inside, for a notebook cell."""
-        return _cell(_samples(attribution))
+        return _cell(_samples(read(attribution)))
 
     def render_comparison(self, attributions: Sequence[Attribution]) -> str:
         """A page with a table of words or a row of overlays, one column per attribution."""
@@ -52,20 +53,14 @@ class Html:
         return _page(" / ".join(samples[0].titles), body)
 
 
-def _samples(attribution: Attribution) -> list[str]:
+def _samples(readings: Sequence[Reading]) -> list[str]:
     template = _environment().get_template("sample.jinja")
-    return [template.render(reading=reading, top=TOP) for reading in read(attribution)]
+    return [template.render(reading=reading, top=TOP) for reading in readings]
 
 
 def _page(title: str, body: list[str]) -> str:
-    from markupsafe import Markup
-
-    # The body comes out of autoescaping templates already; escaping it again would show its tags.
-    return (
-        _environment()
-        .get_template("page.jinja")
-        .render(title=f"Why {title}?", style=Markup(_style()), body=Markup("\n".join(body)))
-    )
+    template = _environment().get_template("page.jinja")
+    return template.render(title=f"Why {title}?", style=_style(), body="\n".join(body))
 
 
 def _cell(body: list[str]) -> str:

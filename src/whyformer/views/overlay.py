@@ -15,6 +15,7 @@ from whyformer.views.reading import ImagePanel
 
 SEEN, OVERLAY, PATCHES = "what the model saw", "overlay", "patches"
 STRONGEST = 0.8  # how much of a pixel the strongest patch may cover: the picture shines through
+DARKEST, BRIGHTEST = 0.2, 0.9  # of the grey image
 BARE = 8  # pixels per patch where there is no image to lie on
 _LUMA = torch.tensor([0.2126, 0.7152, 0.0722], dtype=torch.float64)
 
@@ -48,9 +49,11 @@ def heat_map(shares: Tensor) -> Tensor:
 def overlaid(image: Tensor, shares: Tensor) -> Tensor:
     """The image in grey under the colours of `shares` (height, width), (height, width, 3).
 
-    Grey, because a red car under a red heat map would say nothing.
+    Grey, because a red car under a red heat map would say nothing; and neither black nor white,
+    on which weak colours cannot be told apart.
     """
-    grey = (image.permute(1, 2, 0).clamp(0, 1) @ _LUMA).unsqueeze(-1).expand(-1, -1, 3)
+    grey = DARKEST + (BRIGHTEST - DARKEST) * (upright(image) @ _LUMA)
+    grey = grey.unsqueeze(-1).expand(-1, -1, 3)
     cover = STRONGEST * shares.nan_to_num().clamp(-1, 1).abs().unsqueeze(-1)
     return grey * (1 - cover) + LIGHT.paint(shares.nan_to_num().sign()) * cover
 

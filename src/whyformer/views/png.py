@@ -88,7 +88,6 @@ def _head(sheet: Sheet, reading: Reading, facts: Sequence[tuple[str, str]]) -> N
 def _words(sheet: Sheet, panel: TextPanel) -> None:
     """The text in order, every word in a box of its colour, broken to fit the page."""
     x, padding, gap, line = MARGIN, 3.0, 2.5, 21.0
-    beyond = panel.beyond
     sheet.y += 6
     for word in panel.words:
         face = font(9, style="italic") if word.special else font(11)
@@ -97,7 +96,7 @@ def _words(sheet: Sheet, panel: TextPanel) -> None:
             if x > MARGIN and x + width > WIDTH - MARGIN:
                 x, sheet.y = MARGIN, sheet.y + line
             ground = LIGHT.colour(step(panel.share(word)) / STEPS)
-            sheet.box(x, width, 16, ground, dashed=word in beyond)
+            sheet.box(x, width, 16, ground, dashed=panel.is_beyond(word))
             sheet.write(x + padding, piece, face, ink(ground))
             x += width + gap
     sheet.y += line

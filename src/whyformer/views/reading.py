@@ -88,17 +88,17 @@ class TextPanel:
         """The word's place on the colour scale, -1..1."""
         return _share(word.score, self.span)
 
-    @property
-    def beyond(self) -> tuple[Word, ...]:
-        """Special tokens with more score than the scale has colour."""
-        return tuple(w for w in self.words if abs(w.score) > self.span * (1 + NOISE))
+    def is_beyond(self, word: Word) -> bool:
+        """Whether the word, a special one, has more score than the scale has colour."""
+        return abs(word.score) > self.span * (1 + NOISE)
 
     @property
     def note(self) -> str:
         """What the scale leaves out, in words; nothing where it leaves out nothing."""
-        if not self.beyond:
+        beyond = [word for word in self.words if self.is_beyond(word)]
+        if not beyond:
             return ""
-        names = ", ".join(f"{w.text} ({number(w.score, self.span)})" for w in self.beyond)
+        names = ", ".join(f"{word.text} ({number(word.score, self.span)})" for word in beyond)
         return f"Colour is full at the strongest word; beyond the scale: {names}."
 
     @property
@@ -176,7 +176,9 @@ def _read_one(one: Attribution) -> Reading:
         notes=tuple(visible(str(note)) for note in one.provenance.get("notes") or ()),
         accounted=accounted(share),
         carried=sum(float(stream.scores.double().sum()) for stream in order),
-        sinks=tuple((visible(name), float(sink[0])) for name, sink in one.sinks.items()),
+        sinks=tuple(
+            (visible(name).replace("_", " "), float(sink[0])) for name, sink in one.sinks.items()
+        ),
         panels=tuple(_panel(one, stream) for stream in order),
     )
 
@@ -193,12 +195,11 @@ def _panel(one: Attribution, stream: Stream) -> Panel:
         return TextPanel(stream.name, words, span, signed)
     patches = stream.score_map[0].detach().cpu().double()
     span = _largest(patches)
-    lowest = min(float(m.min()) for m in (patches, stream.pixels) if m is not None)
     return ImagePanel(
         stream.name,
         patches,
         span,
-        signed=lowest < -NOISE * span,
+        signed=bool((patches < -NOISE * span).any()),
         image=None if stream.image is None else stream.image[0].detach().cpu().double(),
         pixels=None if stream.pixels is None else stream.pixels[0].detach().cpu().double(),
     )
@@ -234,7 +235,7 @@ def _share(score: float, span: float) -> float:
 def accounted(share: float | None) -> str:
     """What a conservation of `share` means, as a sentence."""
     if share is None:
-        return "This method does not promise that its scores add up to the output."
+        return "No promise is made that the scores add up to the output."
     if not math.isfinite(share):
         return "The output is 0, so no share of it can be told."
     percent = f"{100 * share:.0f} %".replace("-", MINUS)

@@ -203,7 +203,7 @@ def _pictures(box: _InkBox, panel: ImagePanel) -> RenderableType:
 def _row(captioned: Sequence[tuple[str, Text]], wide: int) -> Table:
     table = Table.grid(padding=(0, 2))
     for _ in captioned:
-        table.add_column(width=wide, no_wrap=False, vertical="bottom")
+        table.add_column(width=wide, overflow="fold", vertical="bottom")
     table.add_row(*(Text(caption) for caption, _ in captioned))
     table.add_row(*(text for _, text in captioned))
     return table
@@ -228,10 +228,8 @@ def _compared(box: _InkBox, sample: Comparison) -> RenderableType:
             ]
         else:
             parts.append(_overlays(box, sample.titles, images))
-    sums = Table.grid(padding=(0, 2))
-    for title, reading in zip(sample.titles, sample.readings, strict=True):
-        sums.add_row(Text(title), Text(reading.accounted))
-    return Group(*parts, Text(OWN_SCALES), Padding(sums, (1, 0)))
+    sums = [Text(f"{titles}: {sentence}") for titles, sentence in sample.sums]
+    return Group(*parts, Text(OWN_SCALES + "\n"), *sums, Text())
 
 
 def _word_table(box: _InkBox, titles: Sequence[str], panels: Sequence[TextPanel]) -> Table:
@@ -281,7 +279,8 @@ def _overlays(box: _InkBox, titles: Sequence[str], panels: Sequence[ImagePanel])
         *(
             Padding(_row(drawn[i : i + per_line], wide), (1, 0, 0, 0))
             for i in range(0, len(drawn), per_line)
-        )
+        ),
+        Text(),
     )
 
 

@@ -1,0 +1,86 @@
+"""The command line under test, with `explain` replaced by one that answers at once."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from typer.testing import CliRunner, Result
+
+import whyformer
+from whyformer.attribution import Attribution, Stream
+from whyformer.cli.app import application
+
+Run = Callable[..., Result]
+
+
+@dataclass
+class Asked:
+    """What `explain` was called with, call by call, and what it does instead of explaining."""
+
+    calls: list[tuple[Any, Any, dict[str, Any]]] = field(default_factory=list)
+    instead: Callable[[str], None] = lambda method: None
+
+    @property
+    def inputs(self) -> Any:
+        return self.calls[-1][0]
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        return self.calls[-1][2]
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
+    """A record of the calls of `whyformer.explain`, which answers with two words."""
+    record = Asked()
+
+    def explain(inputs: Any, model: Any = None, **keywords: Any) -> Attribution:
+        record.calls.append((inputs, model, keywords))
+        record.instead(keywords["method"])
+        stream = Stream(
+            "text",
+            torch.tensor([[0.75, -0.5]]),
+            torch.ones(1, 2, dtype=torch.bool),
+            (("good", "bad"),),
+            ((0, 1),),
+        )
+        return Attribution(
+            method=keywords["method"],
+            streams={"text": stream},
+            main="text",
+            target=torch.tensor([1]),
+            output=torch.tensor([2.0]),
+            labels=("positive",),
+            provenance={"model": "pretend"},
+        )
+
+    monkeypatch.setattr(whyformer, "explain", explain)
+    return record
+
+
+@pytest.fixture(autouse=True)
+def calm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing; transformers is neither imported nor silenced for the rest of the session."""
+    monkeypatch.setattr("whyformer.cli.console.hush", lambda: None)
+    for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "TERM", "GITHUB_ACTIONS", "PY_COLORS"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs `whyformer` with a line of arguments, in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+
+    def typed(line: str, stdin: str | bytes | None = None) -> Result:
+        # Wide, so that no sentence is broken where a test looks for it.
+        return CliRunner(env={"COLUMNS": "200"}).invoke(
+            application(), shlex.split(line), input=stdin, prog_name="whyformer"
+        )
+
+    return typed

@@ -1,0 +1,106 @@
+"""`whyformer compare`: several methods, one model, one input."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import whyformer
+from whyformer.cli.compare import HANDFUL
+from whyformer.errors import InputError, ModelError
+from whyformer.inputs.models import Loaded
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture(autouse=True)
+def loads(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The models that were loaded, none of them for real."""
+    loaded: list[Any] = []
+
+    def load(model: Any, processor: Any, inputs: Any) -> Loaded:
+        loaded.append(model)
+        return Loaded("module", "processor", "its name")  # type: ignore[arg-type]
+
+    monkeypatch.setattr("whyformer.cli.compare.load_model", load)
+    return loaded
+
+
+def test_the_handful_exists() -> None:
+    assert set(HANDFUL.split(",")) <= set(whyformer.methods())
+
+
+def test_methods_side_by_side(run: Run, asked: Any, loads: list[Any]) -> None:
+    result = run("compare 'a film' --methods 'gae, rollout,gae' --model here --target 1")
+    assert result.exit_code == 0
+    assert [keywords["method"] for _, _, keywords in asked.calls] == ["gae", "rollout"]
+    assert {model for _, model, _ in asked.calls} == {"module"}
+    assert {keywords["processor"] for _, _, keywords in asked.calls} == {"processor"}
+    assert {keywords["target"] for _, _, keywords in asked.calls} == {1}
+    assert loads == ["here"]
+    for piece in ("gae", "rollout", "good", "+0.750", "model its name"):
+        assert piece in result.stdout
+
+
+def test_a_handful_by_default(run: Run, asked: Any) -> None:
+    assert run("compare film").exit_code == 0
+    assert ",".join(keywords["method"] for _, _, keywords in asked.calls) == HANDFUL
+
+
+def test_all_leaves_out_what_does_not_fit(run: Run, asked: Any) -> None:
+    def refuse(method: str) -> None:
+        if method == "rollout":
+            raise ModelError("no attention here")
+
+    asked.instead = refuse
+    result = run("compare film --methods all")
+    assert result.exit_code == 0
+    assert "note: left out rollout: no attention here" in result.stderr
+    assert len(asked.calls) == len(whyformer.methods())
+
+
+def test_a_method_that_was_named_is_not_left_out(run: Run, asked: Any) -> None:
+    def refuse(method: str) -> None:
+        raise ModelError("no attention here")
+
+    asked.instead = refuse
+    result = run("compare film --methods gae,rollout")
+    assert result.exit_code == 2
+    assert result.stderr == "error: no attention here\n"
+
+
+def test_where_nothing_fits_the_reason_is_given(run: Run, asked: Any) -> None:
+    def refuse(method: str) -> None:
+        raise InputError("the text is empty")
+
+    asked.instead = refuse
+    result = run("compare film --methods all")
+    assert result.exit_code == 2
+    assert "no method could explain this input: the text is empty" in result.stderr
+
+
+def test_unknown_methods_are_refused_before_the_model_is_loaded(
+    run: Run, asked: Any, loads: list[Any]
+) -> None:
+    result = run("compare film --methods gae,rolout")
+    assert result.exit_code == 2
+    assert "'rolout'. Did you mean 'rollout'?" in result.stderr
+    assert run("compare film --methods ,").exit_code == 2
+    assert not loads
+
+
+def test_files(run: Run, asked: Any, tmp_path: Path) -> None:
+    result = run("compare film -q -M gae,rollout --html c.html --png c.png --json c.json")
+    assert result.exit_code == 0
+    assert result.stdout == ""
+    assert "rollout" in (tmp_path / "c.html").read_text("utf-8")
+    assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
+    data = json.loads((tmp_path / "c.json").read_text("utf-8"))
+    assert [one["method"] for one in data] == ["gae", "rollout"]
+    refused = run("compare film --png no/c.png")
+    assert refused.exit_code == 2
+    assert "no folder 'no'" in refused.stderr
