@@ -45,7 +45,7 @@ format: $(READY) ## put the formatting right
 docs: $(READY) ## write the tables of README and docs anew, from the registries
 	$(PYTHON) docs/tables.py
 
-bench: $(READY) ## speed and memory against a plain forward and backward
+bench: $(READY) ## speed against a plain forward and backward, in one run
 	$(PYTHON) benchmarks/speed.py
 
 clean: ## remove what the other targets made, .venv included

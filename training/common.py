@@ -196,13 +196,15 @@ def write_json(path: Path, content: object) -> None:
     path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def write_run(options: argparse.Namespace) -> None:
-    """Write --work/run.json: how the checkpoint beside it was made.
+def write_run(options: argparse.Namespace, kept: int, steps: int) -> None:
+    """Write --work/run.json: how the checkpoint beside it, of step `kept`, was made.
 
     Time is that of the processor, so that other work on the machine does not count.
     """
     run = {key: getattr(options, key) for key in ("epochs", "batch", "peak", "seed", "threads")}
     run |= {
+        "kept": kept,
+        "steps": steps,
         "cpu_minutes": round(time.process_time() / 60),
         "torch": torch.__version__,
         "transformers": transformers.__version__,

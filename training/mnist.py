@@ -109,15 +109,17 @@ def train(model: ViTForImageClassification, options: argparse.Namespace) -> None
     held_images, held_labels = images[-HELD_OUT:], labels[-HELD_OUT:]
     images, labels = images[:-HELD_OUT], labels[:-HELD_OUT]
     per_epoch = len(images) // options.batch
+    steps = per_epoch * options.epochs
 
     def keep_last(step: int) -> str:
         measured = common.accuracy(model, in_order(held_images, held_labels))
         common.save_weights(model, options.work / CHECKPOINT)
+        common.write_run(options, step, steps)
         return f"held-out accuracy {measured:.4f} after epoch {step // per_epoch}"
 
     run = common.Training(
         model,
-        per_epoch * options.epochs,
+        steps,
         options.peak,
         0.05,
         "cosine",
@@ -205,7 +207,6 @@ def main() -> None:
     model = build_model()
     if not options.store_only:
         train(model, options)
-        common.write_run(options)
     common.load_weights(model, options.work / CHECKPOINT)
     measured = store(model, options)
     print(

@@ -111,14 +111,15 @@ def train(
     training_set = Sentences(tokenizer, *read_split(options.data, "train"))
     dev = Sentences(tokenizer, *read_split(options.data, "dev"))
     steps = -(-len(training_set.ids) // options.batch) * options.epochs
-    best = 0.0
+    best, kept = 0.0, 0
 
     def keep_best(step: int) -> str:
-        nonlocal best
+        nonlocal best, kept
         measured = common.accuracy(model, dev.in_order())
         if measured > best:
-            best = measured
+            best, kept = measured, step
             common.save_weights(model, options.work / CHECKPOINT)
+        common.write_run(options, kept, steps)
         return f"dev accuracy {measured:.4f} at step {step}, best {best:.4f}"
 
     run = common.Training(model, steps, options.peak, 0.01, "linear", 500, keep_best)
@@ -188,7 +189,6 @@ def main() -> None:
     model = build_model(source)
     if not options.store_only:
         train(model, tokenizer, options)
-        common.write_run(options)
     common.load_weights(model, options.work / CHECKPOINT)
     measured = store(model, tokenizer, options)
     print(

@@ -36,5 +36,9 @@ class NestedCaptureError(ModelError):
     """An explanation was started inside another one, in the same thread."""
 
 
+class RelevanceWarning(UserWarning):
+    """Relevance grew or vanished on its way down the layers: the scores rest on little."""
+
+
 class ConservationWarning(UserWarning):
     """A method promised that relevance is conserved, and an operation without a rule broke it."""

@@ -15,7 +15,7 @@ from whyformer.attribution import Attribution, Layer, Stream
 from whyformer.capture.blocks import find_blocks
 from whyformer.capture.capture import Capture
 from whyformer.capture.scope import borrowed
-from whyformer.errors import ConservationWarning, OptionError
+from whyformer.errors import ConservationWarning, OptionError, RelevanceWarning
 from whyformer.families import family_of
 from whyformer.inputs.finite import check_weights
 from whyformer.inputs.layout import as_given
@@ -28,6 +28,9 @@ KEEP = ("attention", "gradient", "relevance", "maps", "states")
 # How much relevance may go missing before we speak up, by the precision of the model.
 _TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-3}
 _HALF_TOLERANCE = 5e-2
+# Relevance should keep its sum from layer to layer; beyond this it has come loose.
+_SANE_GROWTH = 100.0
+_NO_START = 1e-6
 
 
 def explain(
@@ -109,7 +112,9 @@ def _attribution(
     if _promises_sum(method):
         accounted = scores.sum(1) + sum(sinks.values(), torch.zeros_like(output))
         conservation = accounted / output
-        _speak_up(method, capture, scores, sinks, output)
+        _warn_of_leaks(method, capture, scores, sinks, output)
+    if options.get("rules", method.options.get("rules")) == "ours":
+        _warn_of_drift(method, capture)
     keep = capture.keep
     stream = Stream(
         name=prepared.stream,
@@ -169,7 +174,7 @@ def _maps(capture: Capture, stream: str) -> dict[tuple[str, str], Tensor]:
     return {(stream, stream): capture.map.cpu()[:, capture.prefix :, capture.prefix :]}
 
 
-def _speak_up(
+def _warn_of_leaks(
     method: Method, capture: Capture, scores: Tensor, sinks: dict[str, Tensor], output: Tensor
 ) -> None:
     """Warns where an operation without a rule lost relevance, and names it."""
@@ -193,6 +198,26 @@ def _speak_up(
             ConservationWarning,
             stacklevel=4,
         )
+
+
+def _warn_of_drift(method: Method, capture: Capture) -> None:
+    """Warns where the sum of relevance left a sane band between the top layer and another."""
+    sums = [layer.relevance_sum for layer in capture.layers]
+    top = sums[-1] if sums else None
+    for number, total in enumerate(sums):
+        if total is None or top is None or not (top.abs() > _NO_START).all():
+            continue  # the target itself starts with nothing, as a contrast does
+        growth = (total / top).abs()
+        if not ((growth > 1 / _SANE_GROWTH) & (growth < _SANE_GROWTH)).all():
+            warnings.warn(
+                f"'{method.name}': relevance is {float(growth.max()):.3g} times that of the top"
+                f" layer behind layer {number}; it should stay near 1. A denominator near 0 blew"
+                " it up or cancelled it: do not trust this map. float64 may help; 'gae' does not"
+                " divide.",
+                RelevanceWarning,
+                stacklevel=4,
+            )
+            return
 
 
 def _provenance(capture: Capture, name: str, family: Any) -> dict[str, Any]:

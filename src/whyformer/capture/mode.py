@@ -8,14 +8,22 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from whyformer.errors import ModelError
 from whyformer.rules import linear, marks, precision
 from whyformer.rules.ledger import Ledger, tracked
 from whyformer.rules.opened import opened
-from whyformer.rules.operations import ACTIVATION, HOMOGENEOUS, INERT, MATMUL, REARRANGE, Function
+from whyformer.rules.operations import (
+    ACTIVATION,
+    HOMOGENEOUS,
+    INERT,
+    MATMUL,
+    REARRANGE,
+    VIEWS,
+    Function,
+)
 
 
 class Interception(TorchFunctionMode):
@@ -43,8 +51,10 @@ class Interception(TorchFunctionMode):
         self, func: Function, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if func.__name__ == "__get__" or func in INERT:
+        if func in INERT:
             return func(*args, **kwargs)
+        if func.__name__ == "__get__":
+            return self._attribute(func, args)
         args = tuple(self._constant(a) for a in args)
         if kwargs:
             kwargs = {key: self._constant(value) for key, value in kwargs.items()}
@@ -67,11 +77,16 @@ class Interception(TorchFunctionMode):
                 return body(*args, **kwargs)
         return self._measure(func, args, kwargs)
 
+    def _attribute(self, func: Function, args: tuple) -> Any:
+        """An attribute of a tensor; one that is a view of it stays a constant if it was one."""
+        if func in VIEWS:
+            source = self._constant(args[0])
+            return marks.carry(source, func(source))
+        return func(*args)
+
     def _constant(self, value: Any) -> Any:
         """The value, detached if it is a parameter or another leaf that is not ours."""
         if isinstance(value, Tensor):
-            if isinstance(value, nn.Parameter):
-                return marks.mark(value.detach(), marks.WEIGHT)
             if value.requires_grad and value.is_leaf and not marks.is_own_leaf(value):
                 return value.detach()
             if marks.marked(value, marks.STALE):

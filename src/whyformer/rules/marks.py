@@ -13,7 +13,6 @@ from torch import Tensor
 
 ATTENTION = "attention"
 GATE = "gate"
-WEIGHT = "weight"  # a parameter, or a view of one
 STATISTIC = "statistic"  # what a norm divides by
 STALE = "stale"  # was written into; its new value is another tensor
 PIXELS = "pixels"  # an image that is tracked itself

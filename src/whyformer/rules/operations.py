@@ -40,7 +40,7 @@ STATISTIC = named("rsqrt sqrt std var norm vector_norm reciprocal")
 # Passed through as they are: what they return is a rearrangement or a sum of what they are given,
 # so gradient x input before equals gradient x input behind.
 REARRANGE = named(
-    "view reshape transpose permute t T mT swapaxes swapdims movedim unsqueeze squeeze flatten "
+    "view reshape transpose permute t swapaxes swapdims movedim unsqueeze squeeze flatten "
     "unflatten expand expand_as broadcast_to contiguous clone to type type_as float double half "
     "bfloat16 cpu getitem select narrow index_select gather take_along_dim chunk split unbind "
     "tensor_split roll flip repeat repeat_interleave tile view_as reshape_as dropout alpha_dropout "
@@ -71,4 +71,6 @@ INERT = named(
     "full_like empty_like rand_like randn_like get_device equal allclose nonzero hash repr format "
     "is_same_size register_hook retain_grad ne sign numpy iter"
 )
+# Attributes that are views: what reads x.T asks for this getter.
+VIEWS = frozenset(getattr(Tensor, name).__get__ for name in ("T", "mT", "H", "mH", "data", "real"))
 HOMOGENEOUS = REARRANGE | ADD_UP | PIECEWISE_LINEAR

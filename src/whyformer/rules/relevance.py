@@ -194,11 +194,12 @@ class Relevance:
 
     def _matmul(self, ledger: Ledger, function: Function, args: tuple, kwargs: Any) -> Tensor:
         left, right = args if len(args) == 2 else (args[0], None)
-        if marks.marked(left, marks.ATTENTION):
+        attention = marks.marked(left, marks.ATTENTION)
+        if attention:
             left = self.record(left)
         if right is None or not (tracked(left) or tracked(right)):
-            return function(*args, **kwargs)
-        if marks.marked(right, marks.WEIGHT) and right.dim() == 2:
+            return function(left, *args[1:], **kwargs)
+        if not attention and not tracked(right) and right.dim() == 2:
             return _Linear.apply(self.direction, self.linear_rule, left, right.t(), None)
         if left.dim() < 2 or right.dim() < 2:
             return self._unruled(function, args, kwargs)
@@ -327,16 +328,17 @@ class Relevance:
     def _convolution(
         self, ledger: Ledger, function: Function, args: tuple, kwargs: Any, back: Function
     ) -> Tensor:
-        output = function(*args, **kwargs)
-        x, w, _, *geometry = _named(("input", "weight", "bias", *_GEOMETRY), args, kwargs)
+        x, w, bias, *geometry = _named(("input", "weight", "bias", *_GEOMETRY), args, kwargs)
         if not tracked(x):
-            return output
+            return function(*args, **kwargs)
         places = {
             key: value for key, value in zip(_GEOMETRY, geometry, strict=True) if value is not None
         }
 
-        def apply(x: Tensor, w: Tensor) -> Tensor:
-            return function(x, w, None, **places)
+        def apply(x: Tensor, w: Tensor, bias: Tensor | None = None) -> Tensor:
+            # In float64: what this rounds off, the blocks' denominators blow up.
+            wide = [None if t is None else t.double() for t in (x, w, bias)]
+            return function(*wide, **places).to(x.dtype)
 
         def undo(share: Tensor, w: Tensor) -> Tensor:
             return back(x.shape, w, share, **places)
@@ -351,7 +353,7 @@ class Relevance:
             first, second = (ratio(relevance, z, shares.EPSILON) for z in whole)
             return [above * undo(first, w.clamp(min=0)) + below * undo(second, w.clamp(max=0))]
 
-        return switched(self.direction, formula, output, (x,))
+        return switched(self.direction, formula, apply(x, w, bias), (x,))
 
     def _unruled(self, function: Function, args: tuple, kwargs: Any) -> Any:
         return unruled(self.direction, function, args, kwargs)

@@ -25,9 +25,13 @@ def positive_linear(
     pass, three products do the work of six. In place where it can be: this is the hot loop.
     """
     absolute, magnitude = w.abs(), x.abs()
-    twice = torch.addmm(output, magnitude, absolute.t())
-    twice.add_(2 * EPSILON if bias is None else 2 * EPSILON - bias)
-    # Never negative but for rounding, so one pass finds the zeros: over infinity is nothing.
+    # A sum without a positive part is 0, but would come out as rounding noise of either sign:
+    # less |x| |w| by a few units in its last place, it comes out below, and counts as 0.
+    noise = 8 * torch.finfo(x.dtype).eps
+    twice = torch.addmm(output, magnitude, absolute.t(), alpha=1 - noise).add_(2 * EPSILON)
+    if bias is not None:
+        twice.sub_(bias + noise * bias.abs())
+    # One pass finds the zeros: whatever is divided by infinity is nothing.
     twice = torch.threshold_(twice, 2 * EPSILON, float("inf"))
     share = torch.div(relevance, twice, out=twice)
     return (share @ w).mul_(x).addcmul_(magnitude, share @ absolute)
