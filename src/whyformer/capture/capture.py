@@ -5,7 +5,7 @@ Each question is one forward pass and one backward pass (two for relevance, over
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from whyformer.attribution import Layer
+from whyformer.capture.backward import gradients_at, relevances_at
 from whyformer.capture.blocks import Blocks
 from whyformer.capture.deciding import named_tokens, read_by_head
 from whyformer.capture.forward import Table, Watch, is_double, new_ledger, run_forward
@@ -111,7 +112,7 @@ class Capture:
         goal, ledger = self._forward(table, watch, conserve=conserve)
         if needs and not ledger.counts[needs]:
             raise ModelError(_unseen(needs))
-        (gradient,) = torch.autograd.grad(_value(goal), watch.states)
+        (gradient,) = gradients_at(_value(goal), {"states": [watch.states]})["states"]
         here, there = self._batch_first(watch.states.detach()), self._batch_first(gradient)
         if states is None:
             self.states, self.ledger = here, ledger
@@ -136,19 +137,18 @@ class Capture:
         Tracking begins at the lowest attention map, so nothing below it is paid for.
         """
         gradient = gradient or "gradient" in self.keep
-        watch, maps = Watch(track=False), _Maps(gradient)
-        goal, _ = self._forward(attention_rules.recording(maps.record), watch)
-        start = maps.index(first)
+        watch, seen = Watch(track=False), _Maps(leaf=gradient)
+        goal, _ = self._forward(attention_rules.recording(seen.record), watch)
+        start = seen.index(first)
         below = 0 if "gradient" in self.keep else start
-        wanted = maps.maps[below:] if gradient else []
-        found = torch.autograd.grad(_value(goal), [_last(watch), *wanted], allow_unused=True)
-        self._find_deciding(found[0])
-        slopes = [None] * (len(maps.maps) - len(wanted)) + [
-            torch.zeros_like(a) if g is None else g for a, g in zip(wanted, found[1:], strict=True)
-        ]
+        slopes = gradients_at(
+            _value(goal), {"exit": [_last(watch)], "maps": seen.maps[below:] if gradient else []}
+        )
+        self._find_deciding(slopes["exit"][0])
+        rows = _aligned(len(seen.maps), gradient=slopes["maps"])
         self.layers = tuple(
-            Layer(self._by_head(a.detach()), None if g is None else self._by_head(g))
-            for a, g in zip(maps.maps, slopes, strict=True)
+            Layer(attention=self._by_head(attention.detach()), **self._all_by_head(row))
+            for attention, row in zip(seen.maps, rows, strict=True)
         )
         return self.layers[start:]
 
@@ -158,83 +158,55 @@ class Capture:
         """Attention, gradient and relevance of each layer from `first` on.
 
         `reach` is how far down relevance is followed: to the "attention" maps, to the token
-        "states" (then in `self.states` is its relevance), or to an image's "pixels".
+        "states" (then `self.states` is its relevance there), or to an image's "pixels".
         """
         gradient = gradient or "gradient" in self.keep
-        whole = reach != "attention" or "relevance" in self.keep
-        direction, maps = Direction(), _Maps(leaf=not whole)
+        per_block = "relevance" in self.keep
+        whole = per_block or reach != "attention"
+        direction, seen = Direction(), _Maps(leaf=not whole)
         watch = Watch(track=whole, leaf=self.prepared.carrier if reach == "pixels" else None)
-        table = Relevance(direction, rules, maps.record).table()
+        table = Relevance(direction, rules, seen.record).table()
         goal, ledger = self._forward(
             table, watch, fallback=partial(unruled, direction), read_inside=False
         )
-        start = maps.index(first)
-        value, last = _value(goal), _last(watch)
-        below = 0 if whole else start
-        wanted = maps.maps[below:]
-        slopes = torch.autograd.grad(
-            value, [last, *(wanted if gradient else ())], retain_graph=True, allow_unused=True
+        start, value, last = seen.index(first), _value(goal), _last(watch)
+        maps = seen.maps if whole else seen.maps[start:]
+        slopes = gradients_at(
+            value, {"exit": [last], "maps": maps if gradient else []}, keep_graph=True
         )
-        self._find_deciding(slopes[0])
-        direction.relevance = True
-        ends = {"attention": [], "states": [watch.states], "pixels": [watch.states]}[reach]
-        pixels = [watch.arguments[watch.leaf]] if watch.leaf else []
-        entering = watch.entering if "relevance" in self.keep else []
-        count = len(wanted)
-        sums = _RelevanceSums(
-            watch.leaving, partial(ledger.per_sample, batch_first=self.blocks.batch_first)
+        self._find_deciding(slopes["exit"][0])
+        sums = _RelevanceSums(watch.leaving, ledger, self.blocks.batch_first)
+        found = relevances_at(
+            value,
+            watch.spoken,
+            direction,
+            {
+                "maps": maps,
+                "entering": watch.entering if per_block else [],
+                "leaving": [last] if per_block else [],
+                "states": [watch.states] if reach != "attention" else [],
+                "pixels": [watch.arguments[watch.leaf]] if watch.leaf else [],
+            },
         )
-        found = torch.autograd.grad(
-            value, [*wanted, *watch.leaving[-1:], *entering, *ends, *pixels], allow_unused=True
-        )
-        found = tuple(
-            torch.zeros_like(at) if r is None else r
-            for r, at in zip(
-                found, [*wanted, *watch.leaving[-1:], *entering, *ends, *pixels], strict=True
+        rows = _aligned(len(seen.maps), gradient=slopes["maps"], relevance=found["maps"])
+        blocks = _aligned(len(seen.maps), entering=found["entering"], leaving=found["leaving"])
+        self.layers = tuple(
+            Layer(
+                attention=self._by_head(attention.detach()),
+                relevance_sum=sums.of(i, len(seen.maps)),
+                **self._all_by_head(row),
+                **{k: None if t is None else self._batch_first(t) for k, t in block.items()},
             )
+            for i, (attention, row, block) in enumerate(zip(seen.maps, rows, blocks, strict=True))
         )
-        self.layers = self._relevant_layers(
-            maps.maps,
-            below,
-            slopes[1:] if gradient else (),
-            found[:count],
-            found[count + 1 : count + 1 + len(entering)],
-            found[count],
-            sums,
-        )
-        if reach != "attention":
-            self.states = self._batch_first(found[count + 1 + len(entering)])
-        if pixels:
-            self.pixels = wide(found[-1]).sum(1)
+        if found["states"]:
+            self.states = self._batch_first(found["states"][0])
+        if found["pixels"]:
+            self.pixels = wide(found["pixels"][0]).sum(1)
         return self.layers[start:]
 
-    def _relevant_layers(
-        self,
-        maps: list[Tensor],
-        below: int,
-        slopes: Sequence[Tensor | None],
-        relevances: Sequence[Tensor],
-        entering: Sequence[Tensor],
-        leaving: Tensor,
-        sums: Any,
-    ) -> tuple[Layer, ...]:
-        layers = []
-        for i, attention in enumerate(maps):
-            j = i - below
-            slope = slopes[j] if slopes and j >= 0 else None
-            if slopes and j >= 0 and slope is None:
-                slope = torch.zeros_like(attention)
-            layers.append(
-                Layer(
-                    attention=self._by_head(attention.detach()),
-                    gradient=None if slope is None else self._by_head(slope),
-                    relevance=self._by_head(relevances[j]) if j >= 0 else None,
-                    relevance_sum=sums.of(i, len(maps)),
-                    entering=self._batch_first(entering[i]) if i < len(entering) else None,
-                    leaving=self._batch_first(leaving) if entering and i == len(maps) - 1 else None,
-                )
-            )
-        return tuple(layers)
+    def _all_by_head(self, maps: Mapping[str, Tensor | None]) -> dict[str, Tensor | None]:
+        return {name: None if m is None else self._by_head(m) for name, m in maps.items()}
 
     # -- walks down the layers ---------------------------------------------------------------------
 
@@ -262,12 +234,11 @@ class Capture:
         assert self.deciding is not None
         return self.deciding if reduce == "row" else self.mask.to(self.deciding.dtype)
 
-    def _find_deciding(self, gradient: Tensor | None) -> None:
+    def _find_deciding(self, gradient: Tensor) -> None:
         if self._deciding is not None:
             self.deciding = named_tokens(self._deciding, self.mask)
         else:
-            there = None if gradient is None else self._batch_first(gradient)
-            self.deciding = read_by_head(there, self.mask)
+            self.deciding = read_by_head(self._batch_first(gradient), self.mask)
 
     # -- one pass ----------------------------------------------------------------------------------
 
@@ -341,19 +312,26 @@ class _Maps:
 class _RelevanceSums:
     """The relevance of what each block returned, summed per sample while it passes by."""
 
-    def __init__(self, leaving: list[Tensor], per_sample: Callable[[Tensor], Tensor]) -> None:
+    def __init__(self, leaving: list[Tensor], ledger: Ledger, batch_first: bool) -> None:
         self.sums: dict[int, Tensor] = {}
         self.count = len(leaving)
+        self.per_sample = partial(ledger.per_sample, batch_first=batch_first)
         for i, tensor in enumerate(leaving):
             if tensor.requires_grad:
-                tensor.register_hook(partial(self._note, i, per_sample))
+                tensor.register_hook(partial(self._note, i))
 
-    def _note(self, i: int, per_sample: Callable[[Tensor], Tensor], relevance: Tensor) -> None:
-        self.sums[i] = per_sample(wide(relevance))
+    def _note(self, i: int, relevance: Tensor) -> None:
+        self.sums.setdefault(i, self.per_sample(wide(relevance)))
 
     def of(self, layer: int, layers: int) -> Tensor | None:
         """The sum behind an attention layer, where each block has one."""
         return self.sums.get(layer) if layers == self.count else None
+
+
+def _aligned(count: int, **parts: list[Tensor]) -> list[dict[str, Tensor | None]]:
+    """One row per layer, bottom up; parts that fewer layers have belong to the upper ones."""
+    padded = {name: [None] * (count - len(found)) + found for name, found in parts.items()}
+    return [{name: found[i] for name, found in padded.items()} for i in range(count)]
 
 
 def _last(watch: Watch) -> Tensor:
@@ -368,7 +346,7 @@ def _value(goal: Goal) -> Tensor:
             "the target does not depend on the token states: the value is the same whatever the"
             " tokens say, or the model detaches it on the way"
         )
-    return goal.value.sum()
+    return goal.value
 
 
 def _unseen(what: str) -> str:

@@ -11,20 +11,19 @@ from whyformer.errors import OptionError, TargetError
 from whyformer.rules.stabilise import wide
 
 
-def read_by_head(gradient: Tensor | None, mask: Tensor) -> Tensor:
+def read_by_head(gradient: Tensor, mask: Tensor) -> Tensor:
     """Tokens whose last state moves the target, in equal parts, (batch, tokens).
 
     `gradient` is the target's at what the last block returned. Inferring it so needs no table of
     heads: a class token, two of them, the last token or an average all show themselves.
     """
-    if gradient is None:
-        raise TargetError(
-            "the target does not depend on what the last block returned: name the deciding token"
-            " by deciding='first', 'last', 'mean' or its index"
-        )
     reads = (gradient != 0).any(-1) & mask
     if not reads.any(1).all():
-        raise TargetError("the target depends on no token: its gradient is zero everywhere")
+        raise TargetError(
+            "the target does not depend on what the last block returned, so no token decides it:"
+            " choose another target, or name the deciding token by deciding='first', 'last',"
+            " 'mean' or its index"
+        )
     weights = wide(reads.to(gradient.dtype))
     return weights / weights.sum(1, keepdim=True)
 

@@ -33,6 +33,7 @@ class Watch:
     entering: list[Tensor] = field(default_factory=list)  # what each block was given
     leaving: list[Tensor] = field(default_factory=list)  # what each block returned
     arguments: dict[str, Any] = field(default_factory=dict)
+    spoken: list[tuple[Tensor, Tensor]] = field(default_factory=list)  # (output, as it was read)
 
     @property
     def states(self) -> Tensor:
@@ -73,7 +74,28 @@ def run_forward(
                 )
             if read_inside:
                 return read(output)
+        output = _spoken(output, watch.spoken)
+        for tensor, _ in watch.spoken:
+            interception.constant(tensor)  # refuses what was written into
         return read(output)
+
+
+def _spoken(output: Any, seen: list[tuple[Tensor, Tensor]]) -> Any:
+    """The output with an alias for each of its tensors, and the pairs of them in `seen`.
+
+    What is read off an alias is read off that tensor itself, not off one it was made from.
+    """
+    if isinstance(output, Tensor):
+        if not output.requires_grad:
+            return output
+        seen.append((output, output.view_as(output)))
+        return seen[-1][1]
+    if isinstance(output, Mapping):
+        read = {key: _spoken(value, seen) for key, value in output.items()}
+        return type(output)(**read)
+    if type(output) in (tuple, list):
+        return type(output)(_spoken(value, seen) for value in output)
+    return output
 
 
 def new_ledger(batch: int, blocks: Blocks, conserve: bool) -> Ledger:

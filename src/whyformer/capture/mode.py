@@ -17,12 +17,13 @@ from whyformer.rules.ledger import Ledger, tracked
 from whyformer.rules.opened import opened
 from whyformer.rules.operations import (
     ACTIVATION,
+    CHOOSE,
     HOMOGENEOUS,
     INERT,
-    MATMUL,
     REARRANGE,
     VIEWS,
     Function,
+    is_in_place,
 )
 
 
@@ -55,20 +56,22 @@ class Interception(TorchFunctionMode):
             return func(*args, **kwargs)
         if func.__name__ == "__get__":
             return self._attribute(func, args)
-        args = tuple(self._constant(a) for a in args)
+        args = tuple(self.constant(a) for a in args)
         if kwargs:
-            kwargs = {key: self._constant(value) for key, value in kwargs.items()}
+            kwargs = {key: self.constant(value) for key, value in kwargs.items()}
             if self.double and func in precision.DTYPE_ARGUMENT:
                 kwargs = {k: torch.float64 if v is torch.float32 else v for k, v in kwargs.items()}
         rule = self.table.get(func)
         if rule is not None:
             self._refuse_hidden(func, args)
             return rule(self.ledger, func, args, kwargs)
-        if self.fallback is not None and _in_place(func) and any(map(tracked, args)):
+        if self.fallback is not None and is_in_place(func, kwargs) and any(map(tracked, args)):
             return self._write(func, args, kwargs)
         if func in REARRANGE:
             return marks.carry(args[0] if args else None, func(*args, **kwargs))
-        if func in HOMOGENEOUS or func in ACTIVATION or func in MATMUL:
+        if func in CHOOSE and len(args) > 1:
+            return marks.carry(args[1], func(*args, **kwargs))
+        if self.fallback is None and (func in HOMOGENEOUS or func in ACTIVATION):
             return func(*args, **kwargs)
         body = opened(func)
         if body is not None:
@@ -80,23 +83,23 @@ class Interception(TorchFunctionMode):
     def _attribute(self, func: Function, args: tuple) -> Any:
         """An attribute of a tensor; one that is a view of it stays a constant if it was one."""
         if func in VIEWS:
-            source = self._constant(args[0])
+            source = self.constant(args[0])
             return marks.carry(source, func(source))
         return func(*args)
 
-    def _constant(self, value: Any) -> Any:
+    def constant(self, value: Any) -> Any:
         """The value, detached if it is a parameter or another leaf that is not ours."""
         if isinstance(value, Tensor):
             if value.requires_grad and value.is_leaf and not marks.is_own_leaf(value):
                 return value.detach()
-            if marks.marked(value, marks.STALE):
+            if marks.marked(value, marks.STALE) or marks.marked(value._base, marks.STALE):
                 raise ModelError(
                     "the model goes on using a tensor after an in-place operation on it (such as"
                     " x.add_(y) as a statement of its own), which this method's rules cannot"
                     " follow. Write it as x = x + y, or use 'gae' or 'lrp_ah_ln'."
                 )
         elif type(value) in (tuple, list) and value and isinstance(value[0], Tensor):
-            return type(value)(self._constant(v) for v in value)
+            return type(value)(self.constant(v) for v in value)
         return value
 
     def _refuse_hidden(self, func: Function, args: tuple) -> None:
@@ -114,7 +117,7 @@ class Interception(TorchFunctionMode):
             return self.fallback(func, args, kwargs)
         name = func.__name__
         touched = any(map(tracked, args)) or any(map(tracked, kwargs.values()))
-        if not (self.ledger.active and touched) or _in_place(func):
+        if not (self.ledger.active and touched) or is_in_place(func, kwargs):
             return func(*args, **kwargs)
         inputs = self.ledger.enters(args)
         output = func(*inputs, **kwargs)
@@ -130,8 +133,3 @@ class Interception(TorchFunctionMode):
                 f"the model writes into a captured tensor in place ({func.__name__}), which this"
                 " method's rules cannot follow. Write it out of place, or use 'gae' or 'lrp_ah_ln'."
             ) from error
-
-
-def _in_place(func: Function) -> bool:
-    name = func.__name__
-    return name == "__setitem__" or (name.endswith("_") and not name.endswith("__"))

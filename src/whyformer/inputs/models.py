@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import threading
+import urllib.parse
+import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -116,6 +119,9 @@ def _load_hub(name: str, wants_processor: bool) -> tuple[nn.Module, Any]:
     failures: list[str] = []
     if HUB_ID.fullmatch(name):
         for local, where in ((True, "the local cache"), (False, "the Hugging Face hub")):
+            if not local and not _hub_answers():
+                failures.append(f"{where} (it cannot be reached from here)")
+                continue
             try:
                 module = _from_pretrained(name, dtype="auto", local_files_only=local)
             except ModelError:
@@ -129,6 +135,22 @@ def _load_hub(name: str, wants_processor: bool) -> tuple[nn.Module, Any]:
         f"there is no model {name!r}; tried as {tried}.{nearest(name, bundled.models())}"
         f" Bundled: {_known()}."
     )
+
+
+def _hub_answers() -> bool:
+    """Whether the hub can be reached; asked once, before the hub's own long retries."""
+    from huggingface_hub import constants
+
+    if constants.HF_HUB_OFFLINE:
+        return False
+    if urllib.request.getproxies():
+        return True  # only the proxy can tell
+    address = urllib.parse.urlsplit(constants.ENDPOINT)
+    try:
+        with socket.create_connection((address.hostname or "", address.port or 443), timeout=5):
+            return True
+    except OSError:
+        return False
 
 
 def _from_pretrained(source: str, **options: Any) -> nn.Module:

@@ -10,7 +10,7 @@ from torch.autograd import Function as AutogradFunction
 
 from whyformer.rules import marks
 from whyformer.rules.ledger import Ledger, tracked
-from whyformer.rules.operations import ACTIVATION, Function
+from whyformer.rules.operations import ACTIVATION, Function, is_in_place
 from whyformer.rules.stabilise import ratio
 
 
@@ -34,7 +34,7 @@ def identity(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, 
     x = args[0] if args else kwargs["input"]
     if not tracked(x):
         return function(*args, **kwargs)
-    in_place = kwargs.get("inplace") or function.__name__.endswith("_")
+    in_place = is_in_place(function, kwargs)
     others = {key: value for key, value in kwargs.items() if key != "input"}
 
     def activate(x: Tensor) -> Tensor:

@@ -85,14 +85,14 @@ def einsum_detached(
     ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
 ) -> Tensor:
     """einsum with its attention operand detached; any other einsum as it is."""
-    equation, operands = _operands(args)
+    equation, operands = operands_of(args)
     ledger.count("attention", sum(marks.marked(o, marks.ATTENTION) for o in operands))
     return function(
         equation, *(o.detach() if marks.marked(o, marks.ATTENTION) else o for o in operands)
     )
 
 
-def _operands(args: tuple) -> tuple[str, tuple[Tensor, ...]]:
+def operands_of(args: tuple) -> tuple[str, tuple[Tensor, ...]]:
     """The equation and the operands, which einsum also takes as one list."""
     operands = args[1] if len(args) == 2 and isinstance(args[1], (list, tuple)) else args[1:]
     return args[0], tuple(operands)
@@ -139,7 +139,7 @@ def einsum_uniform(
     ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
 ) -> Tensor:
     """einsum; its relevance in equal parts to the operands that depend on the tokens."""
-    equation, operands = _operands(args)
+    equation, operands = operands_of(args)
     count = sum(map(tracked, operands))
     return function(equation, *(share(o, 1 / count) if count > 1 else o for o in operands))
 
@@ -195,7 +195,7 @@ def recording(record: Record) -> dict[Function, Any]:
         return function(*args, **kwargs)
 
     def einsum(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
-        equation, operands = _operands(args)
+        equation, operands = operands_of(args)
         return function(
             equation, *(record(o) if marks.marked(o, marks.ATTENTION) else o for o in operands)
         )

@@ -32,10 +32,11 @@ ADD = named("add")
 SUBTRACT = named("sub subtract")
 REVERSED_SUBTRACT: frozenset[Function] = frozenset({Tensor.__rsub__, torch.rsub})
 MULTIPLY = named("mul multiply")
-DIVIDE = named("div divide true_divide truediv")
+REVERSED_DIVIDE: frozenset[Function] = frozenset({Tensor.__rtruediv__, Tensor.__rdiv__})
+DIVIDE = named("div divide true_divide truediv") - REVERSED_DIVIDE
 MATMUL = named("matmul bmm mm mv dot")
 SOFTMAX = named("softmax")
-STATISTIC = named("rsqrt sqrt std var norm vector_norm reciprocal")
+STATISTIC = named("rsqrt sqrt std var norm vector_norm reciprocal") | REVERSED_DIVIDE
 
 # Passed through as they are: what they return is a rearrangement or a sum of what they are given,
 # so gradient x input before equals gradient x input behind.
@@ -45,22 +46,25 @@ REARRANGE = named(
     "bfloat16 cpu getitem select narrow index_select gather take_along_dim chunk split unbind "
     "tensor_split roll flip repeat repeat_interleave tile view_as reshape_as dropout alpha_dropout "
     "dropout1d dropout2d identity detach alias as_strided diagonal tril triu unfold fold "
-    "pixel_shuffle pixel_unshuffle masked_select requires_grad masked_fill"
+    "pixel_shuffle pixel_unshuffle masked_select requires_grad masked_fill pad constant_pad_nd "
+    "positive"
 )
-ADD_UP = named("sum mean nansum cumsum neg negative pos einsum positive")
-PIECEWISE_LINEAR = named(
-    "relu leaky_relu abs max min amax amin maximum minimum max_pool1d max_pool2d avg_pool1d "
-    "avg_pool2d adaptive_avg_pool1d adaptive_avg_pool2d sort topk"
+ADD_UP = named("sum mean nansum cumsum")
+POOLING = named("avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d")
+NEGATE = named("neg negative")
+POINTWISE_LINEAR = named("relu leaky_relu abs")
+SELECT_LARGEST = named(
+    "max min amax amin maximum minimum max_pool1d max_pool2d adaptive_max_pool2d sort topk"
 )
 # f(x) with one input: "gradient" leaves them alone, "identity" passes relevance unchanged.
 ACTIVATION = named(
     "gelu silu mish tanh sigmoid hardswish hardsigmoid hardtanh elu selu celu softplus softsign "
-    "logsigmoid tanhshrink erf expit pow square relu6 hardshrink softshrink rrelu prelu"
+    "logsigmoid tanhshrink erf expit pow square relu6 hardshrink softshrink rrelu prelu clamp clip "
+    "clamp_min clamp_max nan_to_num threshold"
 )
 # The activations that others are gated with: part of a composite activation, or of a gated unit.
 SQUASHING = named("tanh sigmoid hardsigmoid erf expit")
 NORM = named("layer_norm rms_norm group_norm batch_norm instance_norm")
-NEGATE = named("neg negative")
 JOIN = named("cat concat concatenate stack hstack vstack")
 CHOOSE = named("where")
 # They look at a tensor and pass on nothing of it.
@@ -73,4 +77,13 @@ INERT = named(
 )
 # Attributes that are views: what reads x.T asks for this getter.
 VIEWS = frozenset(getattr(Tensor, name).__get__ for name in ("T", "mT", "H", "mH", "data", "real"))
-HOMOGENEOUS = REARRANGE | ADD_UP | PIECEWISE_LINEAR
+HOMOGENEOUS = (
+    ADD_UP | POOLING | NEGATE | POINTWISE_LINEAR | SELECT_LARGEST | MATMUL | named("einsum")
+)
+
+
+def is_in_place(function: Function, kwargs: dict[str, Any] | None = None) -> bool:
+    """Whether the call writes into its first argument."""
+    name = function.__name__
+    by_name = name.startswith("__i") or (name.endswith("_") and not name.endswith("__"))
+    return by_name or name == "__setitem__" or bool(kwargs and kwargs.get("inplace"))

@@ -1,0 +1,149 @@
+"""Peak memory of each method against a plain forward+backward in eager attention.
+
+    python benchmarks/memory.py [--tokens N] [--methods a,b,...] [--json FILE]
+
+What is measured is what torch allocates: the running sum of every allocation and release on the
+CPU while the work runs, at its highest, weights and inputs not counted. That is exact and the same
+on every run, which the resident size of a process is not: it keeps what was once touched, and
+allocators hand pages back as they please. Each measurement is a process of its own. Buffers inside
+the maths libraries are not seen, in the plain pass as little as in a method.
+
+The plain pass is what benchmarks/speed.py times, weights frozen. Weights are random: BERT-base
+shape with 128 tokens (or --tokens), ViT-B/16 shape with 197.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import torch
+from torch import nn
+
+PLAIN = "forward+backward"
+# What each method must not exceed, as a ratio to the plain pass.
+LIMITS = {"transformer_attribution": 2.5}
+METHODS = ("transformer_attribution", "partial_lrp", "full_lrp", "gae", "lrp_ah_ln", "rollout")
+SHAPES = ("bert", "vit")
+
+
+def model_and_inputs(shape: str, tokens: int) -> tuple[nn.Module, dict[str, torch.Tensor]]:
+    """A base-size model with eager attention and random weights, and one sample."""
+    import transformers
+
+    torch.manual_seed(0)
+    eager = {"attn_implementation": "eager"}
+    if shape == "bert":
+        config = transformers.BertConfig(max_position_embeddings=max(512, tokens), **eager)
+        model = transformers.BertForSequenceClassification(config)
+        ids = torch.randint(1000, 30000, (1, tokens))
+        inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    else:
+        model = transformers.ViTForImageClassification(transformers.ViTConfig(**eager))
+        inputs = {"pixel_values": torch.randn(1, 3, 224, 224)}
+    return model.eval().requires_grad_(False), inputs
+
+
+def plain(model: Any, inputs: dict[str, torch.Tensor]) -> None:
+    """A logit and its gradient at the token states."""
+    states: list[torch.Tensor] = []
+
+    def enter(module: nn.Module, args: tuple) -> tuple:
+        states.append(args[0].detach().requires_grad_())
+        return (states[0], *args[1:])
+
+    layers = model.bert.encoder.layer if hasattr(model, "bert") else model.vit.layers
+    handle = layers[0].register_forward_pre_hook(enter)
+    try:
+        torch.autograd.grad(model(**inputs).logits[:, 0].sum(), states[0])
+    finally:
+        handle.remove()
+
+
+def peak(work: Callable[[], Any]) -> int:
+    """The most bytes that were allocated at once while the work ran."""
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
+        kept = work()
+    del kept
+    changes = sorted(
+        (event.start_ns(), event.nbytes())
+        for event in profiled.profiler.kineto_results.events()
+        if event.name() == "[memory]"
+    )
+    highest = now = 0
+    for _, change in changes:
+        now += change
+        highest = max(highest, now)
+    return highest
+
+
+def measure_here(shape: str, what: str, tokens: int) -> int:
+    """Peak bytes of one piece of work, in this process; it runs once before, for one-off costs."""
+    import whyformer as wf
+
+    torch.set_num_threads(1)
+    model, inputs = model_and_inputs(shape, tokens)
+
+    def work() -> Any:
+        if what == PLAIN:
+            return plain(model, inputs)
+        return wf.explain(inputs, model, method=what, target=0)
+
+    work()
+    return peak(work)
+
+
+def measure(shape: str, what: str, tokens: int) -> int:
+    """The same in a process of its own."""
+    command = [sys.executable, __file__, "--tokens", str(tokens), "--one", shape, what]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"measuring {what} on {shape} failed:\n{done.stderr}")
+    return int(done.stdout.split()[-1])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--tokens", type=int, default=128, help="of the text")
+    parser.add_argument("--methods", default=",".join(METHODS))
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--one", nargs=2, metavar=("SHAPE", "WHAT"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        print(measure_here(*options.one, options.tokens))
+        return 0
+    titles = {"bert": f"BERT-base, {options.tokens} tokens", "vit": "ViT-B/16, 197 tokens"}
+    results: dict[str, Any] = {"torch": torch.__version__, "shapes": {}}
+    exceeded = []
+    for shape in SHAPES:
+        found = results["shapes"][titles[shape]] = {}
+        print(f"\n{titles[shape]} (peak of what torch allocates, weights not counted)")
+        for name in (PLAIN, *options.methods.split(",")):
+            found[name] = measure(shape, name, options.tokens)
+            ratio, limit = found[name] / found[PLAIN], LIMITS.get(name)
+            note = f"  limit {limit:.2f}" if limit else ""
+            size = f"{found[name] / 2**20:8.1f} MiB"
+            print(f"  {name:24s} {size}   {ratio:5.2f}x of {PLAIN}{note}", flush=True)
+            if limit and ratio > limit:
+                exceeded.append(f"{name} on {titles[shape]}: {ratio:.2f}x > {limit:.2f}x")
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=2))
+    for line in exceeded:
+        print(f"over the limit: {line}", file=sys.stderr)
+    return bool(exceeded)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,105 @@
+"""Linear layers and products of activations whose backward is gradient or relevance.
+
+They carry nearly all of the cost, so they are autograd functions of their own rather than an
+operation and a switch behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd import Function as AutogradFunction
+
+from whyformer.rules import shares
+from whyformer.rules.stabilise import ratio
+from whyformer.rules.switch import Direction
+
+# rule(relevance, x, w, output, bias) -> the relevance of x, rows of tokens each
+LinearRule = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor | None], Tensor]
+
+
+def linear(
+    direction: Direction, rule: LinearRule, x: Tensor, w: Tensor, bias: Tensor | None
+) -> Tensor:
+    """x @ w.T + bias; relevance goes to x by the rule, and none to the bias."""
+    return _Linear.apply(direction, rule, x, w, bias)
+
+
+def matmul(direction: Direction, left: Tensor, right: Tensor) -> Tensor:
+    """left @ right of two activations; half of the relevance goes to each."""
+    return _Matmul.apply(direction, left, right)
+
+
+class _Linear(AutogradFunction):
+    """Rows that nothing comes back to cost nothing on the way back."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, direction: Direction, rule: LinearRule, x: Tensor, w: Tensor, bias: Tensor | None
+    ) -> Tensor:
+        ctx.set_materialize_grads(False)
+        output = F.linear(x, w, bias)
+        ctx.direction, ctx.rule = direction, rule
+        ctx.save_for_backward(x, w, bias, output)
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, passed: Tensor | None) -> tuple[Any, ...]:
+        if passed is None:
+            return (None,) * 5
+        x, w, bias, output = ctx.saved_tensors
+        arriving = passed.reshape(-1, passed.shape[-1])
+        rows = _arriving_rows(arriving)
+        some = len(rows) < len(arriving)
+
+        def taken(tensor: Tensor) -> Tensor:
+            flat = tensor.reshape(-1, tensor.shape[-1])
+            return flat[rows] if some else flat
+
+        arriving = taken(arriving)
+        if ctx.direction.relevance:
+            back = ctx.rule(arriving, taken(x), w, taken(output), bias)
+        else:
+            back = arriving @ w
+        if some:
+            back = back.new_zeros(x.shape).reshape(-1, x.shape[-1]).index_copy_(0, rows, back)
+        return None, None, back.reshape(x.shape), None, None
+
+
+def _arriving_rows(arriving: Tensor) -> Tensor:
+    """Which rows have anything in them; all of them where a glance finds no empty one."""
+    glance = arriving[:, :: max(1, arriving.shape[1] // 8)]
+    if glance.any(-1).all():
+        return torch.arange(len(arriving), device=arriving.device)
+    return arriving.any(-1).nonzero().flatten()
+
+
+class _Matmul(AutogradFunction):
+    @staticmethod
+    def forward(ctx: Any, direction: Direction, left: Tensor, right: Tensor) -> Tensor:
+        ctx.set_materialize_grads(False)
+        output = left @ right
+        ctx.direction = direction
+        ctx.save_for_backward(left, right, output)
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, passed: Tensor | None) -> tuple[Any, ...]:
+        if passed is None:
+            return None, None, None
+        left, right, output = ctx.saved_tensors
+        if ctx.direction.relevance:
+            passed = ratio(passed, output, shares.EPSILON)
+        to_left = to_right = None
+        if ctx.needs_input_grad[1]:
+            to_left = (passed @ right.transpose(-2, -1)).sum_to_size(left.shape)
+        if ctx.needs_input_grad[2]:
+            to_right = (left.transpose(-2, -1) @ passed).sum_to_size(right.shape)
+        if ctx.direction.relevance:
+            to_left = None if to_left is None else to_left.mul_(left).div_(2)
+            to_right = None if to_right is None else to_right.mul_(right).div_(2)
+        return None, to_left, to_right
