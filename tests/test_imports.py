@@ -151,7 +151,7 @@ def test_every_package_that_is_imported_is_declared() -> None:
     # What a user can have: not what only developers install.
     groups = [project["dependencies"], project["optional-dependencies"]["flow"]]
     declared = {re.split(r"[<>=]", needed)[0] for group in groups for needed in group}
-    known_as = {"PIL": "pillow"}
+    known_as = {"PIL": "pillow", "huggingface_hub": "huggingface-hub"}
     for file in FILES:
         tops = {module.partition(".")[0] for module, _ in imported(file)}
         others = tops - set(sys.stdlib_module_names) - {"whyformer"}
