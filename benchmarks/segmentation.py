@@ -32,6 +32,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import mean
 from typing import Any, NamedTuple
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -74,7 +75,9 @@ class Tally:
     # Counts: float32 would stop counting at 16 million pixels.
     intersection: Tensor = field(default_factory=lambda: torch.zeros(2, dtype=torch.long))
     union: Tensor = field(default_factory=lambda: torch.zeros(2, dtype=torch.long))
-    precisions: list[tuple[float, float, float]] = field(default_factory=list)
+    joint: list[float] = field(default_factory=list)
+    foreground: list[float] = field(default_factory=list)
+    class_mean: list[float] = field(default_factory=list)
 
     def add(self, score_map: Tensor, animal: Tensor, counted: Tensor) -> None:
         """One image: its map (224, 224), where the animal is, and which pixels count."""
@@ -87,19 +90,24 @@ class Tally:
             self.intersection[i] += (here & there).sum()
             self.union[i] += (here | there).sum()
         joint = average_precision(torch.cat((scores, 1 - scores)), torch.cat((truth, ~truth)))
-        foreground = average_precision(scores, truth)
-        background = average_precision(1 - scores, ~truth)
-        self.precisions.append((joint, foreground, (foreground + background) / 2))
+        self.joint.append(joint)
+        # A crop may be all animal, or have none: a class that is not there has no precision.
+        present = []
+        if truth.any():
+            present.append(average_precision(scores, truth))
+            self.foreground.append(present[0])
+        if not truth.all():
+            present.append(average_precision(1 - scores, ~truth))
+        self.class_mean.append(mean(present))
 
     def figures(self) -> dict[str, float]:
         """Pixel accuracy, mIoU and the three ways to mAP, in per cent."""
-        joint, foreground, class_mean = torch.tensor(self.precisions).double().mean(0).tolist()
         return {
             "pixel_accuracy": 100 * self.correct / self.labelled,
             "miou": 100 * float((self.intersection / self.union).mean()),
-            "map": 100 * joint,
-            "map_foreground": 100 * foreground,
-            "map_class_mean": 100 * class_mean,
+            "map": 100 * mean(self.joint),
+            "map_foreground": 100 * mean(self.foreground),
+            "map_class_mean": 100 * mean(self.class_mean),
         }
 
 
@@ -150,11 +158,11 @@ def model_and_norm(folder: Path) -> tuple[nn.Module, Tensor, Tensor]:
     from transformers import AutoModelForImageClassification
 
     facts = json.loads((folder / "preprocessor_config.json").read_text())
-    mean, deviation = (
+    offset, deviation = (
         torch.tensor(facts[key]).reshape(3, 1, 1) for key in ("image_mean", "image_std")
     )
     model: nn.Module = AutoModelForImageClassification.from_pretrained(folder)
-    return model.eval().requires_grad_(False), mean, deviation
+    return model.eval().requires_grad_(False), offset, deviation
 
 
 def pixel_maps(images: Tensor, model: nn.Module, method: str) -> Tensor:
@@ -182,11 +190,11 @@ def measure(
     data: Path, methods: list[str], limit: int | None = None, batch: int = 8
 ) -> dict[str, dict[str, Any]]:
     """{method: figures and seconds}."""
-    model, mean, deviation = model_and_norm(data / "deit-tiny")
+    model, offset, deviation = model_and_norm(data / "deit-tiny")
     pixels, trimaps = map(
         torch.stack, zip(*samples(data / "pets-segmentation", limit), strict=True)
     )
-    images = (pixels - mean) / deviation
+    images = (pixels - offset) / deviation
     results = {}
     for method in methods:
         tally = Tally()

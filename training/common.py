@@ -196,8 +196,10 @@ def write_json(path: Path, content: object) -> None:
     path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def write_run(options: argparse.Namespace, kept: int, steps: int) -> None:
+def write_run(options: argparse.Namespace, kept: int, steps: int, last: float) -> None:
     """Write --work/run.json: how the checkpoint beside it, of step `kept`, was made.
+
+    `last` is the newest accuracy while training, of the kept weights or of later ones.
 
     Time is that of the processor, so that other work on the machine does not count.
     """
@@ -205,6 +207,7 @@ def write_run(options: argparse.Namespace, kept: int, steps: int) -> None:
     run |= {
         "kept": kept,
         "steps": steps,
+        "last": last,
         "cpu_minutes": round(time.process_time() / 60),
         "torch": torch.__version__,
         "transformers": transformers.__version__,
@@ -216,7 +219,7 @@ def write_run(options: argparse.Namespace, kept: int, steps: int) -> None:
 def write_card(options: argparse.Namespace, name: str, measured: dict[str, float]) -> None:
     """Write card.md: the template in training/cards, filled with the run and the figures."""
     run = json.loads((options.work / "run.json").read_text(encoding="utf-8"))
-    figures = {key: f"{100 * value:.2f} %" for key, value in measured.items()}
+    figures = {key: f"{value:.2%}" for key, value in measured.items()}
     template = (CARDS / f"{name}.md").read_text(encoding="utf-8")
     card = template.format(**run, **figures, megabytes=f"{megabytes(options.output):.1f}")
     (options.output / "card.md").write_text(card, encoding="utf-8")

@@ -114,7 +114,7 @@ def train(model: ViTForImageClassification, options: argparse.Namespace) -> None
     def keep_last(step: int) -> str:
         measured = common.accuracy(model, in_order(held_images, held_labels))
         common.save_weights(model, options.work / CHECKPOINT)
-        common.write_run(options, step, steps)
+        common.write_run(options, step, steps, measured)
         return f"held-out accuracy {measured:.4f} after epoch {step // per_epoch}"
 
     run = common.Training(

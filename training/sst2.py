@@ -119,7 +119,7 @@ def train(
         if measured > best:
             best, kept = measured, step
             common.save_weights(model, options.work / CHECKPOINT)
-        common.write_run(options, kept, steps)
+        common.write_run(options, kept, steps, measured)
         return f"dev accuracy {measured:.4f} at step {step}, best {best:.4f}"
 
     run = common.Training(model, steps, options.peak, 0.01, "linear", 500, keep_best)

@@ -35,7 +35,7 @@ def relevances_at(
     starts = [torch.ones_like(value)]
     if spoken:
         starts = gradients_at(value, {"read": [as_read for _, as_read in spoken]}, True)["read"]
-    direction.relevance = True
+    direction.turn()
     against = any(bool((start < 0).any()) for start in starts)
     total = _backward(outputs, [start.clamp(min=0) for start in starts], places, against)
     if against:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd import Function as AutogradFunction
@@ -18,8 +17,8 @@ from whyformer.rules import shares
 from whyformer.rules.stabilise import ratio
 from whyformer.rules.switch import Direction
 
-# rule(relevance, x, w, output, bias) -> the relevance of x, rows of tokens each
-LinearRule = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor | None], Tensor]
+# rule(relevance, x, w, output, bias, |w|) -> the relevance of x, rows of tokens each
+LinearRule = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor | None, Tensor], Tensor]
 
 
 def linear(
@@ -53,8 +52,8 @@ class _Linear(AutogradFunction):
             return (None,) * 5
         x, w, bias, output = ctx.saved_tensors
         arriving = passed.reshape(-1, passed.shape[-1])
-        rows = _arriving_rows(arriving)
-        some = len(rows) < len(arriving)
+        rows = _arriving_rows(ctx.direction, arriving)
+        some = rows is not None
 
         def taken(tensor: Tensor) -> Tensor:
             flat = tensor.reshape(-1, tensor.shape[-1])
@@ -62,7 +61,8 @@ class _Linear(AutogradFunction):
 
         arriving = taken(arriving)
         if ctx.direction.relevance:
-            back = ctx.rule(arriving, taken(x), w, taken(output), bias)
+            absolute = ctx.direction.absolute(w)
+            back = ctx.rule(arriving, taken(x), w, taken(output), bias, absolute)
         else:
             back = arriving @ w
         if some:
@@ -70,12 +70,20 @@ class _Linear(AutogradFunction):
         return None, None, back.reshape(x.shape), None, None
 
 
-def _arriving_rows(arriving: Tensor) -> Tensor:
-    """Which rows have anything in them; all of them where a glance finds no empty one."""
-    glance = arriving[:, :: max(1, arriving.shape[1] // 8)]
-    if glance.any(-1).all():
-        return torch.arange(len(arriving), device=arriving.device)
+def _arriving_rows(direction: Direction, arriving: Tensor) -> Tensor | None:
+    """Which rows have anything in them, or None for all.
+
+    Only above the highest attention are there rows without; a glance at a few columns tells.
+    """
+    if direction.everywhere:
+        return None
+    if arriving[:, :: max(1, arriving.shape[1] // 8)].any(-1).all():
+        direction.everywhere = len(arriving) > _MORE_THAN_POOLED
+        return None
     return arriving.any(-1).nonzero().flatten()
+
+
+_MORE_THAN_POOLED = 32  # rows of pooled samples are all full, and say nothing about tokens
 
 
 class _Matmul(AutogradFunction):

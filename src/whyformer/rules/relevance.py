@@ -47,7 +47,7 @@ from whyformer.rules.switch import Direction, passed, switched
 
 LINEAR_RULES: dict[str, LinearRule] = {
     "ours": shares.positive_linear,
-    "orig": lambda relevance, x, w, output, bias: shares.separate_linear(relevance, x, w),
+    "orig": lambda relevance, x, w, *_: shares.separate_linear(relevance, x, w),
 }
 
 

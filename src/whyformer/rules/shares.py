@@ -17,20 +17,26 @@ EPSILON = 1e-9  # the authors'; ours keeps the denominator's sign
 
 
 def positive_linear(
-    relevance: Tensor, x: Tensor, w: Tensor, output: Tensor, bias: Tensor | None = None
+    relevance: Tensor,
+    x: Tensor,
+    w: Tensor,
+    output: Tensor,
+    bias: Tensor | None = None,
+    absolute: Tensor | None = None,
 ) -> Tensor:
     """Positive contributions only, over their joint sum (eqs. 4-5; the bias takes nothing).
 
     Since x+ w+ + x- w- = (x w + |x| |w|) / 2, and x w = output - bias is there from the forward
-    pass, three products do the work of six. In place where it can be: this is the hot loop.
+    pass, three products do the work of six. In place where it can be: this is the hot loop, and
+    `absolute` is |w| for those who have it already.
     """
-    absolute, magnitude = w.abs(), x.abs()
+    magnitude = x.abs()
+    absolute = w.abs() if absolute is None else absolute
     # A sum without a positive part is 0, but would come out as rounding noise of either sign:
     # less |x| |w| by a few units in its last place, it comes out below, and counts as 0.
     noise = 8 * torch.finfo(x.dtype).eps
-    twice = torch.addmm(output, magnitude, absolute.t(), alpha=1 - noise).add_(2 * EPSILON)
-    if bias is not None:
-        twice.sub_(bias + noise * bias.abs())
+    twice = torch.addmm(output, magnitude, absolute.t(), alpha=1 - noise)
+    twice.sub_(-2 * EPSILON if bias is None else bias + noise * bias.abs() - 2 * EPSILON)
     # One pass finds the zeros: whatever is divided by infinity is nothing.
     twice = torch.threshold_(twice, 2 * EPSILON, float("inf"))
     share = torch.div(relevance, twice, out=twice)

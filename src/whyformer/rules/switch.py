@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.autograd import Function as AutogradFunction
 
@@ -22,6 +23,19 @@ class Direction:
 
     def __init__(self) -> None:
         self.relevance = False
+        self.everywhere = False  # whether every token has been reached on the way down
+        self._scratch: dict[Any, Tensor] = {}
+
+    def absolute(self, w: Tensor) -> Tensor:
+        """|w|, good until the next one of this shape: fresh memory costs more than the numbers."""
+        key = w.shape, w.dtype, w.device
+        if key not in self._scratch:
+            self._scratch[key] = torch.empty(w.shape, dtype=w.dtype, device=w.device)
+        return torch.abs(w, out=self._scratch[key])
+
+    def turn(self) -> None:
+        """The gradient pass is over, the relevance pass begins."""
+        self.relevance, self.everywhere = True, False
 
 
 class _Switch(AutogradFunction):
