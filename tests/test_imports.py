@@ -28,6 +28,8 @@ CHAIN = (
     "inputs",
     "capture",
     "methods",
+    "assemble",
+    "trust",
     "explain",
     "evaluation",
 )

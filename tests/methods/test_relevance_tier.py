@@ -15,7 +15,6 @@ from whyformer.errors import (
     OptionError,
     RelevanceWarning,
     TargetError,
-    WhyformerError,
 )
 from whyformer.families.tiny import tiny_inputs, tiny_models
 
@@ -79,27 +78,23 @@ def test_each_sample_has_its_own_target(method: str, name: str) -> None:
         assert mixed.target[i] == i
 
 
+@pytest.mark.parametrize("method", ["full_lrp", "full_lrp_ours"])
 @pytest.mark.parametrize("name", ONE_HEAD)
-def test_a_contrast_is_the_difference_of_two_starts(name: str) -> None:
-    """The baselines' rules are linear in the relevance they start from."""
-    first, second = (explain("full_lrp", name, target=c).scores for c in (0, 1))
-    contrast = explain("full_lrp", name, target=wf.contrast(0, 1)).scores
+def test_a_contrast_is_the_difference_of_two_starts(method: str, name: str) -> None:
+    first, second = (scores_of(explain(method, name, target=c)) for c in (0, 1))
+    contrast = scores_of(explain(method, name, target=wf.contrast(0, 1)))
     assert off(contrast, first - second) < 1e-6
 
 
 @pytest.mark.parametrize("name", ONE_HEAD)
-@pytest.mark.parametrize("method", ["transformer_attribution", "full_lrp_ours"])
-def test_a_contrast_explains_something(method: str, name: str) -> None:
+def test_a_contrast_explains_more_than_the_deciding_token(name: str) -> None:
     """+1 and -1 add up to nothing: the paper's normalisation must not take that for the whole."""
-    try:
-        contrast = explain(method, name, target=wf.contrast(0, 1))
-    except WhyformerError as error:
-        assert "contrast" in str(error)
-        return
-    single = explain(method, name, target=0)
-    own = single.scores.argmax(1, keepdim=True)
-    rest = contrast.scores.scatter(1, own, 0).abs().max()
-    assert rest > 1e-4 * single.scores.scatter(1, own, 0).abs().max()
+    contrast, single = (
+        explain("transformer_attribution", name, target=t).scores for t in (wf.contrast(0, 1), 0)
+    )
+    own = single.argmax(1, keepdim=True)
+    rest, of_one = (scores.scatter(1, own, 0).abs().max() for scores in (contrast, single))
+    assert rest > 1e-2 * of_one
 
 
 # -- batches, padding, kernels -------------------------------------------------------------------
@@ -182,7 +177,7 @@ def test_keeping_changes_no_score(name: str) -> None:
         assert off(kept.scores, plain.scores) < 1e-9
 
 
-@pytest.mark.parametrize("name", ("bert", "distilbert", "vit", "deit"))
+@pytest.mark.parametrize("name", ["bert", "distilbert", "vit", "deit"])
 def test_sums_of_relevance_are_recorded_and_stay_at_one(name: str) -> None:
     """The start is 1, and "ours" conserves it; nobody has to ask for the sums."""
     a = explain("transformer_attribution", name, target=1)
@@ -264,7 +259,7 @@ def test_full_lrp_reaches_the_pixels() -> None:
 
 
 @every_method
-@pytest.mark.parametrize("name", ("vit", "dinov2", "beit"))
+@pytest.mark.parametrize("name", ["vit", "dinov2", "beit"])
 @pytest.mark.parametrize("value", [0.0, 1.0, -3.0])
 def test_images_of_one_colour(method: str, name: str, value: float) -> None:
     model = model_of(name)
@@ -273,7 +268,7 @@ def test_images_of_one_colour(method: str, name: str, value: float) -> None:
 
 
 @every_method
-@pytest.mark.parametrize("name", ("bert", "deberta_v2", "modernbert", "gpt2", "llama"))
+@pytest.mark.parametrize("name", ["bert", "deberta_v2", "modernbert", "gpt2", "llama"])
 def test_one_token_and_the_same_token_over_and_over(method: str, name: str) -> None:
     for ids in (torch.tensor([[7]]), torch.full((2, 6), 7)):
         inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
@@ -403,7 +398,7 @@ def test_a_target_whose_gradient_is_zero(method: str) -> None:
 @every_method
 @pytest.mark.parametrize("write", ["add_", "add_to_result", "set", "view"])
 def test_writing_into_a_captured_tensor(method: str, write: str) -> None:
-    with pytest.raises(ModelError, match="in.place"):
+    with pytest.raises(ModelError, match=r"in.place"):
         explain_net(method, Mix(write), Mix(write))
 
 
@@ -419,12 +414,8 @@ def test_writing_into_the_output_itself(method: str) -> None:
 
     named, fixed = METHODS[method]
     net = Cooled(Mix(), Mix()).eval()
-    try:
-        a = wf.explain(tokens(), net, method=named, tokens="x", target=0, **fixed)
-    except ModelError as error:
-        assert "in-place" in str(error) or "in place" in str(error)
-    else:
-        torch.testing.assert_close(a.output, net(**tokens())[:, 0].detach())
+    with pytest.raises(ModelError, match="in-place operation"):
+        wf.explain(tokens(), net, method=named, tokens="x", target=0, **fixed)
 
 
 @every_method
@@ -433,7 +424,7 @@ def test_an_operation_without_a_rule_is_named(method: str) -> None:
         def forward(self, x: Tensor) -> Tensor:
             return super().forward(x).cumprod(-1)
 
-    with pytest.raises(ModelError, match="'cumprod'.*no relevance rule"):
+    with pytest.raises(ModelError, match=r"'cumprod'.*no relevance rule"):
         explain_net(method, Mix(), Odd())
 
 

@@ -60,7 +60,7 @@ def slow_separate_linear(relevance: Tensor, x: Tensor, w: Tensor) -> Tensor:
 
 
 def slow_matmul(relevance: Tensor, left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
-    """Each product left_ik * right_kj takes its part of R_ij, half to the one, half to the other."""
+    """Each product left_ik * right_kj takes its part of R_ij, half for either factor."""
     to_left, to_right = torch.zeros_like(left), torch.zeros_like(right)
     rows, inner, columns = left.shape[0], left.shape[1], right.shape[1]
     for i, j in product(range(rows), range(columns)):

@@ -69,7 +69,8 @@ class Capture:
         self.layers: tuple[Layer, ...] = ()
         self.map: Tensor | None = None  # (batch, tokens, tokens), if kept
         self.pixels: Tensor | None = None  # (batch, height, width), if a method got there
-        self.states: Tensor | None = None
+        self.states: Tensor | None = None  # (batch, tokens, hidden) where scores are read
+        self.state_relevance: Tensor | None = None  # the same, of its relevance
         self.ledger: Ledger | None = None
 
     @property
@@ -115,7 +116,7 @@ class Capture:
         (gradient,) = gradients_at(_value(goal), {"states": [watch.states]})["states"]
         here, there = self._batch_first(watch.states.detach()), self._batch_first(gradient)
         if states is None:
-            self.states, self.ledger = here, ledger
+            self.ledger = ledger
         return Gradients(here, there, ledger)
 
     def value_at(self, states: Tensor, at: str = "states") -> Tensor:
@@ -158,7 +159,7 @@ class Capture:
         """Attention, gradient and relevance of each layer from `first` on.
 
         `reach` is how far down relevance is followed: to the "attention" maps, to the token
-        "states" (then `self.states` is its relevance there), or to an image's "pixels".
+        "states" (then in `self.state_relevance`), or to an image's "pixels".
         """
         gradient = gradient or "gradient" in self.keep
         per_block = "relevance" in self.keep
@@ -200,7 +201,7 @@ class Capture:
             for i, (attention, row, block) in enumerate(zip(seen.maps, rows, blocks, strict=True))
         )
         if found["states"]:
-            self.states = self._batch_first(found["states"][0])
+            self.state_relevance = self._batch_first(found["states"][0])
         if found["pixels"]:
             self.pixels = wide(found["pixels"][0]).sum(1)
         return self.layers[start:]
@@ -266,7 +267,7 @@ class Capture:
         )
         self.tokens = self._batch_first(watch.states).shape[1]
         if self.goal is None and arguments is None and watch.replace is None:
-            self.goal = goal
+            self.goal, self.states = goal, self._batch_first(watch.states.detach())
         return goal, ledger
 
     def _batch_first(self, tensor: Any) -> Tensor:

@@ -22,5 +22,5 @@ def full_lrp(capture: Capture, *, rules: str = "orig") -> Tensor:
     choose("rules", rules, ("ours", "orig"))
     image = capture.prepared.grid is not None
     capture.relevances(rules, gradient=False, reach="pixels" if image else "states")
-    assert capture.states is not None
-    return wide(capture.states).sum(-1)
+    assert capture.state_relevance is not None
+    return wide(capture.state_relevance).sum(-1)

@@ -29,6 +29,22 @@ class Method:
     promises: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)  # option -> default
 
+    @property
+    def promises_sum(self) -> bool:
+        """Whether scores and sinks add up to the explained value."""
+        return bool({"conservation", "completeness"} & set(self.promises))
+
+    @property
+    def keeps(self) -> tuple[str, ...]:
+        """What `explain(keep=...)` can hold on to: walks have maps, rules have relevance."""
+        has = {"maps": "reduce", "relevance": "rules"}
+        return (
+            "states",
+            "attention",
+            "gradient",
+            *(part for part, option in has.items() if option in self.options),
+        )
+
     def __call__(self, capture: Capture, **options: Any) -> Tensor:
         self.check(options)
         return self.compute(capture, **options)
