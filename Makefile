@@ -45,8 +45,9 @@ format: $(READY) ## put the formatting right
 docs: $(READY) ## write the tables of README and docs anew, from the registries
 	$(PYTHON) docs/tables.py
 
-bench: $(READY) ## speed against a plain forward and backward, in one run
+bench: $(READY) ## speed and memory against a plain forward and backward
 	$(PYTHON) benchmarks/speed.py
+	$(PYTHON) benchmarks/memory.py
 
 clean: ## remove what the other targets made, .venv included
 	rm -rf $(VENV) demo build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -24,6 +24,12 @@ torch.set_num_threads(1)  # two workers on two cores: more threads would only qu
 
 
 @pytest.fixture(autouse=True)
+def same_numbers() -> None:
+    """Nothing; a layer that a test makes has the same weights in every run."""
+    torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing; a connection that leaves this machine fails the test that asked for it."""
     connect = socket.socket.connect
@@ -56,9 +62,3 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def data() -> Path:
     """The folder of real datasets, from WHYFORMER_DATA."""
     return _folder("WHYFORMER_DATA")
-
-
-@pytest.fixture(scope="session")
-def golden() -> Path:
-    """The folder of the papers' authors' own outputs, from WHYFORMER_GOLDEN."""
-    return _folder("WHYFORMER_GOLDEN")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
@@ -110,6 +109,12 @@ class Attribution:
         for name in ("streams", "sinks", "maps", "options", "provenance"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
 
+    def __reduce__(self) -> Any:
+        """How copy and other processes take it: read-only mappings travel as plain ones."""
+        parts = {f.name: getattr(self, f.name) for f in fields(self)}
+        plain = {k: dict(v) if isinstance(v, Mapping) else v for k, v in parts.items()}
+        return _rebuilt, (plain,)
+
     # -- looking ------------------------------------------------------------------------------
 
     @property
@@ -152,6 +157,10 @@ class Attribution:
             raise InputError(
                 f"words() reads one sample and this attribution has {len(self)}:"
                 " index it first, as in a[0].words()"
+            )
+        if stream is not None and stream not in self.streams:
+            raise InputError(
+                f"there is no stream {stream!r}; this attribution has {', '.join(self.streams)}"
             )
         chosen = self.streams[stream or self.main].sample(0)
         if chosen.tokens is None:
@@ -255,11 +264,17 @@ class Attribution:
         for i, layer in enumerate(self.layers):
             for part in _LAYER_PARTS:
                 put(f"layers/{i}/{part}", getattr(layer, part))
+        if not Path(path).parent.is_dir():
+            raise InputError(f"there is no folder {str(Path(path).parent)!r} to save {path} in")
         save_file(tensors, str(path), metadata={"whyformer": json.dumps(plain)})
 
 
 _STREAM_PARTS = tuple(f.name for f in fields(Stream) if f.name != "name")
 _LAYER_PARTS = tuple(f.name for f in fields(Layer))
+
+
+def _rebuilt(parts: dict[str, Any]) -> Attribution:
+    return Attribution(**parts)
 
 
 def load(path: str | Path) -> Attribution:
@@ -270,13 +285,14 @@ def load(path: str | Path) -> Attribution:
         with safe_open(str(path), framework="pt") as file:
             plain = json.loads((file.metadata() or {})["whyformer"])
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-    except (SafetensorError, KeyError, json.JSONDecodeError) as error:
+        if plain["format"] == FORMAT:
+            return _read(plain, tensors)
+    except (SafetensorError, KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
         raise InputError(f"{str(path)!r} is not an attribution saved by whyformer") from error
-    if plain.get("format") != FORMAT:
-        raise InputError(
-            f"{str(path)!r} has format {plain.get('format')!r}; this version reads {FORMAT!r}"
-        )
+    raise InputError(f"{str(path)!r} has format {plain['format']!r}; this version reads {FORMAT!r}")
 
+
+def _read(plain: dict[str, Any], tensors: dict[str, Tensor]) -> Attribution:
     def get(key: str) -> Any:
         return tensors.get(key, _tupled(plain.get(key)))
 
@@ -319,11 +335,3 @@ def _written(content: Any, path: str | Path | None) -> Any:
         else:
             Path(path).write_text(content, encoding="utf-8")
     return content
-
-
-def pad_rows(rows: Sequence[Tensor], length: int) -> Tensor:
-    """Rows of different length in one tensor, (batch, length), zeros behind."""
-    out = torch.zeros(len(rows), length, dtype=rows[0].dtype)
-    for i, row in enumerate(rows):
-        out[i, : len(row)] = row
-    return out

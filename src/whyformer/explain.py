@@ -11,7 +11,9 @@ from whyformer.assemble import assemble
 from whyformer.attribution import Attribution
 from whyformer.capture.blocks import find_blocks
 from whyformer.capture.capture import Capture
+from whyformer.capture.deciding import check_deciding
 from whyformer.capture.scope import borrowed
+from whyformer.capture.streams import check_one_stream
 from whyformer.errors import OptionError
 from whyformer.families import family_of
 from whyformer.inputs.finite import check_weights
@@ -52,12 +54,15 @@ def explain(
     """
     chosen = methods[method]
     chosen.check(options)
+    check_deciding(deciding)
     kept = _kept(keep, chosen)
     loaded = load_model(model, processor, inputs)
     module = getattr(loaded.module, "_orig_mod", loaded.module)  # what torch.compile wrapped
     check_weights(module)
     family = family_of(module)
     prepared = prepare(inputs, module, loaded.processor, family, truncation, carrier=tokens)
+    if blocks is None:
+        check_one_stream(module, prepared.arguments)
     capture = Capture(
         module,
         prepared,
@@ -66,6 +71,7 @@ def explain(
         target=target,
         deciding=deciding,
         keep=kept,
+        family=family,
     )
     with borrowed(module):
         scores = chosen(capture, **options)
@@ -78,6 +84,8 @@ def explain(
 
 
 def _kept(keep: str | Sequence[str], method: Method) -> frozenset[str]:
+    if not isinstance(keep, (str, list, tuple, set, frozenset)):
+        raise OptionError(f"keep={keep!r}: pass a name or a list of names")
     kept = frozenset([keep] if isinstance(keep, str) else keep)
     for name in kept - set(method.keeps):
         raise OptionError(

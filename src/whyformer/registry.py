@@ -48,7 +48,7 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
 
     def __getitem__(self, name: str) -> Entry:
         entries = self._scan()
-        if name not in entries:
+        if not isinstance(name, str) or name not in entries:
             raise UnknownNameError(
                 f"there is no {self.kind} called {name!r}.{nearest(str(name), entries)}"
                 f" Known: {', '.join(sorted(entries))}."

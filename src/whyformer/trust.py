@@ -53,10 +53,11 @@ def warn_of_drift(attribution: Attribution, capture: Capture) -> None:
         if total is None:
             continue
         growth = (total / sums[-1]).abs()
-        if not ((growth > 1 / _SANE_GROWTH) & (growth < _SANE_GROWTH)).all():
+        sane = (growth > 1 / _SANE_GROWTH) & (growth < _SANE_GROWTH)
+        if not sane.all():
             warnings.warn(
-                f"'{attribution.method}': relevance is {float(growth.max()):.3g} times that of the"
-                f" top layer behind layer {number}; it should stay near 1. A denominator near 0"
+                f"'{attribution.method}': relevance is {float(growth[~sane][0]):.3g} times that of"
+                f" the top layer behind layer {number}; it should stay near 1. A denominator near 0"
                 " blew it up or cancelled it: do not trust this map. float64 may help; 'gae' does"
                 " not divide.",
                 RelevanceWarning,

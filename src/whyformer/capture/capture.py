@@ -17,9 +17,11 @@ from whyformer.attribution import Layer
 from whyformer.capture.backward import gradients_at, relevances_at
 from whyformer.capture.blocks import Blocks
 from whyformer.capture.deciding import named_tokens, read_by_head
-from whyformer.capture.forward import Table, Watch, is_double, new_ledger, run_forward
+from whyformer.capture.forward import Table, Watch, is_double, run_forward
 from whyformer.capture.mode import Interception
+from whyformer.capture.streams import check_tokens
 from whyformer.errors import ModelError, OptionError, TargetError
+from whyformer.families import Family
 from whyformer.inputs.prepared import Prepared
 from whyformer.inputs.targets import Goal
 from whyformer.rules import attention as attention_rules
@@ -55,6 +57,7 @@ class Capture:
         target: Any = None,
         deciding: Any = None,
         keep: Collection[str] = (),
+        family: Family | None = None,
     ) -> None:
         self.module = module
         self.prepared = prepared
@@ -63,6 +66,7 @@ class Capture:
         self._resolve = resolve
         self._target = target
         self._deciding = deciding
+        self._family = family
         self.goal: Goal | None = None
         self.tokens = 0  # in the states, prefix tokens included
         self.deciding: Tensor | None = None  # (batch, tokens), each row adds up to 1
@@ -76,9 +80,8 @@ class Capture:
     @property
     def mask(self) -> Tensor:
         """True at real tokens, prefix tokens included, (batch, tokens)."""
-        given = self.prepared.mask
-        if given is not None and given.shape[1] == self.tokens:
-            return given
+        if self.prepared.mask is not None:
+            return self.prepared.mask
         device = next((p.device for p in self.module.parameters()), None)
         return torch.ones(self.prepared.batch, self.tokens, dtype=torch.bool, device=device)
 
@@ -94,7 +97,7 @@ class Capture:
 
     def output_only(self) -> None:
         """Runs the model once to know what is explained; for methods that do not look inside."""
-        self._forward({}, Watch(track=False))
+        self._forward({}, Watch(track=False), self._ledger())
 
     def gradients(
         self,
@@ -109,8 +112,8 @@ class Capture:
         A rule that the method `needs` and that never applied is an error: without it the scores
         would be another method's.
         """
-        watch = Watch(at=at, replace=states)
-        goal, ledger = self._forward(table, watch, conserve=conserve)
+        watch, ledger = Watch(at=at, replace=states), self._ledger(conserve)
+        goal = self._forward(table, watch, ledger)
         if needs and not ledger.counts[needs]:
             raise ModelError(_unseen(needs))
         (gradient,) = gradients_at(_value(goal), {"states": [watch.states]})["states"]
@@ -121,25 +124,28 @@ class Capture:
 
     def value_at(self, states: Tensor, at: str = "states") -> Tensor:
         """The explained value with other token states in place, (batch,)."""
-        goal, _ = self._forward({}, Watch(at=at, replace=states))
+        goal = self._forward({}, Watch(at=at, replace=states), self._ledger())
         return wide(goal.value.detach())
 
     def baseline_states(self, at: str = "states") -> Tensor:
         """The token states of an input that says nothing, (batch, tokens, hidden)."""
         watch = Watch(at=at)
-        self._forward({}, watch, arguments=self.prepared.baseline_arguments)
+        self._forward({}, watch, self._ledger(), self.prepared.baseline_arguments)
         return self._batch_first(watch.states.detach())
 
     # -- attention maps ----------------------------------------------------------------------------
 
-    def attentions(self, gradient: bool = False, first: int = 0) -> tuple[Layer, ...]:
-        """Attention of each layer from `first` on, and its gradient if asked for.
+    def attentions(
+        self, gradient: bool = False, first: int = 0, end: int | None = None
+    ) -> tuple[Layer, ...]:
+        """Attention of the layers from `first` up to `end`, and its gradient if asked for.
 
         Tracking begins at the lowest attention map, so nothing below it is paid for.
         """
         gradient = gradient or "gradient" in self.keep
-        watch, seen = Watch(track=False), _Maps(leaf=gradient)
-        goal, _ = self._forward(attention_rules.recording(seen.record), watch)
+        watch, ledger = Watch(track=False), self._ledger()
+        seen = _Maps(watch, ledger, declared=self._family is not None, leaf=gradient)
+        goal = self._forward(attention_rules.recording(seen.record), watch, ledger)
         start = seen.index(first)
         below = 0 if "gradient" in self.keep else start
         slopes = gradients_at(
@@ -151,7 +157,13 @@ class Capture:
             Layer(attention=self._by_head(attention.detach()), **self._all_by_head(row))
             for attention, row in zip(seen.maps, rows, strict=True)
         )
-        return self.layers[start:]
+        chosen = self.layers[start:end]
+        if not chosen or (end is not None and abs(end) > len(self.layers)):
+            raise OptionError(
+                f"start_layer={first} and end_layer={end} leave no layers of {len(self.layers)}:"
+                f" end_layer is behind the last one wanted, {start + 1} to {len(self.layers)}"
+            )
+        return chosen
 
     def relevances(
         self, rules: str, first: int = 0, gradient: bool = True, reach: str = "attention"
@@ -164,17 +176,18 @@ class Capture:
         gradient = gradient or "gradient" in self.keep
         per_block = "relevance" in self.keep
         whole = per_block or reach != "attention"
-        direction, seen = Direction(), _Maps(leaf=not whole)
+        direction = Direction()
         watch = Watch(track=whole, leaf=self.prepared.carrier if reach == "pixels" else None)
+        ledger = self._ledger()
+        seen = _Maps(watch, ledger, declared=self._family is not None, leaf=not whole)
         table = Relevance(direction, rules, seen.record).table()
-        goal, ledger = self._forward(
-            table, watch, fallback=partial(unruled, direction), read_inside=False
+        goal = self._forward(
+            table, watch, ledger, fallback=partial(unruled, direction), read_inside=False
         )
         start, value, last = seen.index(first), _value(goal), _last(watch)
         maps = seen.maps if whole else seen.maps[start:]
-        slopes = gradients_at(
-            value, {"exit": [last], "maps": maps if gradient else []}, keep_graph=True
-        )
+        sloping = seen.maps if "gradient" in self.keep else maps if gradient else []
+        slopes = gradients_at(value, {"exit": [last], "maps": sloping}, keep_graph=True)
         self._find_deciding(slopes["exit"][0])
         sums = _RelevanceSums(watch.leaving, ledger, self.blocks.batch_first)
         found = relevances_at(
@@ -236,6 +249,14 @@ class Capture:
         return self.deciding if reduce == "row" else self.mask.to(self.deciding.dtype)
 
     def _find_deciding(self, gradient: Tensor) -> None:
+        leaving = self._batch_first(gradient).shape[1]
+        if leaving != self.tokens:
+            raise ModelError(
+                f"{self.tokens} tokens enter the blocks of {type(self.module).__name__} and"
+                f" {leaving} leave: it merges tokens, so its attention maps do not chain. Methods"
+                " that need no maps can explain it: 'lrp_ah_ln', 'attn_lrp', 'gradient_x_input',"
+                " 'integrated_gradients'."
+            )
         if self._deciding is not None:
             self.deciding = named_tokens(self._deciding, self.mask)
         else:
@@ -247,12 +268,11 @@ class Capture:
         self,
         table: Table,
         watch: Watch,
-        conserve: bool = False,
+        ledger: Ledger,
         arguments: Mapping[str, Any] | None = None,
         fallback: Any = None,
         read_inside: bool = True,
-    ) -> tuple[Goal, Ledger]:
-        ledger = new_ledger(self.prepared.batch, self.blocks, conserve)
+    ) -> Goal:
         # Once a class was predicted, that class is meant: other states may predict others.
         target = self._target if self.goal is None else self.goal.target
         goal: Goal = run_forward(
@@ -266,9 +286,21 @@ class Capture:
             read_inside,
         )
         self.tokens = self._batch_first(watch.states).shape[1]
+        mask = self.prepared.mask
+        check_tokens(
+            type(self.module).__name__,
+            self.tokens,
+            None if mask is None else mask.shape[1],
+            self.prepared.grid,
+            None if self._family is None else self._family.prefix_tokens(self.module.config),
+        )
         if self.goal is None and arguments is None and watch.replace is None:
             self.goal, self.states = goal, self._batch_first(watch.states.detach())
-        return goal, ledger
+        return goal
+
+    def _ledger(self, conserve: bool = False) -> Ledger:
+        """A ledger laid out as the blocks are; it books nothing where no sum is promised."""
+        return Ledger(self.prepared.batch, self.blocks.batch_first, active=conserve)
 
     def _batch_first(self, tensor: Any) -> Tensor:
         return tensor if self.blocks.batch_first else tensor.transpose(0, 1)
@@ -287,11 +319,27 @@ class Capture:
 class _Maps:
     """Attention maps as the model shaped them, bottom up, the lowest a leaf if so asked."""
 
-    def __init__(self, leaf: bool) -> None:
+    def __init__(self, watch: Watch, ledger: Ledger, declared: bool, leaf: bool) -> None:
+        self.watch = watch
+        self.ledger = ledger
+        self.declared = declared
         self.leaf = leaf
         self.maps: list[Tensor] = []
 
     def record(self, attention: Tensor) -> Tensor:
+        if self.watch.seen is None:
+            raise ModelError(
+                "attention was computed before the token states entered the first block, so the"
+                " model has more than these blocks: name all of them by blocks='path.to.blocks'"
+            )
+        batch = self.ledger.batch
+        known = self.declared or self.ledger.in_torch_attention
+        if attention.dim() == 3 and attention.shape[0] > batch > 1 and not known:
+            raise ModelError(
+                f"an attention map of shape {tuple(attention.shape)} has heads and {batch} samples"
+                " in one axis, and whyformer cannot tell which comes first: explain one sample at"
+                " a time"
+            )
         if self.leaf and not attention.requires_grad:
             attention = marks.mark(attention.detach().requires_grad_(), marks.LEAF)
         self.maps.append(attention)

@@ -28,13 +28,21 @@ def read_by_head(gradient: Tensor, mask: Tensor) -> Tensor:
     return weights / weights.sum(1, keepdim=True)
 
 
+def check_deciding(deciding: Any) -> None:
+    """Nothing; raises where no token is called that."""
+    if deciding not in (None, "first", "last", "mean") and type(deciding) is not int:
+        raise OptionError(
+            f"deciding={deciding!r}: choose 'first', 'last', 'mean' or the index of a token"
+        )
+
+
 def named_tokens(deciding: Any, mask: Tensor) -> Tensor:
     """Weights of the tokens that the caller named, (batch, tokens)."""
     count = mask.shape[1]
     positions = torch.arange(count, device=mask.device).expand_as(mask)
     if deciding == "mean":
         weights = mask.float()
-    elif deciding in ("first", "last") or type(deciding) is int:
+    else:
         index = {"first": 0, "last": -1}.get(deciding, deciding)
         last = positions.masked_fill(~mask, -1).amax(1)
         chosen = last + 1 + index if index < 0 else torch.full_like(last, index)
@@ -43,8 +51,4 @@ def named_tokens(deciding: Any, mask: Tensor) -> Tensor:
                 f"deciding={deciding}: the shortest sample has {int(last.min()) + 1} tokens"
             )
         weights = (positions == chosen.unsqueeze(1)).float()
-    else:
-        raise OptionError(
-            f"deciding={deciding!r}: choose 'first', 'last', 'mean' or the index of a token"
-        )
     return weights / weights.sum(1, keepdim=True)

@@ -10,11 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from whyformer.capture.blocks import Blocks
-from whyformer.capture.mode import Interception
+from whyformer.capture.mode import HIDDEN, Interception
 from whyformer.capture.scope import hooked
 from whyformer.errors import ModelError, OptionError
 from whyformer.rules import marks
-from whyformer.rules.ledger import Ledger
 from whyformer.rules.operations import Function
 
 Table = Mapping[Function, Any]
@@ -64,9 +63,9 @@ def run_forward(
     }
     if watch.leaf is not None:
         marks.mark(watch.arguments[watch.leaf].requires_grad_(), marks.PIXELS)
-    with hooked(_hooks(module, blocks, batch, watch)):
+    with hooked(_hooks(module, blocks, batch, watch, interception)):
         with interception:
-            output = module(**watch.arguments)
+            output = _call(module, watch.arguments)
             if watch.seen is None:
                 raise ModelError(
                     f"{type(module).__name__} ran without going through its blocks: name the"
@@ -98,20 +97,29 @@ def _spoken(output: Any, seen: list[tuple[Tensor, Tensor]]) -> Any:
     return output
 
 
-def new_ledger(batch: int, blocks: Blocks, conserve: bool) -> Ledger:
-    """A ledger laid out as the blocks are; it books nothing unless relevance is to be conserved."""
-    return Ledger(batch, blocks.batch_first, active=conserve)
-
-
 def is_double(module: nn.Module) -> bool:
     """Whether the model computes in float64."""
     return any(p.dtype == torch.float64 for p in module.parameters())
 
 
-def _hooks(module: nn.Module, blocks: Blocks, batch: int, watch: Watch) -> list[Hook]:
+def _call(module: nn.Module, arguments: Mapping[str, Any]) -> Any:
+    """The model's output; checkpoints that would re-compute it out of sight are refused."""
+    try:
+        with torch.autograd.graph.disable_saved_tensors_hooks(HIDDEN):
+            return module(**arguments)
+    except RuntimeError as error:
+        if str(error) == HIDDEN:
+            raise ModelError(f"{type(module).__name__} cannot be explained: {HIDDEN}") from error
+        raise
+
+
+def _hooks(
+    module: nn.Module, blocks: Blocks, batch: int, watch: Watch, interception: Interception
+) -> list[Hook]:
     def enter(tensor: Tensor) -> Tensor:
         if watch.seen is not None:
             return tensor
+        interception.inside = True
         _check_states(tensor, blocks, batch)
         leaf = tensor
         if watch.replace is not None:

@@ -21,10 +21,17 @@ from whyformer.rules.operations import (
     HOMOGENEOUS,
     INERT,
     REARRANGE,
+    SOFTMAX,
     VIEWS,
     Function,
     is_in_place,
 )
+
+HIDDEN = (
+    "torch.utils.checkpoint or a custom autograd function computes part of its blocks out of sight,"
+    " where no rule can follow. Switch checkpointing off for explanations."
+)
+_NEVER_HIDDEN = frozenset({*linear.TABLE, *SOFTMAX, F.scaled_dot_product_attention, F.layer_norm})
 
 
 class Interception(TorchFunctionMode):
@@ -47,6 +54,7 @@ class Interception(TorchFunctionMode):
         self.double = double
         self.ledger = ledger
         self.fallback = fallback
+        self.inside = False  # whether the token states have entered the blocks
 
     def __torch_function__(
         self, func: Function, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
@@ -62,8 +70,8 @@ class Interception(TorchFunctionMode):
             if self.double and func in precision.DTYPE_ARGUMENT:
                 kwargs = {k: torch.float64 if v is torch.float32 else v for k, v in kwargs.items()}
         rule = self.table.get(func)
+        self._refuse_hidden(func)
         if rule is not None:
-            self._refuse_hidden(func, args)
             return rule(self.ledger, func, args, kwargs)
         if self.fallback is not None and is_in_place(func, kwargs) and any(map(tracked, args)):
             return self._write(func, args, kwargs)
@@ -102,14 +110,10 @@ class Interception(TorchFunctionMode):
             return type(value)(self.constant(v) for v in value)
         return value
 
-    def _refuse_hidden(self, func: Function, args: tuple) -> None:
+    def _refuse_hidden(self, func: Function) -> None:
         """Re-computation hides operations from the rules: a map made so would be wrong."""
-        if func in linear.TABLE and not torch.is_grad_enabled() and any(map(tracked, args)):
-            raise ModelError(
-                f"the model runs {func.__name__} on the token states with gradients switched off"
-                " (torch.utils.checkpoint or a custom autograd function does so): whyformer cannot"
-                " follow relevance there. Switch checkpointing off for explanations."
-            )
+        if self.inside and func in _NEVER_HIDDEN and not torch.is_grad_enabled():
+            raise ModelError(f"the model runs {func.__name__} with gradients off: {HIDDEN}")
 
     def _measure(self, func: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
         """The operation as it is; what relevance it loses is booked as a leak under its name."""

@@ -24,9 +24,7 @@ def attention_flow(
 
     Edges carry head-averaged attention plus the skip connection, rows normalised to 1.
     """
-    layers = capture.attentions(first=start_layer)
-    if end_layer is not None:
-        layers = layers[: len(layers) - len(capture.layers[end_layer:])]
+    layers = capture.attentions(first=start_layer, end=end_layer)
     mixing = torch.stack([layer.read("attention")[0].mean(1) for layer in layers], dim=1)
     mixing = mixing + torch.eye(mixing.shape[-1], dtype=mixing.dtype, device=mixing.device)
     mixing = mixing / mixing.sum(-1, keepdim=True)

@@ -58,6 +58,12 @@ class Method:
                     f"method '{self.name}' has no option {option!r}."
                     f"{nearest(option, self.options)} Its options: {known}."
                 )
+            kind, value = type(self.options[option]), options[option]
+            if kind is not type(None) and type(value) is not kind:
+                raise OptionError(
+                    f"{option}={value!r} of method '{self.name}' is a {type(value).__name__};"
+                    f" expected a {kind.__name__} such as {self.options[option]!r}"
+                )
 
 
 def method(

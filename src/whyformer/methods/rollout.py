@@ -25,9 +25,7 @@ def rollout(
     reduce: str = "row",
 ) -> Tensor:
     """How much of each token has been mixed into the deciding token, (batch, tokens)."""
-    layers = capture.attentions(first=start_layer)
-    if end_layer is not None:
-        layers = layers[: len(layers) - len(capture.layers[end_layer:])]
+    layers = capture.attentions(first=start_layer, end=end_layer)
     mixings = (layer.read("attention")[0].mean(1) for layer in reversed(layers))
     rows = walk_down(capture.rows(reduce), mixings, residual=residual, normalize=normalize)
     return capture.read_out(rows, reduce)

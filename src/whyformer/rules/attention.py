@@ -62,7 +62,7 @@ def softmax_marked(
     """softmax(x), marked as a possible attention map; used otherwise, it loses relevance."""
     (x,) = ledger.enters(args[:1])
     output = function(x, *args[1:], **kwargs)
-    ledger.balance("softmax", (x,), output, leak=True)
+    ledger.balance("softmax", (x,), output, leak=True, batch_first=True)
     return marks.mark(output, marks.ATTENTION)
 
 
@@ -77,7 +77,7 @@ def mixing_detached(
         return function(*args, **kwargs)
     factors = ledger.enters(args[:2])
     output = function(*factors, *args[2:], **kwargs)
-    ledger.balance(function.__name__, factors, output, leak=True)
+    ledger.balance(function.__name__, factors, output, leak=True, batch_first=True)
     return output
 
 
@@ -120,7 +120,7 @@ def fused_uniform(
             attn_mask=_detached(call.attn_mask),
         )._asdict()
     )
-    ledger.balance("softmax", (query, key, value), output)
+    ledger.balance("softmax", (query, key, value), output, batch_first=True)
     return output
 
 
@@ -131,7 +131,7 @@ def softmax_taylor(
     ledger.count("attention")
     (x,) = ledger.enters(args[:1])
     output = function(x, *args[1:], **kwargs)
-    ledger.balance("softmax", (x,), output)
+    ledger.balance("softmax", (x,), output, batch_first=True)
     return output
 
 

@@ -34,6 +34,7 @@ class Ledger:
     def __init__(self, batch: int, batch_first: bool = True, active: bool = True) -> None:
         self.batch = batch
         self.batch_first = batch_first
+        self.in_torch_attention = False
         self.active = active
         self.sinks: dict[str, Tensor] = {}
         self.leaks: dict[str, Tensor] = {}
@@ -51,9 +52,12 @@ class Ledger:
         constant = value.detach() if isinstance(value, Tensor) else torch.tensor(value)
 
         def book(gradient: Tensor) -> None:
-            vector = constant.dim() == 1 and constant.shape[0] == gradient.shape[-1]
-            product = torch.matmul if vector else relevance_of
-            self._add(self.sinks, account, product(wide(gradient), wide(constant)), batch_first)
+            vector = constant.dim() == 1 < gradient.dim() and len(constant) == gradient.shape[-1]
+            if vector:
+                relevance = (wide(gradient) @ wide(constant)).unsqueeze(-1)
+            else:
+                relevance = relevance_of(gradient, constant)
+            self._add(self.sinks, account, relevance, batch_first)
 
         output.register_hook(book)
 
@@ -61,19 +65,38 @@ class Ledger:
         """The inputs, tracked ones as aliases whose gradient is this operation's alone."""
         return [x.view_as(x) if tracked(x) and self.active else x for x in inputs]
 
-    def balance(self, account: str, inputs: Sequence[Any], output: Any, leak: bool = False) -> None:
-        """Books what relevance the output had and the inputs (see `enters`) did not get."""
+    def balance(
+        self,
+        account: str,
+        inputs: Sequence[Any],
+        output: Any,
+        leak: bool = False,
+        batch_first: bool | None = None,
+    ) -> None:
+        """Books what relevance the output had and the inputs (see `enters`) did not get.
+
+        `batch_first` is for tensors whose layout is known whatever surrounds them: attention maps
+        have samples, or samples and heads, in front.
+        """
         if not self.active:
             return
+        first = self.batch_first if batch_first is None else batch_first
         book = self.leaks if leak else self.sinks
         outputs = output if isinstance(output, (tuple, list)) else (output,)
         for sign, tensors in ((1, outputs), (-1, inputs)):
             for tensor in tensors:
                 if tracked(tensor) and tensor.is_floating_point():
-                    self._watch(book, account, tensor, sign)
+                    self._watch(book, account, tensor, sign, first)
 
-    def _watch(self, book: dict[str, Tensor], account: str, tensor: Tensor, sign: int) -> None:
-        value, batch_first = tensor.detach(), self.batch_first
+    def _watch(
+        self,
+        book: dict[str, Tensor],
+        account: str,
+        tensor: Tensor,
+        sign: int,
+        batch_first: bool,
+    ) -> None:
+        value = tensor.detach()
         tensor.register_hook(
             lambda gradient: self._add(
                 book, account, sign * relevance_of(gradient, value), batch_first
@@ -89,11 +112,12 @@ class Ledger:
     @contextmanager
     def tokens_first(self) -> Iterator[None]:
         """What is booked here is laid out (tokens, batch, ...), as torch's own attention has it."""
-        before, self.batch_first = self.batch_first, False
+        before = self.batch_first
+        self.batch_first, self.in_torch_attention = False, True
         try:
             yield
         finally:
-            self.batch_first = before
+            self.batch_first, self.in_torch_attention = before, False
 
     def per_sample(self, relevance: Tensor, batch_first: bool = True) -> Tensor:
         """The sum over everything but the samples, (batch,)."""
@@ -102,8 +126,6 @@ class Ledger:
             return relevance.sum().reshape(1)
         if not batch_first and relevance.dim() == 3 and relevance.shape[1] == batch:
             return relevance.sum(dim=(0, 2))
-        if not batch_first and relevance.dim() == 2 and relevance.shape[1] == batch:
-            return relevance.sum(dim=0)
         if relevance.dim() and relevance.shape[0] == batch:
             return relevance.flatten(1).sum(1) if relevance.dim() > 1 else relevance
         if relevance.dim() and relevance.shape[0] % batch == 0:
@@ -121,8 +143,8 @@ class Ledger:
         if batch == 1:
             return relevance.sum()
         amounts = self.per_sample(relevance, batch_first)
-        if not batch_first and relevance.dim() in (2, 3) and shape[1] == batch:
-            return amounts.reshape(1, batch, *[1] * (relevance.dim() - 2))
+        if not batch_first and relevance.dim() == 3 and shape[1] == batch:
+            return amounts.reshape(1, batch, 1)
         if shape[0] != batch:  # samples and tokens, or samples and heads, in one axis
             amounts = (
                 amounts.repeat_interleave(shape[0] // batch)

@@ -248,13 +248,16 @@ class Relevance:
         if not tracked(output):
             return output
         takes = [tracked(o) for o in operands]
+        mixes = any(marks.marked(o, marks.ATTENTION) for o in given)
+        # Attention and values share even where the values depend on nothing that is tracked.
+        sharing = len(operands) if mixes else sum(takes)
 
         def contract(*tensors: Tensor) -> Tensor:
             return function(equation, *tensors)
 
         def signed(relevance: Tensor, inputs: Sequence[Tensor], out: Tensor) -> list[Tensor]:
             back = _backward(contract, inputs, ratio(relevance, out, shares.EPSILON))
-            return [x * b / sum(takes) for x, b in zip(inputs, back, strict=True)]
+            return [x * b / sharing for x, b in zip(inputs, back, strict=True)]
 
         def positive(relevance: Tensor, inputs: Sequence[Tensor], out: Tensor) -> list[Tensor]:
             halves = [[x.clamp(min=0) for x in inputs], [x.clamp(max=0) for x in inputs]]
@@ -266,11 +269,7 @@ class Relevance:
                 totals = [t + x * b for t, x, b in zip(totals, half, back, strict=True)]
             return totals
 
-        weighted = (
-            len(operands) == 2
-            and sum(takes) == 1
-            and not any(marks.marked(o, marks.ATTENTION) for o in given)
-        )
+        weighted = len(operands) == 2 and sharing == 1
         return switched(self.direction, positive if weighted else signed, output, operands)
 
     def _convolution(

@@ -24,14 +24,22 @@ class Direction:
     def __init__(self) -> None:
         self.relevance = False
         self.everywhere = False  # whether every token has been reached on the way down
-        self._scratch: dict[Any, Tensor] = {}
+        self._scratch: Tensor | None = None
 
     def absolute(self, w: Tensor) -> Tensor:
-        """|w|, good until the next one of this shape: fresh memory costs more than the numbers."""
-        key = w.shape, w.dtype, w.device
-        if key not in self._scratch:
-            self._scratch[key] = torch.empty(w.shape, dtype=w.dtype, device=w.device)
-        return torch.abs(w, out=self._scratch[key])
+        """|w|, good until the next one: fresh memory costs more than the numbers."""
+        kept = self._scratch
+        if (
+            kept is None
+            or kept.numel() < w.numel()
+            or (kept.dtype, kept.device)
+            != (
+                w.dtype,
+                w.device,
+            )
+        ):
+            self._scratch = kept = w.new_empty(w.numel())
+        return torch.abs(w, out=kept[: w.numel()].view(w.shape))
 
     def turn(self) -> None:
         """The gradient pass is over, the relevance pass begins."""
