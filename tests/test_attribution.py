@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 import whyformer as wf
-from whyformer.attribution import FORMAT, Attribution, Layer, Stream, pad_rows
+from whyformer.attribution import FORMAT, Attribution, Layer, Stream
 from whyformer.errors import InputError
 from whyformer.families import families
 from whyformer.families.tiny import tiny_inputs
@@ -392,11 +392,6 @@ def test_score_map() -> None:
     assert found.tolist() == [[[0, 1, 2], [3, 4, 5]]]
     with pytest.raises(InputError, match="'text' has no grid"):
         _ = text().streams["text"].score_map
-
-
-def test_pad_rows() -> None:
-    found = pad_rows([torch.tensor([1.0, 2.0]), torch.tensor([3.0])], 3)
-    assert found.tolist() == [[1, 2, 0], [3, 0, 0]]
 
 
 # -- shown ----------------------------------------------------------------------------------------

@@ -84,9 +84,11 @@ def explain(
 
 
 def _kept(keep: str | Sequence[str], method: Method) -> frozenset[str]:
-    if not isinstance(keep, (str, list, tuple, set, frozenset)):
+    names = [keep] if isinstance(keep, str) else keep
+    listed = isinstance(names, (list, tuple, set, frozenset))
+    if not listed or not all(isinstance(name, str) for name in names):
         raise OptionError(f"keep={keep!r}: pass a name or a list of names")
-    kept = frozenset([keep] if isinstance(keep, str) else keep)
+    kept = frozenset(names)
     for name in kept - set(method.keeps):
         raise OptionError(
             f"keep={name!r}: method '{method.name}' can keep {', '.join(map(repr, method.keeps))}"

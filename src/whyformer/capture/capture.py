@@ -144,7 +144,7 @@ class Capture:
         """
         gradient = gradient or "gradient" in self.keep
         watch, ledger = Watch(track=False), self._ledger()
-        seen = _Maps(watch, ledger, declared=self._family is not None, leaf=gradient)
+        seen = _Maps(watch, ledger, leaf=gradient)
         goal = self._forward(attention_rules.recording(seen.record), watch, ledger)
         start = seen.index(first)
         below = 0 if "gradient" in self.keep else start
@@ -179,7 +179,7 @@ class Capture:
         direction = Direction()
         watch = Watch(track=whole, leaf=self.prepared.carrier if reach == "pixels" else None)
         ledger = self._ledger()
-        seen = _Maps(watch, ledger, declared=self._family is not None, leaf=not whole)
+        seen = _Maps(watch, ledger, leaf=not whole)
         table = Relevance(direction, rules, seen.record).table()
         goal = self._forward(
             table, watch, ledger, fallback=partial(unruled, direction), read_inside=False
@@ -246,7 +246,9 @@ class Capture:
         if reduce not in ("row", "column_sum"):
             raise OptionError(f"reduce={reduce!r}: choose 'row' or 'column_sum'")
         assert self.deciding is not None
-        return self.deciding if reduce == "row" else self.mask.to(self.deciding.dtype)
+        start = self.deciding if reduce == "row" else self.mask
+        (attention,) = self.layers[0].read("attention")
+        return start.to(attention.dtype)
 
     def _find_deciding(self, gradient: Tensor) -> None:
         leaving = self._batch_first(gradient).shape[1]
@@ -300,7 +302,12 @@ class Capture:
 
     def _ledger(self, conserve: bool = False) -> Ledger:
         """A ledger laid out as the blocks are; it books nothing where no sum is promised."""
-        return Ledger(self.prepared.batch, self.blocks.batch_first, active=conserve)
+        return Ledger(
+            self.prepared.batch,
+            self.blocks.batch_first,
+            active=conserve,
+            declared=self._family is not None,
+        )
 
     def _batch_first(self, tensor: Any) -> Tensor:
         return tensor if self.blocks.batch_first else tensor.transpose(0, 1)
@@ -319,10 +326,9 @@ class Capture:
 class _Maps:
     """Attention maps as the model shaped them, bottom up, the lowest a leaf if so asked."""
 
-    def __init__(self, watch: Watch, ledger: Ledger, declared: bool, leaf: bool) -> None:
+    def __init__(self, watch: Watch, ledger: Ledger, leaf: bool) -> None:
         self.watch = watch
         self.ledger = ledger
-        self.declared = declared
         self.leaf = leaf
         self.maps: list[Tensor] = []
 
@@ -332,14 +338,7 @@ class _Maps:
                 "attention was computed before the token states entered the first block, so the"
                 " model has more than these blocks: name all of them by blocks='path.to.blocks'"
             )
-        batch = self.ledger.batch
-        known = self.declared or self.ledger.in_torch_attention
-        if attention.dim() == 3 and attention.shape[0] > batch > 1 and not known:
-            raise ModelError(
-                f"an attention map of shape {tuple(attention.shape)} has heads and {batch} samples"
-                " in one axis, and whyformer cannot tell which comes first: explain one sample at"
-                " a time"
-            )
+        self.ledger.check_order(attention)
         if self.leaf and not attention.requires_grad:
             attention = marks.mark(attention.detach().requires_grad_(), marks.LEAF)
         self.maps.append(attention)

@@ -41,7 +41,7 @@ def named_tokens(deciding: Any, mask: Tensor) -> Tensor:
     count = mask.shape[1]
     positions = torch.arange(count, device=mask.device).expand_as(mask)
     if deciding == "mean":
-        weights = mask.float()
+        weights = mask.double()
     else:
         index = {"first": 0, "last": -1}.get(deciding, deciding)
         last = positions.masked_fill(~mask, -1).amax(1)
@@ -50,5 +50,5 @@ def named_tokens(deciding: Any, mask: Tensor) -> Tensor:
             raise OptionError(
                 f"deciding={deciding}: the shortest sample has {int(last.min()) + 1} tokens"
             )
-        weights = (positions == chosen.unsqueeze(1)).float()
+        weights = (positions == chosen.unsqueeze(1)).double()
     return weights / weights.sum(1, keepdim=True)

@@ -58,8 +58,7 @@ def run_forward(
     """
     # Detached: what the caller passed must not become the leaf it is tracked from.
     watch.arguments = {
-        key: value.detach() if isinstance(value, Tensor) else value
-        for key, value in arguments.items()
+        key: _own(value) if isinstance(value, Tensor) else value for key, value in arguments.items()
     }
     if watch.leaf is not None:
         marks.mark(watch.arguments[watch.leaf].requires_grad_(), marks.PIXELS)
@@ -100,6 +99,11 @@ def _spoken(output: Any, seen: list[tuple[Tensor, Tensor]]) -> Any:
 def is_double(module: nn.Module) -> bool:
     """Whether the model computes in float64."""
     return any(p.dtype == torch.float64 for p in module.parameters())
+
+
+def _own(tensor: Tensor) -> Tensor:
+    """A tensor of ours with the same numbers; inference mode's own cannot be tracked."""
+    return tensor.detach().clone() if tensor.is_inference() else tensor.detach()
 
 
 def _call(module: nn.Module, arguments: Mapping[str, Any]) -> Any:

@@ -98,6 +98,8 @@ class Interception(TorchFunctionMode):
     def constant(self, value: Any) -> Any:
         """The value, detached if it is a parameter or another leaf that is not ours."""
         if isinstance(value, Tensor):
+            if value.is_inference():
+                return value.detach().clone()  # a model built there; autograd refuses its tensors
             if value.requires_grad and value.is_leaf and not marks.is_own_leaf(value):
                 return value.detach()
             if marks.marked(value, marks.STALE) or marks.marked(value._base, marks.STALE):

@@ -10,7 +10,7 @@ from torch.autograd import Function as AutogradFunction
 
 from whyformer.rules import marks
 from whyformer.rules.ledger import Ledger, tracked
-from whyformer.rules.operations import ACTIVATION, Function, is_in_place
+from whyformer.rules.operations import ACTIVATION, SQUASHING, Function, is_in_place
 from whyformer.rules.stabilise import ratio
 
 
@@ -46,7 +46,7 @@ def identity(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, 
         offset = output.detach() * (x.detach() == 0)
         if offset.any():
             ledger.constant("activation", output, offset)
-    return marks.mark(output, marks.GATE)
+    return marks.mark(output, marks.SQUASHED if function in SQUASHING else marks.GATE)
 
 
 TABLE = dict.fromkeys(ACTIVATION, identity)

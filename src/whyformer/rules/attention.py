@@ -128,6 +128,7 @@ def softmax_taylor(
     ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
 ) -> Tensor:
     """softmax(x) by its first-order expansion: the gradient is the rule, the rest a sink."""
+    ledger.check_order(args[0])
     ledger.count("attention")
     (x,) = ledger.enters(args[:1])
     output = function(x, *args[1:], **kwargs)

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from whyformer.errors import ModelError
 from whyformer.rules.stabilise import wide
 
 
@@ -31,8 +32,16 @@ def relevance_of(gradient: Tensor, value: Tensor) -> Tensor:
 class Ledger:
     """Relevance by account, each (batch,); booked while the backward pass runs."""
 
-    def __init__(self, batch: int, batch_first: bool = True, active: bool = True) -> None:
+    def __init__(
+        self,
+        batch: int,
+        batch_first: bool = True,
+        active: bool = True,
+        declared: bool = True,
+    ) -> None:
+        """`declared` says that a family vouches for samples coming before heads."""
         self.batch = batch
+        self.declared = declared
         self.batch_first = batch_first
         self.in_torch_attention = False
         self.active = active
@@ -108,6 +117,16 @@ class Ledger:
     ) -> None:
         amount = self.per_sample(relevance, batch_first)
         book[account] = book[account] + amount if account in book else amount
+
+    def check_order(self, attention: Tensor) -> None:
+        """Nothing; raises where heads and samples share an axis and nobody knows which is first."""
+        folded = attention.dim() == 3 and attention.shape[0] > self.batch > 1
+        if folded and not (self.declared or self.in_torch_attention):
+            raise ModelError(
+                f"an attention map of shape {tuple(attention.shape)} has heads and {self.batch}"
+                " samples in one axis, and whyformer cannot tell which comes first: explain one"
+                " sample at a time"
+            )
 
     @contextmanager
     def tokens_first(self) -> Iterator[None]:

@@ -12,7 +12,8 @@ from typing import Any
 from torch import Tensor
 
 ATTENTION = "attention"
-GATE = "gate"
+GATE = "gate"  # an activation, which may turn out to multiply something
+SQUASHED = "squashed"  # tanh and its like: what it multiplies is one activation with it
 STATISTIC = "statistic"  # what a norm divides by
 STALE = "stale"  # was written into; its new value is another tensor
 PIXELS = "pixels"  # an image that is tracked itself

@@ -54,19 +54,25 @@ def gate(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
     left, right = _two(args, kwargs)
     if not (tracked(left) and tracked(right)):
         return plain(ledger, function, args, kwargs)
-    if marks.marked(right, marks.GATE):
-        return function(left, right.detach())
-    if marks.marked(left, marks.GATE):
-        return function(left.detach(), right)
+    return _gated(function, left, right, (marks.SQUASHED, marks.GATE))
+
+
+def _gated(function: Function, left: Tensor, right: Tensor, gates: tuple[str, ...]) -> Any:
+    """left * right; all relevance to the factor that is no gate, in halves where none is one."""
+    for kind in gates:
+        if marks.marked(right, kind):
+            return function(left, right.detach())
+        if marks.marked(left, kind):
+            return function(left.detach(), right)
     return function(share(left, 0.5), share(right, 0.5))
 
 
 def uniform(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """left * right; half the relevance to each."""
+    """left * right; half the relevance to each, but x * tanh(...) is one activation."""
     left, right = _two(args, kwargs)
     if not (tracked(left) and tracked(right)):
         return plain(ledger, function, args, kwargs)
-    return function(share(left, 0.5), share(right, 0.5))
+    return _gated(function, left, right, (marks.SQUASHED,))
 
 
 def divide(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:

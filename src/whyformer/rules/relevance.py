@@ -69,7 +69,7 @@ class Relevance:
         """{operation: rule}; operations that only rearrange need none."""
         return {
             **dict.fromkeys(POINTWISE_LINEAR | NORM | NEGATE | ACTIVATION, self._through),
-            **dict.fromkeys(SQUASHING, partial(self._through, mark=marks.GATE)),
+            **dict.fromkeys(SQUASHING, partial(self._through, mark=marks.SQUASHED)),
             **dict.fromkeys(SOFTMAX, partial(self._through, mark=marks.ATTENTION)),
             **dict.fromkeys(STATISTIC, self._statistic),
             **dict.fromkeys(ADD, partial(self._add, sign=1)),
@@ -370,7 +370,7 @@ def _takes_nothing(value: Any, output: Tensor) -> bool:
 
 def _is_factor(value: Any) -> bool:
     """Whether a factor is a gate or a norm's divisor, which take nothing."""
-    return marks.marked(value, marks.GATE) or marks.marked(value, marks.STATISTIC)
+    return marks.marked(value, marks.SQUASHED) or marks.marked(value, marks.STATISTIC)
 
 
 def _retire(tensor: Tensor) -> None:
