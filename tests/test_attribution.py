@@ -165,6 +165,11 @@ def test_views_and_transposes_are_saved_as_they_read(tmp_path: Path) -> None:
     assert_same(text(sinks={"a": turned[:, 0], "b": turned[:, 1]}), wf.load(tmp_path / "a"))
 
 
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is no folder"):
+        text().save(tmp_path / "nowhere" / "a")
+
+
 # -- files that are not ours ----------------------------------------------------------------------
 
 
@@ -223,7 +228,6 @@ def test_a_file_of_another_format(given: str | None, tmp_path: Path) -> None:
         wf.load(tmp_path / "a")
 
 
-@pytest.mark.xfail(strict=True, reason="load() ends in a bare KeyError or AttributeError")
 @pytest.mark.parametrize("notes", ["[]", "3", json.dumps({"format": FORMAT, "method": "gae"})])
 def test_a_file_that_is_ours_only_by_its_label(notes: str, tmp_path: Path) -> None:
     save_file({"w": rand(2)}, tmp_path / "a", metadata={"whyformer": notes})

@@ -154,7 +154,7 @@ def test_what_is_asked_for_is_kept(method: str) -> None:
         real = tiny_inputs(model)["attention_mask"].bool()
         rows = layer.attention.sum(-1).transpose(1, 2)[real]
         torch.testing.assert_close(rows, torch.ones_like(rows))
-    assert found.layers[-1].gradient is not None
+    assert all(layer.gradient is not None for layer in found.layers)
 
 
 @pytest.mark.parametrize("method", [m for m in METHODS if "maps" in wf.methods()[m].keeps])
@@ -232,7 +232,7 @@ def test_an_average_decides_by_all_real_tokens() -> None:
     inputs = tiny_inputs(model)
     mean = wf.explain(inputs, model, method="gae", target=1)
     named = wf.explain(inputs, model, method="gae", target=1, deciding="mean")
-    torch.testing.assert_close(mean.scores, named.scores)
+    torch.testing.assert_close(mean.scores, named.scores, rtol=1e-12, atol=1e-14)
     assert (mean.scores[1, 5:] == 0).all()
     first = wf.explain(inputs, model, method="gae", target=1, deciding="first")
     assert not torch.equal(mean.scores, first.scores)

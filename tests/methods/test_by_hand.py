@@ -7,10 +7,11 @@ returns, or run a BERT written out below with `.detach()` where a paper has a co
 from __future__ import annotations
 
 import math
-from collections import deque
 from functools import cache
 from typing import Any, NamedTuple
 
+import networkx
+import numpy
 import pytest
 import torch
 from torch import Tensor, nn
@@ -131,38 +132,13 @@ def test_rollout_of_an_image_leaves_the_class_token_out() -> None:
 
 
 def maximum_flow(mixing: list[Tensor], source: int, sink: int) -> float:
-    """Edmonds and Karp on the layered graph: shortest augmenting paths until there is none."""
-    tokens, top = mixing[0].shape[-1], len(mixing)
-    capacity: dict[tuple[Any, Any], float] = {}
+    """From a token at the top to one at the bottom of the layered graph."""
+    graph = networkx.DiGraph()
     for layer, matrix in enumerate(mixing):
-        for query in range(tokens):
-            for key in range(tokens):
-                capacity[(layer + 1, query), (layer, key)] = float(matrix[query, key])
-                capacity.setdefault(((layer, key), (layer + 1, query)), 0.0)
-    neighbours: dict[Any, list[Any]] = {}
-    for a, b in capacity:
-        neighbours.setdefault(a, []).append(b)
-    start, end, total = (top, source), (0, sink), 0.0
-    while True:
-        came: dict[Any, Any] = {start: None}
-        queue = deque([start])
-        while queue and end not in came:
-            here = queue.popleft()
-            for there in neighbours[here]:
-                if there not in came and capacity[here, there] > 1e-14:
-                    came[there] = here
-                    queue.append(there)
-        if end not in came:
-            return total
-        path = [end]
-        while came[path[-1]] is not None:
-            path.append(came[path[-1]])
-        steps = list(zip(path[1:], path[:-1], strict=True))
-        room = min(capacity[step] for step in steps)
-        for a, b in steps:
-            capacity[a, b] -= room
-            capacity[b, a] += room
-        total += room
+        for (query, key), capacity in numpy.ndenumerate(matrix.numpy()):
+            graph.add_edge((layer + 1, query), (layer, key), capacity=float(capacity))
+    found: float = networkx.maximum_flow_value(graph, (len(mixing), source), (0, sink))
+    return found
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, None), (1, None), (0, 2)])
@@ -507,6 +483,17 @@ def test_attn_lrp(seed: int) -> None:
     expected = attn_lrp_by_formulas(net, x, CLASS).sum(-1)
     found = wf.explain({"x": x[None]}, net, method="attn_lrp", target=CLASS, tokens="x")
     torch.testing.assert_close(found.scores[0], expected, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("method", ["attn_lrp", "lrp_ah_ln"])
+def test_gelu_in_several_operations_is_gelu_in_one(method: str) -> None:
+    """GPT-2's own spelling of the same function."""
+    options = {"activations": "identity"} if method == "lrp_ah_ln" else {}
+    found = []
+    for activation in ("gelu_new", "gelu_pytorch_tanh"):
+        model = families["gpt2"].tiny(activation_function=activation).double()
+        found.append(wf.explain(one(model), model, method=method, target=7, **options).scores[0])
+    assert_equal(found[0], found[1], 1e-10)
 
 
 # -- random ---------------------------------------------------------------------------------------

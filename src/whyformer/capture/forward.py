@@ -98,7 +98,8 @@ def _spoken(output: Any, seen: list[tuple[Tensor, Tensor]]) -> Any:
 
 def is_double(module: nn.Module) -> bool:
     """Whether the model computes in float64."""
-    return any(p.dtype == torch.float64 for p in module.parameters())
+    floating = (p for p in module.parameters() if p.is_floating_point())
+    return next(floating, torch.empty(0)).dtype == torch.float64
 
 
 def _own(tensor: Tensor) -> Tensor:

@@ -102,7 +102,9 @@ class Interception(TorchFunctionMode):
                 return value.detach().clone()  # a model built there; autograd refuses its tensors
             if value.requires_grad and value.is_leaf and not marks.is_own_leaf(value):
                 return value.detach()
-            if marks.marked(value, marks.STALE) or marks.marked(value._base, marks.STALE):
+            if self.fallback is not None and (
+                marks.marked(value, marks.STALE) or marks.marked(value._base, marks.STALE)
+            ):
                 raise ModelError(
                     "the model goes on using a tensor after an in-place operation on it (such as"
                     " x.add_(y) as a statement of its own), which this method's rules cannot"
