@@ -10,7 +10,7 @@ CODE   := src tests docs examples $(wildcard training benchmarks)
 export HF_HUB_OFFLINE := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-all check format docs bench clean
+.PHONY: help venv demo test check format docs bench clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -29,9 +29,6 @@ demo: $(READY) ## explain a sentence and a digit: in the terminal, as a page, as
 
 test: $(READY) ## the default tests, under five minutes on two cores
 	$(PYTEST)
-
-test-all: $(READY) ## all tests, slow ones included
-	$(PYTEST) -m "slow or not slow"
 
 check: $(READY) ## lint, formatting, types
 	$(PYTHON) -m ruff check $(CODE)

@@ -4,8 +4,8 @@
 
 Every round times the plain pass and every method in turn, so that a noisy machine disturbs all
 alike; the figure is the best round of each, and the ratio is of those. What is timed is the CPU
-time of this process: with one thread that is the elapsed time of a machine with nothing else to do. Weights are random:
-BERT-base shape with 128 tokens, ViT-B/16 shape with 197.
+time of this process: with one thread that is the elapsed time of a machine with nothing else to do.
+Weights are random: BERT-base shape with 128 tokens, ViT-B/16 shape with 197.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ class Twice(nn.Module):
 
 
 def test_tokens_that_the_input_does_not_have_are_refused() -> None:
-    with pytest.raises(ModelError, match="7 token states enter .* the input has 6 tokens"):
+    with pytest.raises(ModelError, match=r"7 token states enter .* the input has 6 tokens"):
         wf.explain({"input_ids": IDS}, Twice())
 
 

@@ -150,6 +150,11 @@ def test_conservation_in_plain_words(share: float | None, said: str) -> None:
     assert said in accounted(share)
 
 
+def test_what_costs_the_sum_and_how_to_keep_it() -> None:
+    assert 'activations="identity"' in accounted(0.83, smooth=True)
+    assert "identity" not in accounted(1.0, smooth=True) + accounted(0.83)
+
+
 @pytest.mark.parametrize(
     ("value", "span", "text"),
     [

@@ -174,7 +174,7 @@ def _read_one(one: Attribution) -> Reading:
         model=visible(str(one.provenance.get("model") or "")),
         options=visible(", ".join(f"{k}={v}" for k, v in one.options.items())) * bool(one.options),
         notes=tuple(visible(str(note)) for note in one.provenance.get("notes") or ()),
-        accounted=accounted(share),
+        accounted=accounted(share, one.options.get("activations") == "gradient"),
         carried=sum(float(stream.scores.double().sum()) for stream in order),
         sinks=tuple(
             (visible(name).replace("_", " "), float(sink[0])) for name, sink in one.sinks.items()
@@ -232,8 +232,18 @@ def _share(score: float, span: float) -> float:
     return max(-1.0, min(1.0, score / span)) if math.isfinite(score) else 0.0
 
 
-def accounted(share: float | None) -> str:
-    """What a conservation of `share` means, as a sentence."""
+def accounted(share: float | None, smooth: bool = False) -> str:
+    """What a conservation of `share` means, as a sentence or two.
+
+    `smooth` says that activations kept their gradient, which costs the sum, and can be changed.
+    """
+    said = _accounted(share)
+    off = share is not None and math.isfinite(share) and abs(share - 1) >= 0.005
+    hint = ' Activations did that; activations="identity" keeps the sum.'
+    return said + hint if smooth and off else said
+
+
+def _accounted(share: float | None) -> str:
     if share is None:
         return "No promise is made that the scores add up to the output."
     if not math.isfinite(share):
