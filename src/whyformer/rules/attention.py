@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd import Function as AutogradFunction
 
 from whyformer.rules import marks
 from whyformer.rules.ledger import Ledger, tracked
@@ -49,11 +50,52 @@ def fused_detached(
     """Fused attention in which only the values carry relevance."""
     ledger.count("attention")
     call = FusedCall(*args, **kwargs)
-    return function(
-        **call._replace(
-            query=call.query.detach(), key=call.key.detach(), attn_mask=_detached(call.attn_mask)
-        )._asdict()
+    call = call._replace(
+        query=call.query.detach(), key=call.key.detach(), attn_mask=_detached(call.attn_mask)
     )
+    if call.dropout_p or not tracked(call.value):
+        return function(**call._asdict())
+    return _ValuesOnly.apply(call.value, function, call)
+
+
+class _ValuesOnly(AutogradFunction):
+    """Fused attention whose backward has the values to serve and nothing else.
+
+    The fused kernels' own backward works out the queries' and keys' gradients as well. Here the
+    weights are computed again, a block of queries at a time, so that memory stays linear.
+    """
+
+    BLOCK = 512
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, function: Function, call: FusedCall) -> Tensor:
+        ctx.call, ctx.shape = call._replace(value=value.detach()), value.shape
+        return function(**call._replace(value=value)._asdict())
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+        total: Tensor | None = None
+        for start in range(0, gradient.shape[-2], _ValuesOnly.BLOCK):
+            rows = slice(start, start + _ValuesOnly.BLOCK)
+            weights, _ = weights_of(_queries(ctx.call, rows))
+            back = weights.transpose(-2, -1) @ gradient[..., rows, :]
+            total = back if total is None else total.add_(back)
+        assert total is not None
+        if total.shape[-3] != ctx.shape[-3]:  # heads that share their values
+            total = total.unflatten(-3, (ctx.shape[-3], -1)).sum(-3)
+        return total.sum_to_size(ctx.shape), None, None
+
+
+def _queries(call: FusedCall, rows: slice) -> FusedCall:
+    """The same attention for some of the queries."""
+    count, keys = call.query.shape[-2], call.key.shape[-2]
+    mask = call.attn_mask
+    if call.is_causal:
+        places = torch.arange(count, device=call.query.device)[rows, None]
+        mask = torch.arange(keys, device=call.query.device) <= places
+    elif mask is not None and mask.shape[-2] == count:
+        mask = mask[..., rows, :]
+    return call._replace(query=call.query[..., rows, :], attn_mask=mask, is_causal=False)
 
 
 def softmax_marked(
@@ -152,15 +194,14 @@ def _softmax(scores: Tensor) -> Tensor:
     return torch.softmax(scores, dim=-1)
 
 
-def spelled_out(
+def weights_of(
     call: FusedCall,
-    record: Record,
     multiply: Callable[[Tensor, Tensor], Tensor] = torch.matmul,
     scale: Callable[[Tensor, float], Tensor] = torch.mul,
     add: Callable[[Tensor, Tensor], Tensor] = torch.add,
     softmax: Callable[[Tensor], Tensor] = _softmax,
-) -> Tensor:
-    """What fused attention returns, with its map going through `record` on the way.
+) -> tuple[Tensor, Tensor]:
+    """The attention map of fused attention, and the values that it multiplies, head by head.
 
     A tier with rules of its own passes its own operations.
     """
@@ -175,13 +216,24 @@ def spelled_out(
     if call.is_causal:
         mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
     if mask is None:
-        return multiply(record(softmax(scores)), value)
+        return softmax(scores), value
     if mask.dtype != torch.bool:
-        return multiply(record(softmax(add(scores, mask))), value)
+        return softmax(add(scores, mask)), value
     # A query that may look nowhere gets zeros, as the fused kernels give it.
     blind = ~mask.any(-1, keepdim=True)
     attention = softmax(scores.masked_fill(~(mask | blind), float("-inf")))
-    return multiply(record(attention.masked_fill(blind, 0.0) if blind.any() else attention), value)
+    return attention.masked_fill(blind, 0.0) if blind.any() else attention, value
+
+
+def spelled_out(
+    call: FusedCall,
+    record: Record,
+    multiply: Callable[[Tensor, Tensor], Tensor] = torch.matmul,
+    **operations: Any,
+) -> Tensor:
+    """What fused attention returns, with its map going through `record` on the way."""
+    attention, value = weights_of(call, multiply, **operations)
+    return multiply(record(attention), value)
 
 
 def recording(record: Record) -> dict[Function, Any]:

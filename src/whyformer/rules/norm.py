@@ -37,10 +37,10 @@ class _DetachedLayerNorm(AutogradFunction):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor, *_: Any) -> tuple[Any, ...]:
         rstd, weight = ctx.saved_tensors
-        scaled = gradient if weight is None else gradient * weight
+        scaled = gradient.clone() if weight is None else gradient * weight
         if not ctx.detach_mean:
-            scaled = scaled - scaled.mean(ctx.dims, keepdim=True)
-        return (scaled * rstd.to(scaled.dtype), None, None, None, None, None)
+            scaled.sub_(scaled.mean(ctx.dims, keepdim=True))
+        return (scaled.mul_(rstd), None, None, None, None, None)
 
 
 def _arguments(names: tuple[str, ...], defaults: tuple, args: tuple, kwargs: dict) -> list[Any]:
