@@ -15,7 +15,6 @@ shape with 128 tokens (or --tokens), ViT-B/16 shape with 197.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 import sys
@@ -27,6 +26,8 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import torch
 from torch import nn
+
+from report import against, ended
 
 PLAIN = "forward+backward"
 # What each method must not exceed, as a ratio to the plain pass.
@@ -133,16 +134,11 @@ def main() -> int:
         for name in (PLAIN, *options.methods.split(",")):
             found[name] = measure(shape, name, options.tokens)
             ratio, limit = found[name] / found[PLAIN], LIMITS.get(name)
-            note = f"  limit {limit:.2f}" if limit else ""
             size = f"{found[name] / 2**20:8.1f} MiB"
-            print(f"  {name:24s} {size}   {ratio:5.2f}x of {PLAIN}{note}", flush=True)
+            print(f"  {name:24s} {size}   {ratio:5.2f}x of {PLAIN}{against(limit)}", flush=True)
             if limit and ratio > limit:
                 exceeded.append(f"{name} on {titles[shape]}: {ratio:.2f}x > {limit:.2f}x")
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=2))
-    for line in exceeded:
-        print(f"over the limit: {line}", file=sys.stderr)
-    return bool(exceeded)
+    return ended(results, exceeded, options.json)
 
 
 if __name__ == "__main__":

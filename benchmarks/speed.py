@@ -1,6 +1,6 @@
 """Time of each method against a plain forward+backward to the inputs, in one run.
 
-    python benchmarks/speed.py [--threads 1] [--rounds 7] [--json FILE] [--methods a,b,...]
+    python benchmarks/speed.py [--threads 1] [--rounds 10] [--json FILE] [--methods a,b,...]
 
 Every round times the plain pass and every method in turn, so that a noisy machine disturbs all
 alike; the figure is the best round of each, and the ratio is of those. What is timed is the CPU
@@ -11,9 +11,7 @@ Weights are random: BERT-base shape with 128 tokens, ViT-B/16 shape with 197.
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +23,7 @@ import torch
 from torch import nn
 
 import whyformer as wf
+from report import against, ended
 
 # What each method must not exceed: (reference, ratio).
 LIMITS = {
@@ -105,7 +104,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--methods", default=",".join(LIMITS))
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -119,15 +118,11 @@ def main() -> int:
         for name, seconds in best.items():
             reference, limit = LIMITS.get(name, ("forward+backward", None))
             ratio = seconds / best[reference]
-            note = f"  limit {limit:.2f}" if limit else ""
-            print(f"  {name:24s} {seconds * 1e3:8.1f} ms   {ratio:5.2f}x of {reference}{note}")
+            figure = f"{seconds * 1e3:8.1f} ms   {ratio:5.2f}x of {reference}"
+            print(f"  {name:24s} {figure}{against(limit)}")
             if limit and ratio > limit:
                 exceeded.append(f"{name} on {shape}: {ratio:.2f}x > {limit:.2f}x")
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=2))
-    for line in exceeded:
-        print(f"over the limit: {line}", file=sys.stderr)
-    return bool(exceeded)
+    return ended(results, exceeded, options.json)
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ def explain(
     check_weights(module)
     family = family_of(module)
     prepared = prepare(inputs, module, loaded.processor, family, truncation, carrier=tokens)
-    if blocks is None:
+    if blocks is None and family is None:
         check_one_stream(module, prepared.arguments)
     capture = Capture(
         module,

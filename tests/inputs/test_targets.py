@@ -123,7 +123,7 @@ def test_every_form_of_output(form: str) -> None:
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        (3, r"no class 3; Classes: 0 \('bad'\), 1 \('so-so'\), 2 \('Good'\)"),
+        (3, r"no class 3. Classes: 0 \('bad'\), 1 \('so-so'\), 2 \('Good'\)"),
         (-1, "no class -1"),
         ("God", r"no class 'God'\. Did you mean 'Good'\? Classes: 0 \('bad'\)"),
         ("7", "no class 7"),

@@ -19,13 +19,13 @@ from whyformer.capture.blocks import Blocks
 from whyformer.capture.deciding import named_tokens, read_by_head
 from whyformer.capture.forward import Table, Watch, is_double, run_forward
 from whyformer.capture.mode import Interception
+from whyformer.capture.record import Maps, RelevanceSums, aligned, unseen
 from whyformer.capture.streams import check_tokens
 from whyformer.errors import ModelError, OptionError, TargetError
 from whyformer.families import Family
 from whyformer.inputs.prepared import Prepared
 from whyformer.inputs.targets import Goal
 from whyformer.rules import attention as attention_rules
-from whyformer.rules import marks
 from whyformer.rules.ledger import Ledger
 from whyformer.rules.relevance import Relevance, unruled
 from whyformer.rules.stabilise import wide
@@ -115,7 +115,7 @@ class Capture:
         watch, ledger = Watch(at=at, replace=states), self._ledger(conserve)
         goal = self._forward(table, watch, ledger)
         if needs and not ledger.counts[needs]:
-            raise ModelError(_unseen(needs))
+            raise ModelError(unseen(needs))
         (gradient,) = gradients_at(_value(goal), {"states": [watch.states]})["states"]
         here, there = self._batch_first(watch.states.detach()), self._batch_first(gradient)
         if states is None:
@@ -144,7 +144,7 @@ class Capture:
         """
         gradient = gradient or "gradient" in self.keep
         watch, ledger = Watch(track=False), self._ledger()
-        seen = _Maps(watch, ledger, leaf=gradient)
+        seen = Maps(watch, ledger, leaf=gradient)
         goal = self._forward(attention_rules.recording(seen.record), watch, ledger)
         start = seen.index(first)
         below = 0 if "gradient" in self.keep else start
@@ -152,7 +152,7 @@ class Capture:
             _value(goal), {"exit": [_last(watch)], "maps": seen.maps[below:] if gradient else []}
         )
         self._find_deciding(slopes["exit"][0])
-        rows = _aligned(len(seen.maps), gradient=slopes["maps"])
+        rows = aligned(len(seen.maps), gradient=slopes["maps"])
         self.layers = tuple(
             Layer(attention=self._by_head(attention.detach()), **self._all_by_head(row))
             for attention, row in zip(seen.maps, rows, strict=True)
@@ -179,7 +179,7 @@ class Capture:
         direction = Direction()
         watch = Watch(track=whole, leaf=self.prepared.carrier if reach == "pixels" else None)
         ledger = self._ledger()
-        seen = _Maps(watch, ledger, leaf=not whole)
+        seen = Maps(watch, ledger, leaf=not whole)
         table = Relevance(direction, rules, seen.record).table()
         goal = self._forward(
             table, watch, ledger, fallback=partial(unruled, direction), read_inside=False
@@ -189,7 +189,7 @@ class Capture:
         sloping = seen.maps if "gradient" in self.keep else maps if gradient else []
         slopes = gradients_at(value, {"exit": [last], "maps": sloping}, keep_graph=True)
         self._find_deciding(slopes["exit"][0])
-        sums = _RelevanceSums(watch.leaving, ledger, self.blocks.batch_first)
+        sums = RelevanceSums(watch.leaving, ledger, self.blocks.batch_first)
         found = relevances_at(
             value,
             watch.spoken,
@@ -202,8 +202,8 @@ class Capture:
                 "pixels": [watch.arguments[watch.leaf]] if watch.leaf else [],
             },
         )
-        rows = _aligned(len(seen.maps), gradient=slopes["maps"], relevance=found["maps"])
-        blocks = _aligned(len(seen.maps), entering=found["entering"], leaving=found["leaving"])
+        rows = aligned(len(seen.maps), gradient=slopes["maps"], relevance=found["maps"])
+        blocks = aligned(len(seen.maps), entering=found["entering"], leaving=found["leaving"])
         self.layers = tuple(
             Layer(
                 attention=self._by_head(attention.detach()),
@@ -323,65 +323,6 @@ class Capture:
         return wide(attention).reshape(batch, -1, tokens, tokens)
 
 
-class _Maps:
-    """Attention maps as the model shaped them, bottom up, the lowest a leaf if so asked."""
-
-    def __init__(self, watch: Watch, ledger: Ledger, leaf: bool) -> None:
-        self.watch = watch
-        self.ledger = ledger
-        self.leaf = leaf
-        self.maps: list[Tensor] = []
-
-    def record(self, attention: Tensor) -> Tensor:
-        if self.watch.seen is None:
-            raise ModelError(
-                "attention was computed before the token states entered the first block, so the"
-                " model has more than these blocks: name all of them by blocks='path.to.blocks'"
-            )
-        self.ledger.check_order(attention)
-        if self.leaf and not attention.requires_grad:
-            attention = marks.mark(attention.detach().requires_grad_(), marks.LEAF)
-        self.maps.append(attention)
-        return attention
-
-    def index(self, layer: int) -> int:
-        """The layer counted from the bottom, whichever way it was counted."""
-        count = len(self.maps)
-        if not count:
-            raise ModelError(_unseen("attention"))
-        if not -count <= layer < count:
-            raise OptionError(
-                f"start_layer={layer}, but the model has {count} attention layers:"
-                f" {-count} to {count - 1}"
-            )
-        return layer % count
-
-
-class _RelevanceSums:
-    """The relevance of what each block returned, summed per sample while it passes by."""
-
-    def __init__(self, leaving: list[Tensor], ledger: Ledger, batch_first: bool) -> None:
-        self.sums: dict[int, Tensor] = {}
-        self.count = len(leaving)
-        self.per_sample = partial(ledger.per_sample, batch_first=batch_first)
-        for i, tensor in enumerate(leaving):
-            if tensor.requires_grad:
-                tensor.register_hook(partial(self._note, i))
-
-    def _note(self, i: int, relevance: Tensor) -> None:
-        self.sums.setdefault(i, self.per_sample(wide(relevance)))
-
-    def of(self, layer: int, layers: int) -> Tensor | None:
-        """The sum behind an attention layer, where each block has one."""
-        return self.sums.get(layer) if layers == self.count else None
-
-
-def _aligned(count: int, **parts: list[Tensor]) -> list[dict[str, Tensor | None]]:
-    """One row per layer, bottom up; parts that fewer layers have belong to the upper ones."""
-    padded = {name: [None] * (count - len(found)) + found for name, found in parts.items()}
-    return [{name: found[i] for name, found in padded.items()} for i in range(count)]
-
-
 def _last(watch: Watch) -> Tensor:
     if not watch.leaving:
         raise ModelError("the last block was never called: name the blocks by blocks='...'")
@@ -395,11 +336,3 @@ def _value(goal: Goal) -> Tensor:
             " tokens say, or the model detaches it on the way"
         )
     return goal.value
-
-
-def _unseen(what: str) -> str:
-    return (
-        f"no {what} was seen inside the model's blocks, so this method has nothing to work with."
-        " If the blocks are elsewhere, name them by blocks='path.to.blocks'; if the model has no"
-        " attention (softmax times values), use 'gradient_x_input' or 'integrated_gradients'."
-    )

@@ -123,10 +123,11 @@ class Interception(TorchFunctionMode):
         """The operation as it is; what relevance it loses is booked as a leak under its name."""
         if self.fallback is not None:
             return self.fallback(func, args, kwargs)
-        name = func.__name__
-        touched = any(map(tracked, args)) or any(map(tracked, kwargs.values()))
-        if not (self.ledger.active and touched) or is_in_place(func, kwargs):
+        if not self.ledger.active or is_in_place(func, kwargs):
             return func(*args, **kwargs)
+        if not any(map(tracked, (*args, *kwargs.values()))):
+            return func(*args, **kwargs)
+        name = func.__name__
         inputs = self.ledger.enters(args)
         output = func(*inputs, **kwargs)
         self.ledger.balance(name, inputs, output, leak=True)

@@ -24,7 +24,7 @@ class ClassNames:
         if isinstance(wanted, int):
             if 0 <= wanted < len(self.names):
                 return wanted
-            raise TargetError(f"there is no class {wanted}; {self.listing()}")
+            raise TargetError(f"there is no class {wanted}. {self.listing()}")
         if wanted in self.names:
             return self.names.index(wanted)
         folded = [name.casefold() for name in self.names]
