@@ -195,9 +195,18 @@ def test_plain_addends(random: Random) -> None:
             assert ours[index].item() == pytest.approx(expected)
 
 
+def mean_shares(relevance: Tensor, x: Tensor, dim: int = 1) -> Tensor:
+    """The shares of what is averaged over an axis, whose own backward spreads evenly."""
+
+    def back(share: Tensor) -> list[Tensor]:
+        return [share.expand_as(x) / x.shape[dim]]
+
+    return shares.contributions(relevance, [x], x.mean(dim, keepdim=True), back)[0]
+
+
 def test_mean(random: Random) -> None:
     relevance, x = random(2, 1, 4), random(2, 3, 4)
-    found = shares.mean(relevance, x, x.mean(1, keepdim=True), 3)
+    found = mean_shares(relevance, x)
     for sample, hidden in product(range(2), range(4)):
         entries = (x[sample, :, hidden] / 3).tolist()
         expected = spread_out([entries], [float(relevance[sample, 0, hidden])])
@@ -337,7 +346,7 @@ def test_mean_conserves_where_the_average_is_not_zero(drawn: list[Tensor]) -> No
     relevance, x = drawn
     relevance = relevance[:, :1]
     average = x.mean(1, keepdim=True)
-    found = shares.mean(relevance, x, average, x.shape[1])
+    found = mean_shares(relevance, x)
     assert found.isfinite().all()
     share = shares.ratio(relevance, average, shares.EPSILON).abs()
     slack = 1e-12 * (x.abs().sum(1, keepdim=True) * share + relevance.abs())
@@ -356,6 +365,6 @@ def test_nothing_in_gives_nothing_out(dtype: torch.dtype) -> None:
             shares.separate_linear(relevance, x, w),
             *shares.matmul(relevance, x, w.t(), x @ w.t()),
             *shares.addends(relevance, 0 * relevance, 0 * relevance, per_sample),
-            shares.mean(relevance, 0 * relevance, 0 * relevance, 1),
+            mean_shares(relevance[:1], 0 * relevance, dim=0),
         ]
         assert all((part == 0).all() for part in found)

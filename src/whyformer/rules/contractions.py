@@ -14,7 +14,6 @@ from torch import Tensor
 from torch.autograd import Function as AutogradFunction
 
 from whyformer.rules import shares
-from whyformer.rules.stabilise import ratio
 from whyformer.rules.switch import Direction
 
 # rule(relevance, x, w, output, bias, |w|) -> the relevance of x, rows of tokens each
@@ -101,13 +100,8 @@ class _Matmul(AutogradFunction):
             return None, None, None
         left, right, output = ctx.saved_tensors
         if ctx.direction.relevance:
-            passed = ratio(passed, output, shares.EPSILON)
-        to_left = to_right = None
-        if ctx.needs_input_grad[1]:
-            to_left = (passed @ right.transpose(-2, -1)).sum_to_size(left.shape)
-        if ctx.needs_input_grad[2]:
-            to_right = (left.transpose(-2, -1) @ passed).sum_to_size(right.shape)
-        if ctx.direction.relevance:
-            to_left = None if to_left is None else to_left.mul_(left).div_(2)
-            to_right = None if to_right is None else to_right.mul_(right).div_(2)
-        return None, to_left, to_right
+            parts = shares.matmul(passed, left, right, output)
+        else:
+            parts = [passed @ right.transpose(-2, -1), left.transpose(-2, -1) @ passed]
+        wanted = zip(parts, (left, right), ctx.needs_input_grad[1:], strict=True)
+        return None, *(part.sum_to_size(x.shape) if want else None for part, x, want in wanted)

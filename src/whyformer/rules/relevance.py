@@ -121,8 +121,7 @@ class Relevance:
             return self._statistic(ledger, function, args, kwargs)
 
         def formula(relevance: Tensor, inputs: Sequence[Tensor], out: Tensor) -> list[Tensor]:
-            share = ratio(relevance, out, shares.EPSILON)
-            return [x * b for x, b in zip(inputs, _backward(again, inputs, share), strict=True)]
+            return shares.contributions(relevance, inputs, out, partial(_backward, again, inputs))
 
         def again(x: Tensor) -> Tensor:
             return function(x, *args[1:], **kwargs)
@@ -256,8 +255,8 @@ class Relevance:
             return function(equation, *tensors)
 
         def signed(relevance: Tensor, inputs: Sequence[Tensor], out: Tensor) -> list[Tensor]:
-            back = _backward(contract, inputs, ratio(relevance, out, shares.EPSILON))
-            return [x * b / sharing for x, b in zip(inputs, back, strict=True)]
+            back = partial(_backward, contract, inputs)
+            return shares.contributions(relevance, inputs, out, back, sharing)
 
         def positive(relevance: Tensor, inputs: Sequence[Tensor], out: Tensor) -> list[Tensor]:
             halves = [[x.clamp(min=0) for x in inputs], [x.clamp(max=0) for x in inputs]]

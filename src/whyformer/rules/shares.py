@@ -6,7 +6,7 @@ is over one sample: the authors' code has batches of one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -55,15 +55,28 @@ def separate_linear(relevance: Tensor, x: Tensor, w: Tensor) -> Tensor:
     return total
 
 
-def matmul(
-    relevance: Tensor, left: Tensor, right: Tensor, product: Tensor
-) -> tuple[Tensor, Tensor]:
+def contributions(
+    relevance: Tensor,
+    inputs: Sequence[Tensor],
+    output: Tensor,
+    back: Callable[[Tensor], Sequence[Tensor]],
+    parts: int = 1,
+) -> list[Tensor]:
+    """Signed contributions to an output that is linear in each input, in so many equal parts.
+
+    `back(share)` is the operation's own backward, one tensor per input.
+    """
+    share = ratio(relevance, output, EPSILON)
+    return [x * b / parts for x, b in zip(inputs, back(share), strict=True)]
+
+
+def matmul(relevance: Tensor, left: Tensor, right: Tensor, product: Tensor) -> list[Tensor]:
     """Signed contributions to both factors, half of the relevance to each."""
-    share = ratio(relevance, product, EPSILON)
-    return (
-        left * (share @ right.transpose(-2, -1)) / 2,
-        right * (left.transpose(-2, -1) @ share) / 2,
-    )
+
+    def back(share: Tensor) -> tuple[Tensor, Tensor]:
+        return share @ right.transpose(-2, -1), left.transpose(-2, -1) @ share
+
+    return contributions(relevance, (left, right), product, back, parts=2)
 
 
 def addends(
@@ -90,11 +103,6 @@ def plain_addends(relevance: Tensor, left: Tensor, right: Tensor) -> tuple[Tenso
     """Signed contributions of two addends, as they are."""
     share = ratio(relevance, left + right, EPSILON)
     return left * share, right * share
-
-
-def mean(relevance: Tensor, x: Tensor, average: Tensor, count: int) -> Tensor:
-    """Signed contributions to an average of `count` entries."""
-    return x * ratio(relevance, average, EPSILON) / count
 
 
 def pixels(
