@@ -1,4 +1,4 @@
-"""What both training scripts share: data folder, schedule, measuring, and the stored folder."""
+"""What the training scripts share: options, schedule, measuring, and the stored folder."""
 
 from __future__ import annotations
 
@@ -24,17 +24,26 @@ from transformers import PreTrainedModel
 BUNDLED = Path(__file__).resolve().parent.parent / "src" / "whyformer" / "bundled"
 CARDS = Path(__file__).resolve().parent / "cards"
 
+DATA = "folder that holds sst2/ and mnist/; the environment's WHYFORMER_DATA if set"
+
 Batch = tuple[dict[str, Tensor], Tensor]
 
 
 def arguments(
     description: str | None, name: str, *, epochs: int, batch: int, peak: float
 ) -> argparse.Namespace:
-    """The options that both scripts take, as given; `name` is the bundled model's."""
+    """The options of a script that trains on real data, as given; `name` is the bundled model's."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
     add_data_option(parser)
+    parser.add_argument("--epochs", type=int, default=epochs)
+    add_options(parser, name, batch=batch, peak=peak)
+    return parser.parse_args()
+
+
+def add_options(parser: argparse.ArgumentParser, name: str, *, batch: int, peak: float) -> None:
+    """Give the parser the options of every training script; `name` is the bundled model's."""
     parser.add_argument("--output", type=Path, default=BUNDLED / name, help="folder to write")
     parser.add_argument(
         "--work",
@@ -42,7 +51,6 @@ def arguments(
         default=Path(tempfile.gettempdir()) / f"train_{name}",
         help="folder of the checkpoint, which is safetensors",
     )
-    parser.add_argument("--epochs", type=int, default=epochs)
     parser.add_argument("--batch", type=int, default=batch, help="samples in one step")
     parser.add_argument("--peak", type=float, default=peak, help="highest learning rate")
     parser.add_argument("--seed", type=int, default=0)
@@ -52,7 +60,6 @@ def arguments(
         action="store_true",
         help="train nothing: write the folder from the checkpoint in --work",
     )
-    return parser.parse_args()
 
 
 def add_data_option(parser: argparse.ArgumentParser) -> None:
@@ -63,7 +70,7 @@ def add_data_option(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=Path(default) if default else None,
         required=not default,
-        help="folder that holds sst2/ and mnist/; the environment's WHYFORMER_DATA if set",
+        help=DATA,
     )
 
 
@@ -125,17 +132,18 @@ class Training:
     every: int
     after: Callable[[int], str]
     smoothing: float = 0.0
+    loss: Callable[[Batch], Tensor] | None = None  # in the place of cross-entropy of the logits
     started: float = field(default_factory=time.monotonic)
 
     def run(self, batches: Iterable[Batch]) -> None:
         """Train once over `batches`."""
         optimizer = optimiser(self.model, self.peak, self.decay)
         scheduler = schedule(optimizer, self.steps, self.shape)
-        criterion = nn.CrossEntropyLoss(label_smoothing=self.smoothing)
+        loss_of = self.loss or self.cross_entropy
         self.model.train()
         running = 0.0
-        for step, (inputs, labels) in enumerate(batches, start=1):
-            loss = criterion(self.model(**inputs).logits, labels)
+        for step, batch in enumerate(batches, start=1):
+            loss = loss_of(batch)
             loss.backward()
             nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
             optimizer.step()
@@ -147,6 +155,12 @@ class Training:
                 running = 0.0
             if step % self.every == 0 or step == self.steps:
                 print(f"  {self.after(step)}", flush=True)
+
+    def cross_entropy(self, batch: Batch) -> Tensor:
+        """The loss of a classifier: how surprised its logits are by the labels."""
+        inputs, labels = batch
+        criterion = nn.CrossEntropyLoss(label_smoothing=self.smoothing)
+        return criterion(self.model(**inputs).logits, labels)
 
     def minutes(self) -> float:
         """Minutes since the run began."""
@@ -165,7 +179,7 @@ class Training:
 def save_weights(model: nn.Module, path: Path, dtype: torch.dtype = torch.float32) -> None:
     """Write the model's weights to `path` as safetensors."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    weights = {name: w.detach().to(dtype).contiguous() for name, w in model.state_dict().items()}
+    weights = {name: w.detach().to(dtype).clone() for name, w in model.state_dict().items()}
     save_file(weights, path, metadata={"format": "pt"})
     path.chmod(0o644)  # safetensors lets only the owner read: other users could not load it
 
@@ -203,7 +217,8 @@ def write_run(options: argparse.Namespace, kept: int, steps: int, last: float) -
 
     Time is that of the processor, so that other work on the machine does not count.
     """
-    run = {key: getattr(options, key) for key in ("epochs", "batch", "peak", "seed", "threads")}
+    names = ("epochs", "batch", "peak", "seed", "threads", "scenes")
+    run = {name: getattr(options, name) for name in names if hasattr(options, name)}
     run |= {
         "kept": kept,
         "steps": steps,
@@ -216,12 +231,18 @@ def write_run(options: argparse.Namespace, kept: int, steps: int, last: float) -
     write_json(options.work / "run.json", run)
 
 
-def write_card(options: argparse.Namespace, name: str, measured: dict[str, float]) -> None:
+def write_card(
+    options: argparse.Namespace,
+    name: str,
+    measured: dict[str, float],
+    counts: dict[str, int] | None = None,
+) -> None:
     """Write card.md: the template in training/cards, filled with the run and the figures."""
     run = json.loads((options.work / "run.json").read_text(encoding="utf-8"))
     figures = {key: f"{value:.2%}" for key, value in measured.items()}
+    size = f"{megabytes(options.output):.1f}"
     template = (CARDS / f"{name}.md").read_text(encoding="utf-8")
-    card = template.format(**run, **figures, megabytes=f"{megabytes(options.output):.1f}")
+    card = template.format(**run, **figures, **(counts or {}), megabytes=size)
     (options.output / "card.md").write_text(card, encoding="utf-8")
 
 

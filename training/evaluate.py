@@ -4,11 +4,37 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 
-from training import common, mnist, sst2
+from training import (
+    common,
+    mnist,
+    shapes_caption,
+    shapes_clip,
+    shapes_detr,
+    shapes_qa,
+    sst2,
+)
+
+# Each gives named figures of a stored folder, the one that bundled.json states first.
+ON_SCENES: dict[str, Callable[[Path], dict[str, float]]] = {
+    shapes_qa.LXMERT: shapes_qa.measure,
+    shapes_qa.VISUALBERT: shapes_qa.measure,
+    shapes_detr.NAME: shapes_detr.measure,
+    shapes_clip.NAME: shapes_clip.measure,
+    shapes_caption.NAME: shapes_caption.measure,
+}
+ON_DATA: dict[str, Callable[[Path, Path], dict[str, float]]] = {
+    "sst2": lambda folder, data: {
+        "872 dev sentences": sst2.measure(folder, data, "dev"),
+        "1,821 test sentences": sst2.measure(folder, data, "test"),
+    },
+    "mnist": lambda folder, data: {"10,000 test digits": mnist.measure(folder, data)},
+}
 
 
 def stated(folder: Path) -> float:
@@ -19,18 +45,35 @@ def stated(folder: Path) -> float:
 def main() -> None:
     """Print the accuracies; fail if a stated one is not what the files achieve."""
     parser = argparse.ArgumentParser(description=__doc__)
-    common.add_data_option(parser)
+    default = os.environ.get("WHYFORMER_DATA")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=Path(default) if default else None,
+        help=f"{common.DATA}; without it, only the models of scenes are measured",
+    )
     parser.add_argument("--bundled", type=Path, default=common.BUNDLED, help="folder of the models")
+    parser.add_argument("--models", nargs="*", help="names; all of them if not given")
     parser.add_argument("--threads", type=int, default=1, help="CPU threads")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    texts, digits = options.bundled / "sst2", options.bundled / "mnist"
-    print(f"sst2   872 dev sentences    {(dev := sst2.measure(texts, options.data, 'dev')):.4f}")
-    print(f"sst2   1,821 test sentences {sst2.measure(texts, options.data, 'test'):.4f}")
-    print(f"mnist  10,000 test digits   {(test := mnist.measure(digits, options.data)):.4f}")
-    for folder, measured in ((texts, dev), (digits, test)):
-        if abs(stated(folder) - measured) > 5e-4:
-            raise SystemExit(f"{folder}/bundled.json states {stated(folder)}, not {measured:.4f}")
+    known = [*(ON_DATA if options.data else ()), *ON_SCENES]
+    wrong = []
+    for name in options.models or known:
+        if name not in known:
+            parser.error(f"{name} is not among {', '.join(known)}; sst2 and mnist need --data")
+        folder = options.bundled / name
+        if name in ON_DATA:
+            measured = ON_DATA[name](folder, options.data)
+        else:
+            measured = ON_SCENES[name](folder)
+        for figure, value in measured.items():
+            print(f"{name:<18} {figure:<20} {value:.4f}", flush=True)
+        first = next(iter(measured.values()))
+        if abs(stated(folder) - first) > 5e-4:
+            wrong.append(f"{folder}/bundled.json states {stated(folder)}, not {first:.4f}")
+    if wrong:
+        raise SystemExit("\n".join(wrong))
 
 
 if __name__ == "__main__":

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from whyformer.attribution import Attribution, Layer, Stream
-from whyformer.capture.capture import Capture
-from whyformer.families import Family
+from whyformer.capture.capture import Capture, Scores
+from whyformer.capture.segments import Segment
+from whyformer.families import Family, Pair
 from whyformer.methods import Method
 
 
@@ -20,54 +21,80 @@ def assemble(
     method: Method,
     options: Mapping[str, Any],
     capture: Capture,
-    scores: Tensor,
+    scores: Scores,
     name: str,
     family: Family | None,
 ) -> Attribution:
-    """The result, padding zeroed and prefix tokens cut off."""
-    prepared, goal, prefix = capture.prepared, capture.goal, capture.prefix
+    """The result, padding zeroed and the tokens cut off that no stream has."""
+    goal = capture.goal
     assert goal is not None
-    scores = (scores * capture.mask).cpu()
     output = goal.value.detach().cpu()
     output = output if output.dtype == torch.float64 else output.float()
+    scores = {
+        stack: (scores[stack] * mask).cpu() if stack in scores else torch.zeros(mask.shape)
+        for stack, mask in capture.masks.items()
+    }
+    streams = {
+        segment.stream: _stream(capture, stack, segment, scores[stack])
+        for stack, segments in capture.segments.items()
+        for segment in segments
+    }
     sinks = {k: v.cpu() for k, v in capture.ledger.sinks.items()} if capture.ledger else {}
-    if prefix and method.promises_sum:
-        sinks["prefix"] = scores[:, :prefix].sum(1)
-    scores = scores[:, prefix:]
     conservation = None
     if method.promises_sum:
-        accounted = scores.sum(1) + sum(sinks.values(), torch.zeros_like(output))
+        shown = sum((stream.scores.sum(1) for stream in streams.values()), torch.zeros(()))
+        handed_out = sum((found.sum(1) for found in scores.values()), torch.zeros(()))
+        if any(_has_prefix(capture, stack) for stack in capture.segments):
+            sinks["prefix"] = handed_out - shown
+        accounted = shown + sum(sinks.values(), torch.zeros_like(output))
         conservation = accounted / output
-    keep = capture.keep
-    stream = Stream(
-        name=prepared.stream,
-        scores=scores,
-        mask=capture.mask.cpu()[:, prefix:],
-        tokens=prepared.tokens,
-        word_ids=prepared.word_ids,
-        grid=prepared.grid,
-        image=None if prepared.image is None else prepared.image.cpu(),
-        pixels=None if capture.pixels is None else capture.pixels.cpu(),
-        states=(
-            capture.states.cpu()[:, prefix:]
-            if "states" in keep and capture.states is not None
-            else None
-        ),
-    )
     return Attribution(
         method=method.name,
-        streams={stream.name: stream},
-        main=stream.name,
+        streams=_ordered(streams, capture.prepared.stream),
+        main=capture.prepared.stream,
         target=goal.index.cpu(),
         output=output,
         labels=goal.labels,
         conservation=conservation,
         sinks=sinks if method.promises_sum else {},
         layers=_layers(capture),
-        maps=_maps(capture, stream.name),
+        maps=_maps(capture, len(streams) > 1),
         options={**method.options, **options},
         provenance=_provenance(capture, name, family),
     )
+
+
+def _stream(capture: Capture, stack: str, segment: Segment, scores: Tensor) -> Stream:
+    """One stream's part of a stack."""
+    inputs = capture.prepared.of(segment.stream)
+    count = segment.stop - segment.start
+    named = None if inputs is None else inputs.tokens
+    if inputs is None and segment.stream == "queries":
+        named = (tuple(f"query {i}" for i in range(count)),) * capture.prepared.batch
+    image = None if inputs is None else inputs.image
+    pixels = capture.pixels if image is not None else None
+    states = capture.states.get(stack) if "states" in capture.keep else None
+    return Stream(
+        name=segment.stream,
+        scores=scores[:, segment.columns],
+        mask=segment.mask.cpu(),
+        tokens=named,
+        word_ids=None if inputs is None else inputs.word_ids,
+        grid=segment.grid,
+        image=None if image is None else image.cpu(),
+        pixels=None if pixels is None else pixels.cpu(),
+        states=None if states is None else states.cpu()[:, segment.columns],
+    )
+
+
+def _has_prefix(capture: Capture, stack: str) -> bool:
+    """Whether some of a stack's tokens are no stream's."""
+    shown = sum(segment.stop - segment.start for segment in capture.segments[stack])
+    return shown != capture.tokens[stack]
+
+
+def _ordered(streams: dict[str, Stream], main: str) -> dict[str, Stream]:
+    return {main: streams[main], **streams}
 
 
 def _layers(capture: Capture) -> tuple[Layer, ...]:
@@ -81,16 +108,28 @@ def _layers(capture: Capture) -> tuple[Layer, ...]:
 
     def put(layer: Layer) -> Layer:
         kept = {part: getattr(layer, part) for part in ("relevance_sum", *parts)}
-        return Layer(**{k: None if v is None else v.cpu() for k, v in kept.items()})
+        return Layer(
+            **{k: None if v is None else v.cpu() for k, v in kept.items()},
+            asking=layer.asking,
+            answering=layer.answering,
+            together=layer.together,
+        )
 
     layers = tuple(put(layer) for layer in capture.layers)
-    return layers if any(v is not None for layer in layers for v in vars(layer).values()) else ()
+    tensors = (v for layer in layers for v in vars(layer).values() if isinstance(v, Tensor))
+    return layers if next(tensors, None) is not None else ()
 
 
-def _maps(capture: Capture, stream: str) -> dict[tuple[str, str], Tensor]:
-    if capture.map is None:
+def _maps(capture: Capture, several: bool) -> dict[Pair, Tensor]:
+    """Relevancies from stream to stream, where several are explained or the caller wants them."""
+    if not (several or "maps" in capture.keep):
         return {}
-    return {(stream, stream): capture.map.cpu()[:, capture.prefix :, capture.prefix :]}
+    return {
+        (asking.stream, answering.stream): relevancy[:, asking.columns, answering.columns].cpu()
+        for (a, b), relevancy in capture.maps.items()
+        for asking in capture.segments.get(a, ())
+        for answering in capture.segments.get(b, ())
+    }
 
 
 def _provenance(capture: Capture, name: str, family: Family | None) -> dict[str, Any]:

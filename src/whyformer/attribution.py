@@ -37,6 +37,8 @@ class Stream:
     image: Tensor | None = None  # (batch, 3, height, width) in 0..1: the pixels the model saw
     pixels: Tensor | None = None  # (batch, height, width), where a method reaches pixels
     states: Tensor | None = None  # (batch, tokens, hidden) where scores were read, if kept
+    # The token that was explained at each position, where each of a generated text's was; "" else.
+    said: tuple[tuple[str, ...], ...] | None = None
 
     @property
     def score_map(self) -> Tensor:
@@ -59,6 +61,7 @@ class Stream:
             mask=self.mask[index : index + 1, keep],
             tokens=self.tokens and (tuple(self.tokens[index][i] for i in listed),),
             word_ids=self.word_ids and (tuple(self.word_ids[index][i] for i in listed),),
+            said=self.said and (tuple(self.said[index][i] for i in listed),),
             image=cut(self.image),
             pixels=cut(self.pixels),
             states=None if self.states is None else self.states[index : index + 1, keep],
@@ -67,7 +70,10 @@ class Stream:
 
 @dataclass(frozen=True)
 class Layer:
-    """What was kept of one layer; maps have axes (batch, head, query, key)."""
+    """What was kept of one layer; maps have axes (batch, head, query, key).
+
+    `asking` and `answering` name whose tokens are the queries and the keys.
+    """
 
     attention: Tensor | None = None
     gradient: Tensor | None = None
@@ -75,6 +81,9 @@ class Layer:
     relevance_sum: Tensor | None = None  # (batch,) of what the block returned
     entering: Tensor | None = None  # (batch, tokens, hidden) relevance of what the block was given
     leaving: Tensor | None = None  # the same of what the last block returned
+    asking: str = ""
+    answering: str = ""
+    together: bool = False  # with the layer before, as one moment: both saw the same states
 
     def read(self, *parts: str) -> tuple[Tensor, ...]:
         """Parts that are known to have been kept, in the order asked for."""
@@ -82,8 +91,9 @@ class Layer:
 
     def sample(self, index: int) -> Layer:
         """The same of one sample, padding still in place."""
+        one = slice(index, index + 1)
         parts = {part: getattr(self, part) for part in _LAYER_PARTS}
-        return Layer(**{k: None if t is None else t[index : index + 1] for k, t in parts.items()})
+        return replace(self, **{k: t[one] for k, t in parts.items() if isinstance(t, Tensor)})
 
 
 @dataclass(frozen=True)
@@ -148,8 +158,18 @@ class Attribution:
             conservation=None if self.conservation is None else self.conservation[one],
             sinks={name: sink[one] for name, sink in self.sinks.items()},
             layers=tuple(layer.sample(i) for layer in self.layers),
-            maps={key: value[one] for key, value in self.maps.items()},
+            maps={
+                (asking, answering): self._cut(value[one], i, asking, answering)
+                for (asking, answering), value in self.maps.items()
+            },
         )
+
+    def _cut(self, values: Tensor, index: int, *names: str) -> Tensor:
+        """A map of one sample without the rows and columns of padding."""
+        for dim, name in enumerate(names, start=1):
+            keep = self.streams[name].mask[index].nonzero().flatten()
+            values = values.index_select(dim, keep)
+        return values
 
     def words(self, stream: str | None = None) -> list[tuple[str, float]]:
         """(word, score) of one sample: sub-words are joined and their scores added."""
@@ -229,6 +249,7 @@ class Attribution:
                     "tokens": stream.tokens and [list(t) for t in stream.tokens],
                     "word_ids": stream.word_ids and [list(w) for w in stream.word_ids],
                     "grid": stream.grid and list(stream.grid),
+                    "said": stream.said and [list(s) for s in stream.said],
                 }
                 for name, stream in self.streams.items()
             },
@@ -314,7 +335,13 @@ def _read(plain: dict[str, Any], tensors: dict[str, Tensor]) -> Attribution:
             if k.startswith("maps/")
         },
         layers=tuple(
-            Layer(*(get(f"layers/{i}/{part}") for part in _LAYER_PARTS))
+            Layer(
+                **{
+                    part: value
+                    for part in _LAYER_PARTS
+                    if (value := get(f"layers/{i}/{part}")) is not None
+                }
+            )
             for i in range(plain["layers"])
         ),
         options=plain["options"],

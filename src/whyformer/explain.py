@@ -9,11 +9,10 @@ from torch import nn
 
 from whyformer.assemble import assemble
 from whyformer.attribution import Attribution
-from whyformer.capture.blocks import find_blocks
 from whyformer.capture.capture import Capture
 from whyformer.capture.deciding import check_deciding
 from whyformer.capture.scope import borrowed
-from whyformer.capture.streams import check_one_stream
+from whyformer.capture.stacks import check_one_stream, find_stacks
 from whyformer.errors import OptionError
 from whyformer.families import family_of
 from whyformer.inputs.finite import check_weights
@@ -66,7 +65,7 @@ def explain(
     capture = Capture(
         module,
         prepared,
-        find_blocks(module, family, blocks, batch_first),
+        find_stacks(module, prepared.stream, family, blocks, batch_first),
         lambda wanted, output: resolve(wanted, output, module, prepared),
         target=target,
         deciding=deciding,
@@ -80,7 +79,8 @@ def explain(
     attribution = assemble(chosen, options, capture, scores, loaded.name, family)
     warn_of_leaks(attribution, capture)
     warn_of_drift(attribution, capture)
-    return as_given(attribution, prepared.layout)
+    layouts = {one.stream: one.layout for one in prepared if one.layout is not None}
+    return as_given(attribution, layouts)
 
 
 def _kept(keep: str | Sequence[str], method: Method) -> frozenset[str]:

@@ -20,10 +20,12 @@ _STACK = 3  # the caller of explain()
 
 def warn_of_leaks(attribution: Attribution, capture: Capture) -> None:
     """Warns where an operation without a rule lost relevance, and names it."""
-    if capture.ledger is None or capture.states is None:
+    if capture.ledger is None or not capture.states:
         return
-    tolerance = _TOLERANCE.get(capture.states.dtype, _HALF_TOLERANCE)
-    mass = attribution.scores.abs().sum(1) + attribution.output.abs()
+    dtype = next(iter(capture.states.values())).dtype
+    tolerance = _TOLERANCE.get(dtype, _HALF_TOLERANCE)
+    mass = sum(stream.scores.abs().sum(1) for stream in attribution.streams.values())
+    mass = mass + attribution.output.abs()
     mass = mass + sum(sink.abs() for sink in attribution.sinks.values())
     shares = {
         operation: float((leak.cpu().abs() / mass).max())

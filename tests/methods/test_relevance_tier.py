@@ -236,7 +236,14 @@ def test_signed_keeps_what_the_paper_clamps(method: str) -> None:
 def test_the_baselines_rules_are_the_default_of_the_baselines_only() -> None:
     known = wf.methods()
     assert known["transformer_attribution"].options["rules"] == "ours"
-    assert known["partial_lrp"].options["rules"] == known["full_lrp"].options["rules"] == "orig"
+    assert known["full_lrp"].options["rules"] == "orig"
+    model, inputs = model_of("bert"), tiny_inputs(model_of("bert"))
+    default, orig, ours = (
+        wf.explain(inputs, model, method="partial_lrp", **given).scores
+        for given in ({}, {"rules": "orig"}, {"rules": "ours"})
+    )
+    assert torch.equal(default, orig)
+    assert not torch.allclose(default, ours)
     with pytest.raises(OptionError, match="'ours', 'orig'"):
         wf.explain(
             tiny_inputs(model_of("bert")), model_of("bert"), method="full_lrp", rules="theirs"

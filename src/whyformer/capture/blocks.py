@@ -3,68 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from torch import nn
 
 from whyformer.errors import ModelError
-from whyformer.families import Family
 
 
-@dataclass(frozen=True)
-class Blocks:
-    """The blocks in order, and whether samples come before tokens in their input."""
-
-    chain: tuple[nn.Module, ...]
-    batch_first: bool = True
-
-    @property
-    def first(self) -> nn.Module:
-        """The block that token states enter."""
-        return self.chain[0]
-
-    @property
-    def last(self) -> nn.Module:
-        """The block that the head reads."""
-        return self.chain[-1]
-
-
-def find_blocks(
-    module: nn.Module,
-    family: Family | None,
-    path: str | None = None,
-    batch_first: bool | None = None,
-) -> Blocks:
-    """The blocks named by the caller, else by the family, else the largest list of like modules."""
-    found = _named(module, path) if path else None
-    if path and found is None:
+def find_blocks(module: nn.Module, path: str) -> list[nn.Module]:
+    """The blocks at a path; `path.**` is the largest list of like modules inside what is there."""
+    inside = path.removesuffix("**").removesuffix(".")
+    found = named(module, inside) if inside else module
+    if found is None:
         lists = ", ".join(repr(name) for name, _ in _lists(module)) or "none"
         raise ModelError(
             f"the model has no module {path!r} to take as its blocks. Lists of modules in it:"
             f" {lists}."
         )
-    if found is None and family is not None:
-        found = _named(module, family.blocks)
-    if found is None:
-        found = _largest(module)
-    chain = list(found.children()) if isinstance(found, (nn.ModuleList, nn.Sequential)) else [found]
-    if batch_first is None:
-        attentions = [m for m in chain[0].modules() if isinstance(m, nn.MultiheadAttention)]
-        batch_first = all(m.batch_first for m in attentions)
-    return Blocks(tuple(chain), batch_first)
+    if path.endswith("**"):
+        found = _largest(found)
+    return list(found.children()) if isinstance(found, (nn.ModuleList, nn.Sequential)) else [found]
 
 
-def _named(module: nn.Module, path: str) -> nn.Module | None:
-    """The sub-module at a dotted path, from the model or from its headless base model."""
-    for root in (module, getattr(module, "base_model", None)):
-        if isinstance(root, nn.Module):
-            try:
-                found = root.get_submodule(path)
-            except AttributeError:
-                continue
-            if not isinstance(found, nn.ModuleList) or len(found):
-                return found
+def named(module: nn.Module, path: str) -> nn.Module | None:
+    """The sub-module at a dotted path, from the model or from its headless base model.
+
+    A number counts a list's entries, from its end where it is negative.
+    """
+    for root in roots(module):
+        found: nn.Module | None = root
+        for step in path.split("."):
+            found = _step(found, step)
+            if found is None:
+                break
+        if found is not None and not (isinstance(found, nn.ModuleList) and not len(found)):
+            return found
     return None
+
+
+def roots(module: nn.Module) -> list[nn.Module]:
+    """The model, and its headless base model where it has one."""
+    base = getattr(module, "base_model", None)
+    return [module] if base is module or not isinstance(base, nn.Module) else [module, base]
+
+
+def _step(module: nn.Module | None, step: str) -> nn.Module | None:
+    if isinstance(module, (nn.ModuleList, nn.Sequential)) and step.lstrip("-").isdigit():
+        children = list(module.children())
+        return children[int(step)] if -len(children) <= int(step) < len(children) else None
+    found = getattr(module, step, None)
+    return found if isinstance(found, nn.Module) else None
 
 
 def _lists(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:

@@ -1,11 +1,12 @@
 """What methods ask of a model: token states, attention maps, their gradients and relevances.
 
-Each question is one forward pass and one backward pass (two for relevance, over one graph).
+Each question is one forward pass and one backward pass (two for relevance, over one graph). What
+is known per sequence of states is kept by the name of its stack; most models have one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,14 +16,14 @@ from torch import Tensor, nn
 
 from whyformer.attribution import Layer
 from whyformer.capture.backward import gradients_at, relevances_at
-from whyformer.capture.blocks import Blocks
-from whyformer.capture.deciding import named_tokens, read_by_head
+from whyformer.capture.deciding import named_tokens, read_by_head, tokens_read
 from whyformer.capture.forward import Table, Watch, is_double, run_forward
 from whyformer.capture.mode import Interception
-from whyformer.capture.record import Maps, RelevanceSums, aligned, unseen
-from whyformer.capture.streams import check_tokens
+from whyformer.capture.record import Maps, RelevanceSums, unseen
+from whyformer.capture.segments import Segment, find_segments
+from whyformer.capture.stacks import Stacks
 from whyformer.errors import ModelError, OptionError, TargetError
-from whyformer.families import Family
+from whyformer.families import Family, Pair
 from whyformer.inputs.prepared import Prepared
 from whyformer.inputs.targets import Goal
 from whyformer.rules import attention as attention_rules
@@ -31,18 +32,24 @@ from whyformer.rules.relevance import Relevance, unruled
 from whyformer.rules.stabilise import wide
 from whyformer.rules.switch import Direction
 
+Scores = dict[str, Tensor]  # (batch, tokens) by stack
+States = dict[str, Tensor]  # (batch, tokens, hidden) by stack
+
 
 @dataclass(frozen=True)
 class Gradients:
-    """Token states and the gradient there, (batch, tokens, hidden)."""
+    """Token states and the gradient there, (batch, tokens, hidden) by stack."""
 
-    states: Tensor
-    gradient: Tensor
+    states: States
+    gradient: States
     ledger: Ledger
 
-    def relevance(self) -> Tensor:
-        """Gradient x input, summed over the hidden axis, (batch, tokens)."""
-        return (wide(self.states) * wide(self.gradient)).sum(-1)
+    def relevance(self) -> Scores:
+        """Gradient x input, summed over the hidden axis."""
+        return {
+            name: (wide(states) * wide(self.gradient[name])).sum(-1)
+            for name, states in self.states.items()
+        }
 
 
 class Capture:
@@ -52,7 +59,7 @@ class Capture:
         self,
         module: nn.Module,
         prepared: Prepared,
-        blocks: Blocks,
+        stacks: Stacks,
         resolve: Callable[[Any, Any], Goal],
         target: Any = None,
         deciding: Any = None,
@@ -61,37 +68,23 @@ class Capture:
     ) -> None:
         self.module = module
         self.prepared = prepared
-        self.blocks = blocks
+        self.stacks = stacks
         self.keep = frozenset(keep)
         self._resolve = resolve
         self._target = target
         self._deciding = deciding
         self._family = family
         self.goal: Goal | None = None
-        self.tokens = 0  # in the states, prefix tokens included
-        self.deciding: Tensor | None = None  # (batch, tokens), each row adds up to 1
+        self.tokens: dict[str, int] = {}  # in the states, an image's class token included
+        self.masks: dict[str, Tensor] = {}  # (batch, tokens), False at padding
+        self.segments: dict[str, tuple[Segment, ...]] = {}  # whose tokens they are
+        self.deciding: dict[str, Tensor] = {}  # (batch, tokens), each row adds up to 1 or is 0
         self.layers: tuple[Layer, ...] = ()
-        self.map: Tensor | None = None  # (batch, tokens, tokens), if kept
+        self.maps: dict[Pair, Tensor] = {}  # (batch, tokens, tokens), if kept
         self.pixels: Tensor | None = None  # (batch, height, width), if a method got there
-        self.states: Tensor | None = None  # (batch, tokens, hidden) where scores are read
-        self.state_relevance: Tensor | None = None  # the same, of its relevance
+        self.states: States = {}  # where scores are read
+        self.state_relevance: States = {}  # the same, of its relevance
         self.ledger: Ledger | None = None
-
-    @property
-    def mask(self) -> Tensor:
-        """True at real tokens, prefix tokens included, (batch, tokens)."""
-        if self.prepared.mask is not None:
-            return self.prepared.mask
-        device = next((p.device for p in self.module.parameters()), None)
-        return torch.ones(self.prepared.batch, self.tokens, dtype=torch.bool, device=device)
-
-    @property
-    def prefix(self) -> int:
-        """How many tokens stand before an image's patches in the states."""
-        if self.prepared.grid is None:
-            return 0
-        rows, columns = self.prepared.grid
-        return self.tokens - rows * columns
 
     # -- token states ------------------------------------------------------------------------------
 
@@ -104,7 +97,7 @@ class Capture:
         table: Table,
         at: str = "states",
         conserve: bool = False,
-        states: Tensor | None = None,
+        states: States | None = None,
         needs: str | None = None,
     ) -> Gradients:
         """States and gradient under a table of rules; `states` replaces the model's own.
@@ -112,157 +105,220 @@ class Capture:
         A rule that the method `needs` and that never applied is an error: without it the scores
         would be another method's.
         """
-        watch, ledger = Watch(at=at, replace=states), self._ledger(conserve)
+        watch, ledger = Watch(at=at, replace=states or {}), self._ledger(conserve)
         goal = self._forward(table, watch, ledger)
         if needs and not ledger.counts[needs]:
             raise ModelError(unseen(needs))
-        (gradient,) = gradients_at(_value(goal), {"states": [watch.states]})["states"]
-        here, there = self._batch_first(watch.states.detach()), self._batch_first(gradient)
+        found = gradients_at(_value(goal), {"states": [*watch.states.values()]})["states"]
         if states is None:
             self.ledger = ledger
-        return Gradients(here, there, ledger)
+        return Gradients(
+            self._by_stack(watch.states, [s.detach() for s in watch.states.values()]),
+            self._by_stack(watch.states, found),
+            ledger,
+        )
 
-    def value_at(self, states: Tensor, at: str = "states") -> Tensor:
+    def value_at(self, states: States, at: str = "states") -> Tensor:
         """The explained value with other token states in place, (batch,)."""
         goal = self._forward({}, Watch(at=at, replace=states), self._ledger())
         return wide(goal.value.detach())
 
-    def baseline_states(self, at: str = "states") -> Tensor:
-        """The token states of an input that says nothing, (batch, tokens, hidden)."""
+    def baseline_states(self, at: str = "states") -> States:
+        """The token states of an input that says nothing."""
         watch = Watch(at=at)
         self._forward({}, watch, self._ledger(), self.prepared.baseline_arguments)
-        return self._batch_first(watch.states.detach())
+        return self._by_stack(watch.states, [s.detach() for s in watch.states.values()])
 
     # -- attention maps ----------------------------------------------------------------------------
 
     def attentions(
-        self, gradient: bool = False, first: int = 0, end: int | None = None
+        self,
+        gradient: bool = False,
+        first: int = 0,
+        end: int | None = None,
+        by_pair: bool = False,
     ) -> tuple[Layer, ...]:
         """Attention of the layers from `first` up to `end`, and its gradient if asked for.
 
-        Tracking begins at the lowest attention map, so nothing below it is paid for.
+        Counted for each asking stack, or for each pair of stacks; in the order they ran. Tracking begins at the lowest attention map, so nothing below it is
+        paid for.
         """
         gradient = gradient or "gradient" in self.keep
         watch, ledger = Watch(track=False), self._ledger()
-        seen = Maps(watch, ledger, leaf=gradient)
+        seen = Maps(watch, ledger, self.stacks, leaf=gradient)
         goal = self._forward(attention_rules.recording(seen.record), watch, ledger)
-        start = seen.index(first)
-        below = 0 if "gradient" in self.keep else start
+        chosen = seen.chosen(first, end, by_pair)
+        sloping = range(len(seen.maps)) if "gradient" in self.keep else chosen if gradient else []
         slopes = gradients_at(
-            _value(goal), {"exit": [_last(watch)], "maps": seen.maps[below:] if gradient else []}
+            _value(goal), {"exit": [*watch.left.values()], "maps": [seen.maps[i] for i in sloping]}
         )
-        self._find_deciding(slopes["exit"][0])
-        rows = aligned(len(seen.maps), gradient=slopes["maps"])
+        self._find_deciding(watch.left, slopes["exit"])
+        found = dict(zip(sloping, slopes["maps"], strict=True))
         self.layers = tuple(
-            Layer(attention=self._by_head(attention.detach()), **self._all_by_head(row))
-            for attention, row in zip(seen.maps, rows, strict=True)
+            self._layer(seen, i, gradient=found.get(i)) for i in range(len(seen.maps))
         )
-        chosen = self.layers[start:end]
-        if not chosen or (end is not None and abs(end) > len(self.layers)):
-            raise OptionError(
-                f"start_layer={first} and end_layer={end} leave no layers of {len(self.layers)}:"
-                f" end_layer is behind the last one wanted, {start + 1} to {len(self.layers)}"
-            )
-        return chosen
+        return tuple(self.layers[i] for i in chosen)
 
     def relevances(
-        self, rules: str, first: int = 0, gradient: bool = True, reach: str = "attention"
+        self,
+        rules: str,
+        first: int = 0,
+        gradient: bool = True,
+        reach: str = "attention",
+        by_pair: bool = False,
     ) -> tuple[Layer, ...]:
-        """Attention, gradient and relevance of each layer from `first` on.
+        """Attention, gradient and relevance of each layer from `first` on, in the order they ran.
 
         `reach` is how far down relevance is followed: to the "attention" maps, to the token
         "states" (then in `self.state_relevance`), or to an image's "pixels".
         """
         gradient = gradient or "gradient" in self.keep
-        per_block = "relevance" in self.keep
+        per_block = "relevance" in self.keep and self.stacks.only is not None
         whole = per_block or reach != "attention"
         direction = Direction()
-        watch = Watch(track=whole, leaf=self.prepared.carrier if reach == "pixels" else None)
+        # From the states on, so that an addend that is not tracked is a constant. The backward
+        # passes do not go below what they are asked for.
+        watch = Watch(leaf=self.prepared.carrier if reach == "pixels" else None)
         ledger = self._ledger()
-        seen = Maps(watch, ledger, leaf=not whole)
+        seen = Maps(watch, ledger, self.stacks, leaf=False)
         table = Relevance(direction, rules, seen.record).table()
         goal = self._forward(
             table, watch, ledger, fallback=partial(unruled, direction), read_inside=False
         )
-        start, value, last = seen.index(first), _value(goal), _last(watch)
-        maps = seen.maps if whole else seen.maps[start:]
-        sloping = seen.maps if "gradient" in self.keep else maps if gradient else []
-        slopes = gradients_at(value, {"exit": [last], "maps": sloping}, keep_graph=True)
-        self._find_deciding(slopes["exit"][0])
-        sums = RelevanceSums(watch.leaving, ledger, self.blocks.batch_first)
+        chosen, value = seen.chosen(first, by_pair=by_pair), _value(goal)
+        every = range(len(seen.maps))
+        needed = every if whole or "relevance" in self.keep else chosen
+        sloping = every if "gradient" in self.keep else needed if gradient else []
+        slopes = gradients_at(
+            value,
+            {"exit": [*watch.left.values()], "maps": [seen.maps[i] for i in sloping]},
+            keep_graph=True,
+        )
+        self._find_deciding(watch.left, slopes["exit"])
+        sums = RelevanceSums(watch.leaving, ledger, self.stacks.batch_first)
         found = relevances_at(
             value,
             watch.spoken,
             direction,
             {
-                "maps": maps,
+                "maps": [seen.maps[i] for i in needed],
                 "entering": watch.entering if per_block else [],
-                "leaving": [last] if per_block else [],
-                "states": [watch.states] if reach != "attention" else [],
+                "leaving": [*watch.left.values()] if per_block else [],
+                "states": [*watch.states.values()] if reach != "attention" else [],
                 "pixels": [watch.arguments[watch.leaf]] if watch.leaf else [],
             },
         )
-        rows = aligned(len(seen.maps), gradient=slopes["maps"], relevance=found["maps"])
-        blocks = aligned(len(seen.maps), entering=found["entering"], leaving=found["leaving"])
+        parts = {
+            "gradient": dict(zip(sloping, slopes["maps"], strict=True)),
+            "relevance": dict(zip(needed, found["maps"], strict=True)),
+        }
+        blocks = {
+            "entering": dict(zip(every, found["entering"], strict=False)),
+            "leaving": dict(zip([every[-1]], found["leaving"], strict=False)),
+        }
         self.layers = tuple(
-            Layer(
-                attention=self._by_head(attention.detach()),
-                relevance_sum=sums.of(i, len(seen.maps)),
-                **self._all_by_head(row),
-                **{k: None if t is None else self._batch_first(t) for k, t in block.items()},
+            self._layer(
+                seen,
+                i,
+                relevance_sum=sums.of(i, len(seen.maps)) if self.stacks.only else None,
+                blocks={k: self._batch_first(t[i]) for k, t in blocks.items() if i in t},
+                **{part: maps.get(i) for part, maps in parts.items()},
             )
-            for i, (attention, row, block) in enumerate(zip(seen.maps, rows, blocks, strict=True))
+            for i in every
         )
         if found["states"]:
-            self.state_relevance = self._batch_first(found["states"][0])
+            self.state_relevance = self._by_stack(watch.states, found["states"])
         if found["pixels"]:
             self.pixels = wide(found["pixels"][0]).sum(1)
-        return self.layers[start:]
+        return tuple(self.layers[i] for i in chosen)
 
-    def _all_by_head(self, maps: Mapping[str, Tensor | None]) -> dict[str, Tensor | None]:
-        return {name: None if m is None else self._by_head(m) for name, m in maps.items()}
+    def _layer(
+        self,
+        seen: Maps,
+        i: int,
+        relevance_sum: Tensor | None = None,
+        blocks: Mapping[str, Tensor] | None = None,
+        **maps: Tensor | None,
+    ) -> Layer:
+        """One layer with its maps as (batch, head, query, key)."""
+        (asking, answering), together = seen.pairs[i]
+        shaped = partial(self._by_head, asking=asking, answering=answering)
+        return Layer(
+            attention=shaped(seen.maps[i].detach()),
+            relevance_sum=relevance_sum,
+            asking=asking,
+            answering=answering,
+            together=together,
+            **(blocks or {}),
+            **{part: None if m is None else shaped(m) for part, m in maps.items()},
+        )
 
     # -- walks down the layers ---------------------------------------------------------------------
 
-    def rows(self, reduce: str = "row") -> Tensor:
-        """Where a walk down the layers starts, (batch, rows, tokens).
+    def rows(self, stack: str, reduce: str = "row") -> Tensor:
+        """Where a walk down one stack's layers starts, (batch, rows, tokens).
 
         One row: the deciding token's, or for "column_sum" all real tokens' together (the sum of
         rows passes through the products). All rows when the map is kept.
         """
-        start = self._start(reduce)
-        if "maps" in self.keep:
-            return torch.diag_embed(self.mask.to(start.dtype))
+        start = self._start(stack, reduce)
+        if self.keeps_maps(stack):
+            return torch.diag_embed(self.masks[stack].to(start.dtype))
         return start.unsqueeze(1)
 
-    def read_out(self, rows: Tensor, reduce: str = "row") -> Tensor:
+    def read_out(self, stack: str, rows: Tensor, reduce: str = "row") -> Tensor:
         """The scores that a walk from `rows` ended in, (batch, tokens)."""
-        if "maps" not in self.keep:
+        if not self.keeps_maps(stack):
             return rows.squeeze(1)
-        self.map = rows
-        return (self._start(reduce).to(rows.dtype).unsqueeze(1) @ rows).squeeze(1)
+        self.maps[stack, stack] = rows
+        return (self._start(stack, reduce).to(rows.dtype).unsqueeze(1) @ rows).squeeze(1)
 
-    def _start(self, reduce: str) -> Tensor:
+    def read_maps(self, maps: Mapping[Pair, Tensor], reduce: str = "row") -> Scores:
+        """The scores that relevancies between stacks give the deciding tokens, by stack."""
+        self.maps = dict(maps)
+        scores: Scores = {}
+        for (asking, answering), relevancy in maps.items():
+            if asking in self.deciding:
+                start = self._start(asking, reduce).to(relevancy.dtype).unsqueeze(1)
+                found = (start @ relevancy).squeeze(1)
+                scores[answering] = scores[answering] + found if answering in scores else found
+        return scores
+
+    def keeps_maps(self, stack: str) -> bool:
+        """Whether the whole relevancy of a stack is wanted: by the caller, or between streams."""
+        return "maps" in self.keep or len(self.segments.get(stack, ())) > 1
+
+    def _start(self, stack: str, reduce: str) -> Tensor:
         if reduce not in ("row", "column_sum"):
             raise OptionError(f"reduce={reduce!r}: choose 'row' or 'column_sum'")
-        assert self.deciding is not None
-        start = self.deciding if reduce == "row" else self.mask
+        start = self.deciding[stack] if reduce == "row" else self.masks[stack]
         (attention,) = self.layers[0].read("attention")
         return start.to(attention.dtype)
 
-    def _find_deciding(self, gradient: Tensor) -> None:
-        leaving = self._batch_first(gradient).shape[1]
-        if leaving != self.tokens:
-            raise ModelError(
-                f"{self.tokens} tokens enter the blocks of {type(self.module).__name__} and"
-                f" {leaving} leave: it merges tokens, so its attention maps do not chain. Methods"
-                " that need no maps can explain it: 'lrp_ah_ln', 'attn_lrp', 'gradient_x_input',"
-                " 'integrated_gradients'."
-            )
+    def _find_deciding(self, left: Mapping[str, Tensor], slopes: Sequence[Tensor]) -> None:
+        """The tokens that decide, by stack; stacks that no head reads have none."""
+        if not left:
+            raise ModelError("the last block was never called: name the blocks by blocks='...'")
+        reads = {}
+        for name, slope in zip(left, slopes, strict=True):
+            gradient = self._batch_first(slope)
+            leaving = gradient.shape[1]
+            if name not in self.tokens:
+                self.tokens[name] = leaving
+                self.masks[name] = gradient.new_ones(gradient.shape[:2], dtype=torch.bool)
+            if leaving != self.tokens[name]:
+                raise ModelError(
+                    f"{self.tokens[name]} tokens enter the blocks of {type(self.module).__name__}"
+                    f" and {leaving} leave: it merges tokens, so its attention maps do not chain."
+                    " Methods that need no maps can explain it: 'lrp_ah_ln', 'attn_lrp',"
+                    " 'gradient_x_input', 'integrated_gradients'."
+                )
+            reads[name] = tokens_read(gradient, self.masks[name])
         if self._deciding is not None:
-            self.deciding = named_tokens(self._deciding, self.mask)
+            read = [name for name, tokens in reads.items() if tokens.any()] or [*reads]
+            self.deciding = {name: named_tokens(self._deciding, self.masks[name]) for name in read}
         else:
-            self.deciding = read_by_head(self._batch_first(gradient), self.mask)
+            self.deciding = read_by_head(reads, wide(slopes[0]).dtype)
 
     # -- one pass ----------------------------------------------------------------------------------
 
@@ -277,56 +333,80 @@ class Capture:
     ) -> Goal:
         # Once a class was predicted, that class is meant: other states may predict others.
         target = self._target if self.goal is None else self.goal.target
+        if watch.at == "embeddings" and (self.prepared.others or not self.stacks.only):
+            raise OptionError(
+                "at='embeddings' is for models with one stream of text: not every stream here has"
+                " word embeddings; use at='states'"
+            )
+        own = self._family.rules if self._family else {}
         goal: Goal = run_forward(
             self.module,
             arguments or self.prepared.arguments,
-            self.blocks,
+            self.stacks,
             self.prepared.batch,
             watch,
-            Interception(table, ledger, is_double(self.module), fallback),
+            Interception({**table, **own}, ledger, is_double(self.module), fallback),
             partial(self._resolve, target),
             read_inside,
+            self._family.speaks if self._family else "",
         )
-        self.tokens = self._batch_first(watch.states).shape[1]
-        mask = self.prepared.mask
-        check_tokens(
-            type(self.module).__name__,
-            self.tokens,
-            None if mask is None else mask.shape[1],
-            self.prepared.grid,
-            None if self._family is None else self._family.prefix_tokens(self.module.config),
-        )
-        if self.goal is None and arguments is None and watch.replace is None:
-            self.goal, self.states = goal, self._batch_first(watch.states.detach())
+        self._find_segments(watch)
+        if self.goal is None and arguments is None and not watch.replace:
+            self.goal = goal
+            self.states = self._by_stack(
+                watch.states, [s.detach() for s in watch.states.values()]
+            )
         return goal
+
+    def _find_segments(self, watch: Watch) -> None:
+        family = self._family
+        prefix = None if family is None else family.prefix_tokens(self.module.config)
+        for name, states in watch.states.items():
+            self.tokens[name] = count = self._batch_first(states).shape[1]
+            found = find_segments(
+                type(self.module).__name__,
+                self.stacks.tracks[name].stack,
+                count,
+                self.prepared,
+                prefix,
+                states.device,
+            )
+            mask = states.new_ones(self.prepared.batch, count, dtype=torch.bool)
+            for segment in found:
+                mask[:, segment.columns] = segment.mask.to(mask.device)
+            self.segments[name], self.masks[name] = found, mask
 
     def _ledger(self, conserve: bool = False) -> Ledger:
         """A ledger laid out as the blocks are; it books nothing where no sum is promised."""
         return Ledger(
             self.prepared.batch,
-            self.blocks.batch_first,
+            self.stacks.batch_first,
             active=conserve,
             declared=self._family is not None,
         )
 
     def _batch_first(self, tensor: Any) -> Tensor:
-        return tensor if self.blocks.batch_first else tensor.transpose(0, 1)
+        return tensor if self.stacks.batch_first else tensor.transpose(0, 1)
 
-    def _by_head(self, attention: Tensor) -> Tensor:
+    def _by_stack(self, stacks: Mapping[str, Any], tensors: Sequence[Tensor]) -> dict[str, Tensor]:
+        return {
+            name: self._batch_first(tensor) for name, tensor in zip(stacks, tensors, strict=True)
+        }
+
+    def _by_head(self, attention: Tensor, asking: str, answering: str) -> Tensor:
         """Attention as (batch, head, query, key), whatever axes the model folded together."""
-        batch, tokens = self.prepared.batch, self.tokens
-        if attention.shape[-2:] != (tokens, tokens):
-            raise ModelError(
-                f"an attention map of shape {tuple(attention.shape)} does not fit the {tokens}"
-                " tokens of the model's one stream: whyformer cannot tell whose tokens it mixes"
+        shape = (self.tokens[asking], self.tokens[answering])
+        if attention.shape[-2:] != shape:
+            whose = (
+                f"the {shape[0]} tokens of the model's one stream"
+                if self.stacks.only
+                else f"the {shape[0]} tokens of '{asking}' that ask the {shape[1]} of '{answering}'"
             )
-        return wide(attention).reshape(batch, -1, tokens, tokens)
-
-
-def _last(watch: Watch) -> Tensor:
-    if not watch.leaving:
-        raise ModelError("the last block was never called: name the blocks by blocks='...'")
-    return watch.leaving[-1]
+            raise ModelError(
+                f"an attention map of shape {tuple(attention.shape)} does not fit {whose}:"
+                " whyformer cannot tell whose tokens it mixes"
+            )
+        return wide(attention).reshape(self.prepared.batch, -1, *shape)
 
 
 def _value(goal: Goal) -> Tensor:

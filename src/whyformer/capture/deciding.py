@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from whyformer.errors import OptionError, TargetError
-from whyformer.rules.stabilise import wide
 
 
-def read_by_head(gradient: Tensor, mask: Tensor) -> Tensor:
-    """Tokens whose last state moves the target, in equal parts, (batch, tokens).
+def tokens_read(gradient: Tensor, mask: Tensor) -> Tensor:
+    """Which tokens' last states move the target, (batch, tokens).
 
     `gradient` is the target's at what the last block returned. Inferring it so needs no table of
     heads: a class token, two of them, the last token or an average all show themselves.
     """
-    reads = (gradient != 0).any(-1) & mask
-    if not reads.any(1).all():
+    return (gradient != 0).any(-1) & mask
+
+
+def read_by_head(reads: Mapping[str, Tensor], dtype: torch.dtype) -> dict[str, Tensor]:
+    """The tokens read in equal parts, (batch, tokens), of each stack in which any is."""
+    somewhere = torch.stack([tokens.any(1) for tokens in reads.values()]).any(0)
+    if not somewhere.all():
         raise TargetError(
             "the target does not depend on what the last block returned, so no token decides it:"
             " choose another target, or name the deciding token by deciding='first', 'last',"
             " 'mean' or its index"
         )
-    weights = wide(reads.to(gradient.dtype))
-    return weights / weights.sum(1, keepdim=True)
+    weights = {name: tokens.to(dtype) for name, tokens in reads.items() if tokens.any()}
+    return {name: w / w.sum(1, keepdim=True).clamp(min=1) for name, w in weights.items()}
 
 
 def check_deciding(deciding: Any) -> None:

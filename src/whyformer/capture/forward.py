@@ -9,10 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from whyformer.capture.blocks import Blocks
+from whyformer.capture.blocks import named
 from whyformer.capture.mode import HIDDEN, Interception
 from whyformer.capture.scope import hooked
+from whyformer.capture.stacks import Stacks, Track
 from whyformer.errors import ModelError, OptionError
+from whyformer.families import Pair
 from whyformer.rules import marks
 from whyformer.rules.operations import Function
 
@@ -22,39 +24,39 @@ Hook = tuple[nn.Module, str, Any]
 
 @dataclass
 class Watch:
-    """Where a pass is tracked from, what is put in place of its states, and what it saw."""
+    """Where a pass is tracked from, what is put in place of its states, and what it saw.
+
+    By stack, where there is one of each per stack.
+    """
 
     at: str = "states"  # or "embeddings"
     track: bool = True  # from the states on; otherwise from the last block's output on
-    replace: Tensor | None = None  # token states to run with instead of the model's own
+    replace: Mapping[str, Tensor] = field(default_factory=dict)  # states to run with instead
     leaf: str | None = None  # an argument to track from as well (an image's pixels)
-    seen: Tensor | None = None  # the token states
+    states: dict[str, Tensor] = field(default_factory=dict)  # the token states
+    left: dict[str, Tensor] = field(default_factory=dict)  # what the head reads
     entering: list[Tensor] = field(default_factory=list)  # what each block was given
     leaving: list[Tensor] = field(default_factory=list)  # what each block returned
+    asking: list[tuple[Pair, bool]] = field(default_factory=list)  # innermost last
     arguments: dict[str, Any] = field(default_factory=dict)
     spoken: list[tuple[Tensor, Tensor]] = field(default_factory=list)  # (output, as it was read)
-
-    @property
-    def states(self) -> Tensor:
-        """The token states, once a pass has seen them."""
-        assert self.seen is not None
-        return self.seen
 
 
 def run_forward(
     module: nn.Module,
     arguments: Mapping[str, Any],
-    blocks: Blocks,
+    stacks: Stacks,
     batch: int,
     watch: Watch,
     interception: Interception,
     read: Callable[[Any], Any],
     read_inside: bool = True,
+    speaks: str = "",
 ) -> Any:
     """What `read` makes of the model's output; `watch` holds what was seen on the way.
 
     `read` runs under the rules too, unless told otherwise: a target may be an operation on the
-    output like any other.
+    output like any other. `speaks` is the part whose output counts, if not the model's.
     """
     # Detached: what the caller passed must not become the leaf it is tracked from.
     watch.arguments = {
@@ -62,20 +64,33 @@ def run_forward(
     }
     if watch.leaf is not None:
         marks.mark(watch.arguments[watch.leaf].requires_grad_(), marks.PIXELS)
-    with hooked(_hooks(module, blocks, batch, watch, interception)):
+    heard: list[Any] = []
+    hooks = _hooks(module, stacks, batch, watch, interception)
+    speaker = named(module, speaks) if speaks else None
+    if speaker is not None:
+        hooks.append((speaker, "after", lambda m, inputs, output: heard.append(output)))
+    with hooked(hooks):
         with interception:
             output = _call(module, watch.arguments)
-            if watch.seen is None:
-                raise ModelError(
-                    f"{type(module).__name__} ran without going through its blocks: name the"
-                    " module that token states go through by blocks='path.to.blocks'"
-                )
+            output = heard[-1] if heard else output
+            _check_seen(module, stacks, watch)
             if read_inside:
                 return read(output)
         output = _spoken(output, watch.spoken)
         for tensor, _ in watch.spoken:
             interception.constant(tensor)  # refuses what was written into
         return read(output)
+
+
+def _check_seen(module: nn.Module, stacks: Stacks, watch: Watch) -> None:
+    for name, track in stacks.tracks.items():
+        if name in watch.states or track.stack.hidden:
+            continue
+        where = "its blocks" if stacks.only else f"the blocks of its stream '{name}'"
+        raise ModelError(
+            f"{type(module).__name__} ran without going through {where}: name the"
+            " module that token states go through by blocks='path.to.blocks'"
+        )
 
 
 def _spoken(output: Any, seen: list[tuple[Tensor, Tensor]]) -> Any:
@@ -119,18 +134,39 @@ def _call(module: nn.Module, arguments: Mapping[str, Any]) -> Any:
 
 
 def _hooks(
-    module: nn.Module, blocks: Blocks, batch: int, watch: Watch, interception: Interception
+    module: nn.Module, stacks: Stacks, batch: int, watch: Watch, interception: Interception
 ) -> list[Hook]:
+    hooks = [
+        hook
+        for track in stacks.tracks.values()
+        for hook in _along(module, track, stacks, batch, watch, interception)
+    ]
+    for part, pairs in stacks.askers:
+        hooks += _labelled(part, pairs, watch)
+    return hooks
+
+
+def _along(
+    module: nn.Module,
+    track: Track,
+    stacks: Stacks,
+    batch: int,
+    watch: Watch,
+    interception: Interception,
+) -> list[Hook]:
+    """The hooks that see one stack's states enter, pass its blocks, and leave."""
+    name = track.name
+
     def enter(tensor: Tensor) -> Tensor:
-        if watch.seen is not None:
+        if name in watch.states:
             return tensor
-        interception.inside = True
-        _check_states(tensor, blocks, batch)
+        interception.ledger.inside = True
+        _check_states(tensor, stacks, batch)
         leaf = tensor
-        if watch.replace is not None:
-            leaf = watch.replace.to(tensor.dtype)
-            leaf = leaf if blocks.batch_first else leaf.transpose(0, 1)
-        watch.seen = leaf
+        if name in watch.replace:
+            leaf = watch.replace[name].to(tensor.dtype)
+            leaf = leaf if stacks.batch_first else leaf.transpose(0, 1)
+        watch.states[name] = leaf
         if not watch.track or leaf.requires_grad:
             return leaf
         # The tensor itself becomes the leaf, because others than the first block may read it too.
@@ -139,8 +175,11 @@ def _hooks(
         return leaf.clone()
 
     def leave(tensor: Tensor) -> Tensor:
-        if not watch.track and not tensor.requires_grad:
-            tensor = marks.mark(tensor.detach().requires_grad_(), marks.LEAF)
+        # What only other stacks read is no place to start from: they are above it.
+        if track.stack.read:
+            if not watch.track and not tensor.requires_grad:
+                tensor = marks.mark(tensor.detach().requires_grad_(), marks.LEAF)
+            watch.left[name] = tensor
         watch.leaving.append(tensor)
         return tensor
 
@@ -151,11 +190,31 @@ def _hooks(
         found = _states_of(args, kwargs)
         watch.entering.extend([] if found is None else [found])
 
-    hooks: list[Hook] = [_reading(module, blocks, watch.at, enter)]
-    for block in dict.fromkeys(blocks.chain):
+    hooks: list[Hook] = []
+    if track.chain:
+        hooks.append(_reading(module, track, watch.at, enter))
+    for block in dict.fromkeys(track.chain):
         hooks.append((block, "before", before))
-        hooks.append((block, "after", _seen(watch) if block is not blocks.last else after))
+        if block is not track.exit:
+            hooks.append((block, "after", _seen(watch)))
+    hooks.append((track.exit, "after", after))
     return hooks
+
+
+def _labelled(part: nn.Module, pairs: tuple[Pair, ...], watch: Watch) -> list[Hook]:
+    """The hooks that say whose tokens the attention inside a module mixes."""
+    calls = 0
+
+    def before(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
+        nonlocal calls
+        turn = calls % len(pairs)
+        watch.asking.append((pairs[turn], turn > 0))
+        calls += 1
+
+    def after(module: nn.Module, inputs: tuple, output: Any) -> None:
+        watch.asking.pop()
+
+    return [(part, "before", before), (part, "after", after)]
 
 
 def _seen(watch: Watch) -> Any:
@@ -169,7 +228,7 @@ def _seen(watch: Watch) -> Any:
     return after
 
 
-def _reading(module: nn.Module, blocks: Blocks, at: str, enter: Callable[[Tensor], Tensor]) -> Hook:
+def _reading(module: nn.Module, track: Track, at: str, enter: Callable[[Tensor], Tensor]) -> Hook:
     """The hook that sees the token states where relevance is read."""
     if at == "states":
 
@@ -182,7 +241,7 @@ def _reading(module: nn.Module, blocks: Blocks, at: str, enter: Callable[[Tensor
                 key: new if value is found else value for key, value in kwargs.items()
             }
 
-        return blocks.first, "before", before
+        return track.chain[0], "before", before
     if at == "embeddings":
         find = getattr(module, "get_input_embeddings", None)
         if find is None:
@@ -213,11 +272,11 @@ def _replaced(output: Any, change: Callable[[Tensor], Tensor]) -> Any:
     return output
 
 
-def _check_states(tensor: Tensor, blocks: Blocks, batch: int) -> None:
-    axis = 0 if blocks.batch_first else 1
+def _check_states(tensor: Tensor, stacks: Stacks, batch: int) -> None:
+    axis = 0 if stacks.batch_first else 1
     if tensor.dim() == 3 and tensor.shape[axis] == batch:
         return
-    order = "(batch, tokens, hidden)" if blocks.batch_first else "(tokens, batch, hidden)"
+    order = "(batch, tokens, hidden)" if stacks.batch_first else "(tokens, batch, hidden)"
     raise ModelError(
         f"expected token states of shape {order} with batch {batch} to enter the first block, got"
         f" {tuple(tensor.shape)}. If samples come {'second' if axis == 0 else 'first'}, pass"

@@ -54,7 +54,6 @@ class Interception(TorchFunctionMode):
         self.double = double
         self.ledger = ledger
         self.fallback = fallback
-        self.inside = False  # whether the token states have entered the blocks
 
     def __torch_function__(
         self, func: Function, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
@@ -116,7 +115,7 @@ class Interception(TorchFunctionMode):
 
     def _refuse_hidden(self, func: Function) -> None:
         """Re-computation hides operations from the rules: a map made so would be wrong."""
-        if self.inside and func in _NEVER_HIDDEN and not torch.is_grad_enabled():
+        if self.ledger.inside and func in _NEVER_HIDDEN and not torch.is_grad_enabled():
             raise ModelError(f"the model runs {func.__name__} with gradients off: {HIDDEN}")
 
     def _measure(self, func: Function, args: tuple, kwargs: dict[str, Any]) -> Any:

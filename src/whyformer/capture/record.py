@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from torch import Tensor
 
 from whyformer.capture.forward import Watch
+from whyformer.capture.stacks import Stacks
 from whyformer.errors import ModelError, OptionError
+from whyformer.families import Pair
 from whyformer.rules import marks
 from whyformer.rules.ledger import Ledger
 from whyformer.rules.stabilise import wide
 
 
 class Maps:
-    """Attention maps as the model shaped them, bottom up, the lowest a leaf if so asked."""
+    """Attention maps as the model shaped them, in the order they ran, and whose tokens they mix."""
 
-    def __init__(self, watch: Watch, ledger: Ledger, leaf: bool) -> None:
+    def __init__(self, watch: Watch, ledger: Ledger, stacks: Stacks, leaf: bool) -> None:
+        """`leaf`: the lowest are where tracking starts."""
         self.watch = watch
         self.ledger = ledger
+        self.stacks = stacks
         self.leaf = leaf
         self.maps: list[Tensor] = []
+        self.pairs: list[tuple[Pair, bool]] = []  # (asking, answering), with the one before?
 
     def record(self, attention: Tensor) -> Tensor:
         """The map as the model goes on with it, noted."""
-        if self.watch.seen is None:
+        if not self.watch.states:
             raise ModelError(
                 "attention was computed before the token states entered the first block, so the"
                 " model has more than these blocks: name all of them by blocks='path.to.blocks'"
@@ -32,20 +38,52 @@ class Maps:
         self.ledger.check_order(attention)
         if self.leaf and not attention.requires_grad:
             attention = marks.mark(attention.detach().requires_grad_(), marks.LEAF)
+        self.pairs.append(self._whose())
         self.maps.append(attention)
         return attention
 
-    def index(self, layer: int) -> int:
-        """The layer counted from the bottom, whichever way it was counted."""
-        count = len(self.maps)
-        if not count:
-            raise ModelError(unseen("attention"))
-        if not -count <= layer < count:
-            raise OptionError(
-                f"start_layer={layer}, but the model has {count} attention layers:"
-                f" {-count} to {count - 1}"
+    def _whose(self) -> tuple[Pair, bool]:
+        if self.watch.asking:
+            return self.watch.asking[-1]
+        only = self.stacks.only
+        if only is None:
+            raise ModelError(
+                "an attention ran outside of every module that the model's family declares in its"
+                " table of attention, so whose tokens it mixes is unknown: add the module's path"
             )
-        return layer % count
+        return (only.name, only.name), False
+
+    def chosen(
+        self, first: int = 0, end: int | None = None, by_pair: bool = False
+    ) -> list[int]:
+        """The maps of the layers from `first` up to `end`, each stack's own counted on its own.
+
+        A layer is one map that the stack's tokens ask, or that they ask of one other stack if
+        counted by pair; negative numbers count from the top.
+        """
+        layers: dict[Any, list[int]] = {}
+        for i, (pair, _) in enumerate(self.pairs):
+            layers.setdefault(pair if by_pair else pair[0], []).append(i)
+        if not layers:
+            raise ModelError(unseen("attention"))
+        most = max(map(len, layers.values()))
+        if not -most <= first < most:
+            raise OptionError(
+                f"start_layer={first}, but the model has {most} attention layers:"
+                f" {-most} to {most - 1}"
+            )
+        hidden = {name for name, track in self.stacks.tracks.items() if track.stack.hidden}
+        kept = sorted(
+            i
+            for stack, own in layers.items()
+            for i in (own if stack in hidden else own[first:end])
+        )
+        if not kept or (end is not None and abs(end) > most):
+            raise OptionError(
+                f"start_layer={first} and end_layer={end} leave no layers of {most}:"
+                f" end_layer is behind the last one wanted, {first % most + 1} to {most}"
+            )
+        return kept
 
 
 class RelevanceSums:
@@ -65,12 +103,6 @@ class RelevanceSums:
     def of(self, layer: int, layers: int) -> Tensor | None:
         """The sum behind an attention layer, where each block has one."""
         return self.sums.get(layer) if layers == self.count else None
-
-
-def aligned(count: int, **parts: list[Tensor]) -> list[dict[str, Tensor | None]]:
-    """One row per layer, bottom up; parts that fewer layers have belong to the upper ones."""
-    padded = {name: [None] * (count - len(found)) + found for name, found in parts.items()}
-    return [{name: found[i] for name, found in padded.items()} for i in range(count)]
 
 
 def unseen(what: str) -> str:

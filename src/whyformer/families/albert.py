@@ -5,12 +5,12 @@ states that enter block one (projected from the smaller embedding), the last giv
 Its activation is `gelu_new`, which arrives as eight operations, and its pooler ends in tanh.
 """
 
-from whyformer.families.family import family
+from whyformer.families.family import declare
 from whyformer.families.tiny import ENCODER, tiny_model
 
 SIZES = {**ENCODER, "embedding_size": 16}
 
-albert = family(
+albert = declare(
     "albert",
     title="ALBERT",
     stream="text",

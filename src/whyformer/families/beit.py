@@ -4,12 +4,12 @@ The bias requires gradient, so a mask is not a constant here. By default all pat
 head reads the norm of their mean, not the class token.
 """
 
-from whyformer.families.family import family
+from whyformer.families.family import declare
 from whyformer.families.tiny import IMAGE, tiny_model
 
 SIZES = {**IMAGE, "use_relative_position_bias": True}
 
-beit = family(
+beit = declare(
     "beit",
     title="BEiT",
     stream="image",

@@ -1,9 +1,9 @@
 """BERT (Devlin et al., 2019): a norm after every residual, and a tanh pooler on [CLS]."""
 
-from whyformer.families.family import family
+from whyformer.families.family import declare
 from whyformer.families.tiny import ENCODER, tiny_model
 
-bert = family(
+bert = declare(
     "bert",
     title="BERT",
     stream="text",

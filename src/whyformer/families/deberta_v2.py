@@ -5,7 +5,7 @@ gathered by relative distance, and there is no fused path. The largest v2 models
 states that enter block one through a convolution beside it.
 """
 
-from whyformer.families.family import family
+from whyformer.families.family import declare
 from whyformer.families.tiny import ENCODER, tiny_model
 
 # As microsoft/deberta-v3-base has it.
@@ -21,7 +21,7 @@ SIZES = {
     "pooler_hidden_size": ENCODER["hidden_size"],
 }
 
-deberta_v2 = family(
+deberta_v2 = declare(
     "deberta_v2",
     title="DeBERTa-v2, DeBERTa-v3",
     stream="text",

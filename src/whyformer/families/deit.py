@@ -3,10 +3,10 @@
 The model with teacher averages a head on each of the two, so two tokens decide.
 """
 
-from whyformer.families.family import family
+from whyformer.families.family import declare
 from whyformer.families.tiny import IMAGE, tiny_model
 
-deit = family(
+deit = declare(
     "deit",
     title="DeiT, with and without distillation head",
     stream="image",

@@ -4,12 +4,12 @@ The head reads the class token and the mean of the patches side by side, so ever
 registers decides. The giant size has gated MLPs.
 """
 
-from whyformer.families.family import family
+from whyformer.families.family import declare
 from whyformer.families.tiny import IMAGE, tiny_model
 
 SIZES = {**IMAGE, "mlp_ratio": 2}
 
-dinov2 = family(
+dinov2 = declare(
     "dinov2",
     title="DINOv2, with and without registers",
     stream="image",

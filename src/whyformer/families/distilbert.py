@@ -1,6 +1,6 @@
 """DistilBERT (Sanh et al., 2019): BERT without token types, and a ReLU head on [CLS]."""
 
-from whyformer.families.family import family
+from whyformer.families.family import declare
 from whyformer.families.tiny import ENCODER, tiny_model
 
 # Its config has names of its own for the sizes.
@@ -15,7 +15,7 @@ SIZES = {
     "pad_token_id": ENCODER["pad_token_id"],
 }
 
-distilbert = family(
+distilbert = declare(
     "distilbert",
     title="DistilBERT",
     stream="text",

@@ -3,12 +3,12 @@
 The sequence head has a GELU of its own, whatever `hidden_act` says.
 """
 
-from whyformer.families.family import family
+from whyformer.families.family import declare
 from whyformer.families.tiny import ENCODER, tiny_model
 
 SIZES = {**ENCODER, "embedding_size": 16}
 
-electra = family(
+electra = declare(
     "electra",
     title="ELECTRA",
     stream="text",

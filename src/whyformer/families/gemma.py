@@ -5,7 +5,7 @@ scores and final logits through tanh. Gemma 2 and 3 add norms behind attention a
 that see a window only.
 """
 
-from whyformer.families.family import family
+from whyformer.families.family import declare
 from whyformer.families.tiny import DECODER, tiny_model
 
 # The window is shorter than tiny inputs, so that they feel it; one layer of each kind.
@@ -16,7 +16,7 @@ WINDOWED = {
     "layer_types": ["sliding_attention", "full_attention"],
 }
 
-gemma = family(
+gemma = declare(
     "gemma",
     title="Gemma, Gemma 2, Gemma 3 (text)",
     stream="text",

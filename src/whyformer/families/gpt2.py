@@ -3,7 +3,7 @@
 Learned positions count from the first column, so a batch padded on the left needs `position_ids`.
 """
 
-from whyformer.families.family import family
+from whyformer.families.family import declare
 from whyformer.families.tiny import DECODER, tiny_model
 
 # Its config has names of its own for the sizes.
@@ -18,7 +18,7 @@ SIZES = {
     "eos_token_id": DECODER["eos_token_id"],
 }
 
-gpt2 = family(
+gpt2 = declare(
     "gpt2",
     title="GPT-2",
     stream="text",

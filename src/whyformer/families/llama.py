@@ -1,9 +1,9 @@
 """Llama (Touvron et al., 2023): hand-written RMS norms, gated SiLU, grouped heads, no biases."""
 
-from whyformer.families.family import family
+from whyformer.families.family import declare
 from whyformer.families.tiny import DECODER, tiny_model
 
-llama = family(
+llama = declare(
     "llama",
     title="Llama",
     stream="text",

@@ -4,7 +4,7 @@ Block one has no attention norm, since the embedding has just been normed. Every
 all tokens, the others a window. The head pools [CLS] or the mean, as the config says.
 """
 
-from whyformer.families.family import family
+from whyformer.families.family import declare
 from whyformer.families.tiny import ENCODER, tiny_model
 
 SIZES = {
@@ -16,7 +16,7 @@ SIZES = {
     "sep_token_id": 2,
 }
 
-modernbert = family(
+modernbert = declare(
     "modernbert",
     title="ModernBERT",
     stream="text",

@@ -3,12 +3,12 @@
 It has no fused attention, and its positions count from the padding index as RoBERTa's do.
 """
 
-from whyformer.families.family import family
+from whyformer.families.family import declare
 from whyformer.families.tiny import ENCODER, tiny_model
 
 SIZES = {**ENCODER, "pad_token_id": 1}
 
-mpnet = family(
+mpnet = declare(
     "mpnet",
     title="MPNet",
     stream="text",

@@ -1,9 +1,9 @@
 """Qwen2 and Qwen2.5 (Yang et al., 2024): Llama with biases on query, key and value."""
 
-from whyformer.families.family import family
+from whyformer.families.family import declare
 from whyformer.families.tiny import DECODER, tiny_model
 
-qwen2 = family(
+qwen2 = declare(
     "qwen2",
     title="Qwen2, Qwen2.5",
     stream="text",

@@ -1,9 +1,9 @@
 """Qwen3 (Yang et al., 2025): Llama with an RMS norm on every query and key head."""
 
-from whyformer.families.family import family
+from whyformer.families.family import declare
 from whyformer.families.tiny import DECODER, tiny_model
 
-qwen3 = family(
+qwen3 = declare(
     "qwen3",
     title="Qwen3",
     stream="text",

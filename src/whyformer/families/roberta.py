@@ -4,12 +4,12 @@ Positions are computed from `input_ids != pad_token_id`, so a batch must be padd
 model's own padding token, or every position shifts.
 """
 
-from whyformer.families.family import family
+from whyformer.families.family import declare
 from whyformer.families.tiny import ENCODER, tiny_model
 
 SIZES = {**ENCODER, "pad_token_id": 1}
 
-roberta = family(
+roberta = declare(
     "roberta",
     title="RoBERTa, XLM-RoBERTa, CamemBERT",
     stream="text",

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from whyformer.families.family import Family, families
+from whyformer.families.family import Family, Source, families, family_of
 
 # Sizes shared by most families; a family's file overrides what its config calls otherwise.
 SIZES = {
@@ -77,22 +77,84 @@ def tiny_inputs(
     Sample i is the same whatever the padding and the other lengths. Images have no lengths: as
     many are made as lengths are given.
     """
+    known = family_of(model)
     config: Any = model.config
-    generator = torch.Generator().manual_seed(seed)
-    if hasattr(config, "image_size"):
-        shape = (3, config.image_size, config.image_size)
-        dtype = next(model.parameters()).dtype
-        images = [torch.randn(shape, generator=generator) for _ in lengths]
-        return {"pixel_values": torch.stack(images).to(dtype)}
+    dtype = next(model.parameters()).dtype
+    image = hasattr(config, "image_size")
+    default = Source("image", "pixel_values", kind="pixels")
+    text = Source("text", "input_ids", mask="attention_mask")
+    sources = (known.sources if known else ()) or ((default if image else text),)
+    inputs: dict[str, Tensor] = {}
+    for number, source in enumerate(sources):
+        part: Any = model.get_submodule(source.part)
+        generator = torch.Generator().manual_seed(seed + 100 * number)
+        if source.kind == "pixels":
+            side = getattr(part.config, "image_size", None) or 16
+            side = side if isinstance(side, int) else side[0]
+            shape = (3, side, side)
+            inputs[source.carrier] = _stacked([shape] * len(lengths), generator, dtype)
+        elif source.kind == "sound":
+            frames = source.stride * part.config.max_source_positions
+            shape = (getattr(part.config, source.width), frames)
+            inputs[source.carrier] = _stacked([shape] * len(lengths), generator, dtype)
+        elif source.kind == "features":
+            inputs |= _tiny_features(source, part.config, lengths, generator, dtype)
+        else:
+            # Later streams are shorter, so that nobody takes one for the other.
+            sizes = [max(1, length - 3 * (number > 0)) for length in lengths]
+            inputs |= _tiny_tokens(source, part.config, sizes, padding, generator)
+    return inputs
+
+
+def _stacked(
+    shapes: Sequence[tuple[int, ...]], generator: torch.Generator, dtype: torch.dtype
+) -> Tensor:
+    return torch.stack([torch.randn(shape, generator=generator) for shape in shapes]).to(dtype)
+
+
+def _tiny_features(
+    source: Source,
+    config: Any,
+    lengths: Sequence[int],
+    generator: torch.Generator,
+    dtype: torch.dtype,
+) -> dict[str, Tensor]:
+    """Regions, one fewer than tokens, and what is said about each."""
+    counts = [length - 1 for length in lengths]
+    width, most = getattr(config, source.width), max(counts)
+    rows = [torch.randn(40, width, generator=generator)[:most] for _ in lengths]
+    real = torch.arange(most) < torch.tensor(counts).unsqueeze(1)
+    inputs = {source.carrier: torch.stack(rows).to(dtype) * real.unsqueeze(2)}
+    if source.mask:
+        inputs[source.mask] = real.to(dtype)
+    if "visual_pos" in source.beside:
+        boxes = [torch.rand(40, 4, generator=generator)[:most] for _ in lengths]
+        inputs["visual_pos"] = torch.stack(boxes).to(dtype) * real.unsqueeze(2)
+    return inputs
+
+
+def _tiny_tokens(
+    source: Source,
+    config: Any,
+    lengths: Sequence[int],
+    padding: str,
+    generator: torch.Generator,
+) -> dict[str, Tensor]:
     longest = max(lengths)
-    rows = [torch.randint(5, config.vocab_size, (40,), generator=generator) for _ in lengths]
+    config = config.get_text_config() if hasattr(config, "get_text_config") else config
+    rows = [torch.randint(5, config.vocab_size - 1, (40,), generator=generator) for _ in lengths]
     ids = torch.full((len(lengths), longest), getattr(config, "pad_token_id", None) or 0)
     mask = torch.zeros_like(ids)
     for i, (row, length) in enumerate(zip(rows, lengths, strict=True)):
         place = slice(0, length) if padding == "right" else slice(longest - length, longest)
         ids[i, place] = row[:length]
         mask[i, place] = 1
-    return {"input_ids": ids, "attention_mask": mask}
+    last = getattr(config, "eos_token_id", None)
+    if config.model_type == "clip_text_model" and last is not None:
+        # CLIP reads its answer at the first end of text.
+        for row, real in zip(ids, mask, strict=True):
+            row[real.nonzero().flatten()[-1]] = last
+    return {source.carrier: ids, source.mask or "attention_mask": mask}
 
 
 def tiny_models() -> dict[str, tuple[Family, Callable[..., nn.Module]]]:
@@ -101,4 +163,5 @@ def tiny_models() -> dict[str, tuple[Family, Callable[..., nn.Module]]]:
         name: (known, builder)
         for known in families.values()
         for name, builder in {known.name: known.tiny, **known.variants}.items()
+        if builder is not None
     }

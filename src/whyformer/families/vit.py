@@ -1,9 +1,9 @@
 """ViT (Dosovitskiy et al., 2021): a class token before the patches, norms before, a linear head."""
 
-from whyformer.families.family import family
+from whyformer.families.family import declare
 from whyformer.families.tiny import IMAGE, tiny_model
 
-vit = family(
+vit = declare(
     "vit",
     title="Vision Transformer",
     stream="image",

@@ -22,6 +22,9 @@ CLASSES, NUMBER, NEXT_TOKEN, MASKED_TOKEN, TOKEN_CLASSES, SPANS, QUERIES = (
     "answer spans",
     "object queries",
 )
+# What outputs call their scores, and what a detector's behind its classes are.
+SCORES = ("logits", "question_answering_score", "itm_score")
+BOX = ("no object", "x", "y", "width", "height")
 CAUSAL_NAMES = ("ForCausalLM", "LMHeadModel")
 CALLABLE = "pass target=, a callable that takes the output and returns one value per sample"
 
@@ -32,6 +35,7 @@ class Head:
 
     kind: str
     scores: Tensor
+    names: tuple[str, ...] = ()  # of entries that the model's config does not name
 
 
 def head_of(output: Any, module: nn.Module, prepared: Prepared) -> Head:
@@ -39,6 +43,9 @@ def head_of(output: Any, module: nn.Module, prepared: Prepared) -> Head:
     spans = _spans(output, module)
     if spans is not None:
         return Head(SPANS, torch.stack(spans, dim=-1))
+    pairs = _pairs(output, prepared)
+    if pairs is not None:
+        return Head(NUMBER, pairs, ("similarity",))
     scores = _scores(output, module)
     if scores.ndim == 0 or scores.shape[0] != prepared.batch:
         raise TargetError(
@@ -49,8 +56,11 @@ def head_of(output: Any, module: nn.Module, prepared: Prepared) -> Head:
         return Head(NUMBER, scores.reshape(-1, 1))
     if scores.ndim == 2:
         return Head(CLASSES, scores)
+    if isinstance(output, Mapping) and isinstance(output.get("pred_boxes"), Tensor):
+        boxes: Tensor = output["pred_boxes"]
+        return Head(QUERIES, torch.cat([scores, boxes.to(scores.dtype)], dim=-1), BOX)
     if scores.ndim == 3:
-        return Head(_token_kind(output, scores, module, prepared), scores)
+        return Head(_token_kind(scores, module, prepared), scores)
     raise TargetError(
         f"the output of {type(module).__name__} has rank {scores.ndim}, shape"
         f" {tuple(scores.shape)}, which is no list of classes; {CALLABLE}"
@@ -62,9 +72,9 @@ def _scores(output: Any, module: nn.Module) -> Tensor:
     if isinstance(output, Tensor):
         return output
     if isinstance(output, Mapping):
-        logits = output.get("logits")
-        if isinstance(logits, Tensor):
-            return logits
+        for name in SCORES:
+            if isinstance(output.get(name), Tensor):
+                return output[name]
         tensors = {k: v for k, v in output.items() if isinstance(v, Tensor) and v.ndim}
         if len(tensors) == 1 and "last_hidden_state" not in tensors:
             return next(iter(tensors.values()))
@@ -90,6 +100,16 @@ def _scores(output: Any, module: nn.Module) -> Tensor:
     )
 
 
+def _pairs(output: Any, prepared: Prepared) -> Tensor | None:
+    """The similarity of each text with its own image, (batch, 1), of a model with two towers."""
+    if not isinstance(output, Mapping):
+        return None
+    scores = output.get("logits_per_image")
+    if scores is None and prepared.arguments.get("use_itm_head") is False:
+        scores = output.get("itm_score")
+    return None if scores is None else scores.diagonal().reshape(-1, 1)
+
+
 def _spans(output: Any, module: nn.Module) -> tuple[Tensor, Tensor] | None:
     """Start and end logits, each (batch, tokens), of a question-answering head."""
     if isinstance(output, Mapping):
@@ -101,10 +121,10 @@ def _spans(output: Any, module: nn.Module) -> tuple[Tensor, Tensor] | None:
     return None
 
 
-def _token_kind(output: Any, scores: Tensor, module: nn.Module, prepared: Prepared) -> str:
+def _token_kind(scores: Tensor, module: nn.Module, prepared: Prepared) -> str:
     """What each of a sequence of score rows is about."""
-    if isinstance(output, Mapping) and "pred_boxes" in output:
-        return QUERIES
+    if prepared.stream == "generated":
+        return NEXT_TOKEN
     name = type(module).__name__
     if name.endswith("ForTokenClassification"):
         return TOKEN_CLASSES

@@ -53,6 +53,15 @@ def read_images(
     items: Sequence[Any], module: nn.Module, forward: Forward, processor: Any | None
 ) -> Prepared:
     """Images and image files as the model takes them."""
+    arguments, steps = image_arguments(items, module, forward, processor)
+    carrier = forward.carrier("pixel_values")
+    return prepared_images(arguments, carrier, module, forward, steps)
+
+
+def image_arguments(
+    items: Sequence[Any], module: nn.Module, forward: Forward, processor: Any | None
+) -> tuple[dict[str, Any], Any]:
+    """Images and image files as arguments, and the steps that made them."""
     channels = channels_of(module) or 3
     mode = MODES.get(channels)
     if mode is None:
@@ -70,10 +79,9 @@ def read_images(
             f"{type(steps).__name__} cannot read the image: {first_line(error)}; pass another"
             " processor=, or pixel_values as a tensor"
         ) from error
-    carrier = forward.carrier("pixel_values")
     arguments = {n: v for n, v in features.items() if n != "pixel_values" and forward.takes(n)}
-    arguments[carrier] = features["pixel_values"]
-    return prepared_images(arguments, carrier, module, forward, steps)
+    arguments[forward.carrier("pixel_values")] = features["pixel_values"]
+    return arguments, steps
 
 
 def open_image(item: Any, mode: str) -> Any:

@@ -15,9 +15,12 @@ LISTED = 10
 class ClassNames:
     """The classes of a model: names from its config, numbers where it has none."""
 
-    def __init__(self, module: nn.Module, count: int) -> None:
+    def __init__(self, module: nn.Module, count: int, last: tuple[str, ...] = ()) -> None:
+        """`last` names the entries behind those of the config."""
         named = getattr(getattr(module, "config", None), "id2label", None) or {}
-        self.names = [str(named.get(i, named.get(str(i), i))) for i in range(count)]
+        known = max(0, count - len(last))
+        self.names = [str(named.get(i, named.get(str(i), i))) for i in range(known)]
+        self.names += last[-count:]
 
     def index(self, wanted: int | str) -> int:
         """The number of a class given by number or by name, whatever its case."""

@@ -88,22 +88,31 @@ def output_as_given(output: Any, layout: Layout) -> Any:
     return output
 
 
-def as_given(attribution: Attribution, layout: Layout | None) -> Attribution:
-    """The attribution with tokens where the user put them; itself where nothing was moved."""
-    if layout is None:
+def as_given(attribution: Attribution, layouts: Mapping[str, Layout]) -> Attribution:
+    """The attribution with tokens where the user put them, by stream; itself if nothing moved."""
+    if not layouts:
         return attribution
+
+    def moved(tensor: Tensor, *names: str) -> Tensor:
+        """The tensor with its token axes, behind the batch's, back in the user's columns."""
+        for dim, name in enumerate(names, start=1):
+            tensor = layouts[name].outward(tensor, dim) if name in layouts else tensor
+        return tensor
+
+    streams = {
+        name: _stream(stream, layouts[name]) if name in layouts else stream
+        for name, stream in attribution.streams.items()
+    }
+    widths = {name: stream.scores.shape[1] for name, stream in attribution.streams.items()}
     return replace(
         attribution,
-        streams={name: _stream(stream, layout) for name, stream in attribution.streams.items()},
-        layers=tuple(_layer(layer, layout) for layer in attribution.layers),
-        maps={key: _square(value, layout, (1, 2)) for key, value in attribution.maps.items()},
+        streams=streams,
+        layers=tuple(_layer(layer, layouts, widths) for layer in attribution.layers),
+        maps={key: moved(value, *key) for key, value in attribution.maps.items()},
     )
 
 
 def _stream(stream: Stream, layout: Layout) -> Stream:
-    if stream.scores.shape[1] != layout.inner or stream.grid is not None:
-        return stream
-
     def listed(rows: Any, padding: Any) -> Any:
         if rows is None:
             return None
@@ -124,27 +133,33 @@ def _stream(stream: Stream, layout: Layout) -> Stream:
     )
 
 
-def _layer(layer: Layer, layout: Layout) -> Layer:
-    token_axes = {
-        "attention": (2, 3),
-        "gradient": (2, 3),
-        "relevance": (2, 3),
-        "entering": (1,),
-        "leaving": (1,),
+def _layer(layer: Layer, layouts: Mapping[str, Layout], widths: Mapping[str, int]) -> Layer:
+    stacks = (layer.asking, layer.answering)
+    axes = {
+        "attention": dict(zip((2, 3), stacks, strict=True)),
+        "gradient": dict(zip((2, 3), stacks, strict=True)),
+        "relevance": dict(zip((2, 3), stacks, strict=True)),
+        "entering": {1: layer.asking},
+        "leaving": {1: layer.asking},
     }
-    kept = {part: getattr(layer, part) for part in token_axes}
+
+    def moved(tensor: Tensor, dims: Mapping[int, str]) -> Tensor:
+        for dim, stack in dims.items():
+            # A stack may hold several streams; the first ones are those that can be moved.
+            names, start = stack.split("+"), 0
+            pieces = []
+            for name in names[:-1]:
+                pieces.append((name, tensor.narrow(dim, start, widths[name])))
+                start += widths[name]
+            rest = tensor.shape[dim] - start
+            pieces.append((names[-1], tensor.narrow(dim, start, rest)))
+            tensor = torch.cat(
+                [layouts[n].outward(p, dim) if n in layouts else p for n, p in pieces], dim
+            )
+        return tensor
+
+    kept = {part: getattr(layer, part) for part in axes}
     return replace(
         layer,
-        **{
-            part: None if tensor is None else _square(tensor, layout, token_axes[part])
-            for part, tensor in kept.items()
-        },
+        **{part: moved(tensor, axes[part]) for part, tensor in kept.items() if tensor is not None},
     )
-
-
-def _square(tensor: Tensor, layout: Layout, dims: tuple[int, ...]) -> Tensor:
-    """The tensor with its token axes back in the user's columns, where it has them."""
-    for dim in dims:
-        if tensor.ndim > dim and tensor.shape[dim] == layout.inner:
-            tensor = layout.outward(tensor, dim)
-    return tensor

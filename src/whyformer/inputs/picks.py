@@ -36,7 +36,9 @@ class Asked:
         tokens = head.kind in (heads.NEXT_TOKEN, heads.MASKED_TOKEN)
         count = head.scores.shape[-1]
         self.names: ClassNames | Vocabulary = (
-            Vocabulary(prepared.tokenizer, count) if tokens else ClassNames(module, count)
+            Vocabulary(prepared.tokenizer, count)
+            if tokens
+            else ClassNames(module, count, head.names)
         )
 
     def pick(self, wanted: Any, sample: int) -> Pick:
@@ -76,7 +78,7 @@ class Asked:
 
     def number(self, wanted: Any, sample: int) -> Pick:
         """The one number of a regression head."""
-        name = self.names.name(0)
+        name = self.head.names[0] if self.head.names else self.names.name(0)
         label = "score" if name in ("0", "LABEL_0") else name
         if wanted not in (None, 0) and str(wanted).casefold() not in (label.casefold(), "score"):
             raise TargetError(
@@ -151,16 +153,24 @@ class Asked:
         return Pick(((1, (start, 0)), (1, (end, 1))), places[0], label)
 
     def one_query(self, wanted: Any, sample: int) -> Pick:
-        """A class at one object query; "no object", the last class, is never the default."""
+        """A class or a side of the box at one object query; by default the surest of all.
+
+        "no object" is never the default.
+        """
+        classes = self.known[sample, :, : -len(heads.BOX)]
+        if wanted is None:
+            sure = self.known[sample, :, : 1 - len(heads.BOX)].softmax(-1)[:, :-1].amax(-1)
+            wanted = Query(int(sure.argmax()))
         if not isinstance(wanted, Query):
             raise TargetError(
-                f"{type(self.module).__name__} gives classes for {self.known.shape[1]} object"
+                f"{type(self.module).__name__} gives classes for {len(classes)} object"
                 f" queries; say which with target=wf.query(index, label), not {wanted!r}"
             )
-        count = self.known.shape[1]
-        if isinstance(wanted.index, bool) or not 0 <= wanted.index < count:
-            raise TargetError(f"there is no object query {wanted.index!r}; pass 0 to {count - 1}")
-        best = int(self.known[sample, wanted.index, :-1].argmax())
+        if type(wanted.index) is not int or not 0 <= wanted.index < len(classes):
+            raise TargetError(
+                f"there is no object query {wanted.index!r}; pass 0 to {len(classes) - 1}"
+            )
+        best = int(classes[wanted.index].argmax())
         index = best if wanted.label is None else self.names.index(_plain(wanted.label))
         label = f"{self.names.name(index)} at query {wanted.index}"
         return Pick(((1, (wanted.index, index)),), index, label)

@@ -13,6 +13,7 @@ from whyformer.inputs.images import read_images
 from whyformer.inputs.kinds import as_texts, kind_of, listed
 from whyformer.inputs.prepared import Prepared
 from whyformer.inputs.processors import check_processor, image_processor_of, tokenizer_of
+from whyformer.inputs.streams import read_streams
 from whyformer.inputs.tensors import read_mapping, read_tensor
 from whyformer.inputs.text import read_texts
 
@@ -38,6 +39,8 @@ def prepare(
             f"the forward of {forward.owner} takes no argument {carrier!r}; it takes"
             f" {', '.join(forward.names)}"
         )
+    if family is not None and family.sources:
+        return read_streams(inputs, module, forward, family, processor, truncation)
     stream = stream_of(module, family)
     kind = kind_of(inputs, stream)
     if kind == "mapping":

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
@@ -16,7 +16,10 @@ WordIds = tuple[tuple[int | None, ...], ...]
 
 @dataclass(frozen=True)
 class Prepared:
-    """One batch, ready to run; token axes as the model sees them, padding behind."""
+    """One batch, ready to run; token axes as the model sees them, padding behind.
+
+    Everything but the arguments is about one stream, the main one; `others` are the rest.
+    """
 
     arguments: Mapping[str, Any]  # exactly what forward takes, on the module's device
     baseline_arguments: Mapping[str, Any]  # the same with nothing said in it
@@ -31,4 +34,21 @@ class Prepared:
     image: Tensor | None = None  # (batch, 3, height, width) in 0..1: the pixels the model saw
     tokenizer: Any | None = None
     layout: Layout | None = None  # where the user's columns are, if padding had to be moved
+    pixel_mask: Tensor | None = None  # (batch, height, width), 0 at an image's padding
     notes: tuple[str, ...] = ()  # what was done that the user should know
+    others: Mapping[str, Prepared] = field(default_factory=dict)  # the other streams, by name
+
+    def __iter__(self) -> Iterator[Prepared]:
+        """Every stream of the inputs, the main one first."""
+        return iter((self, *self.others.values()))
+
+    def of(self, stream: str) -> Prepared | None:
+        """What the inputs say about a stream; None where it does not come from them."""
+        return self if stream == self.stream else self.others.get(stream)
+
+    @property
+    def count(self) -> int | None:
+        """How many tokens the stream has, where that can be known before the model runs."""
+        if self.mask is not None:
+            return self.mask.shape[1]
+        return None if self.grid is None else self.grid[0] * self.grid[1]

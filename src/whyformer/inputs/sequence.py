@@ -26,6 +26,7 @@ from whyformer.inputs.prepared import Prepared, Tokens, WordIds
 from whyformer.inputs.words import read_words, special_ids
 
 Groups = Sequence[Sequence[Hashable | None] | None]
+TEXTS = ("text", "source", "generated")  # streams of token ids that a tokenizer reads
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,12 @@ class Sequences:
     tokenizer: Any | None = None
     groups: Groups | None = None  # what the tokenizer says about words, per sample
     notes: tuple[str, ...] = field(default=())
+    mask_name: str = "attention_mask"
+
+    @property
+    def is_text(self) -> bool:
+        """Whether these are texts, and not tokens of an unknown kind."""
+        return self.stream in TEXTS
 
     def prepared(self) -> Prepared:
         """The batch as the model is to see it."""
@@ -47,7 +54,7 @@ class Sequences:
         self.check_ids(value)
         mask = self.mask()
         axis = samples_axis(self.module)
-        if mask is None and self.stream == "text":
+        if mask is None and self.is_text:
             mask = torch.ones(value.shape[:2], dtype=torch.bool, device=value.device)
         layout = None if mask is None or axis else self.layout(mask)
         arguments = dict(self.arguments)
@@ -107,12 +114,12 @@ class Sequences:
         if padding and isinstance(given := self.arguments.get(padding), Tensor):
             # torch's own convention: True, or minus infinity, at padding.
             mask = given == 0
-        elif isinstance(given := self.arguments.get("attention_mask"), Tensor) and given.ndim <= 2:
-            padding, mask = "attention_mask", given != 0
+        elif isinstance(given := self.arguments.get(self.mask_name), Tensor) and given.ndim <= 2:
+            padding, mask = self.mask_name, given != 0
         else:
             return None
         if mask.shape != shape:
-            if self.stream != "text":
+            if not self.is_text:
                 return None
             raise InputError(
                 f"'{padding}' has shape {tuple(mask.shape)} and '{self.carrier}' has tokens of"
@@ -135,7 +142,7 @@ class Sequences:
         columns = mask.shape[1]
         shift = mask.int().argmax(dim=1)
         needed = int((columns - mask.flip(1).int().argmax(dim=1) - shift).max())
-        limit = positions_of(self.module) if self.stream == "text" else None
+        limit = positions_of(self.module) if self.is_text else None
         if limit is not None and needed > limit:
             raise InputError(
                 f"'{self.carrier}' has {needed} tokens, the model takes {limit}; shorten the"
@@ -179,7 +186,7 @@ class Sequences:
     def check_something_said(self, arguments: Mapping[str, Any], mask: Tensor) -> None:
         """Nothing; raises where a sample consists of special tokens alone."""
         ids = arguments[self.carrier]
-        if self.tokenizer is None or ids.is_floating_point():
+        if self.tokenizer is None or ids.is_floating_point() or self.stream == "generated":
             return
         silent = special_ids(self.tokenizer) - {getattr(self.tokenizer, "mask_token_id", None)}
         frame = torch.tensor(sorted(silent), dtype=ids.dtype, device=ids.device)
@@ -197,7 +204,7 @@ class Sequences:
     ) -> tuple[Tokens | None, WordIds | None]:
         """Readable tokens and their words; ids as text where no tokenizer can read them."""
         ids = arguments[self.carrier]
-        if mask is None or ids.is_floating_point() or self.stream != "text":
+        if mask is None or ids.is_floating_point() or not self.is_text:
             return None, None
         if self.tokenizer is None:
             return tuple(tuple(map(str, row)) for row in ids.tolist()), None

@@ -60,8 +60,9 @@ def resolve(target: Any, output: Any, module: nn.Module, prepared: Prepared) -> 
     if is_callable(target):
         goal = _called(target, output, module, prepared)
     else:
-        head = head_of(output, module, prepared)
-        asked = Asked(head, module, prepared)
+        spoken = prepared.of("generated") or prepared  # the stream that positions count
+        head = head_of(output, module, spoken)
+        asked = Asked(head, module, spoken)
         picks = [
             asked.pick(wanted, sample) for sample, wanted in enumerate(_each(target, prepared))
         ]
@@ -105,9 +106,11 @@ def _each(target: Any, prepared: Prepared) -> list[Any]:
 
 def _called(target: Any, output: Any, module: nn.Module, prepared: Prepared) -> Goal:
     """The value that a user's callable computes from the output, one per sample."""
-    layout = prepared.layout
     try:
-        value = target(output if layout is None else output_as_given(output, layout))
+        for stream in prepared:
+            if stream.layout is not None:
+                output = output_as_given(output, stream.layout)
+        value = target(output)
     except WhyformerError:
         raise
     except Exception as error:

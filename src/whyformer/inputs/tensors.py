@@ -80,23 +80,28 @@ def read_mapping(
     carrier: str | None,
 ) -> Prepared:
     """What the user says forward takes, as forward will get it."""
-    given = _known_keys(mapping, forward)
+    given = known_keys(mapping, forward)
     carrier = carrier or _carrier(given, forward, stream, module)
     if given.get(carrier) is None:
         raise InputError(
-            f"the mapping has no '{carrier}', which is to carry the tokens; it has {_quoted(given)}"
+            f"the mapping has no '{carrier}', which is to carry the tokens; it has {quoted(given)}"
         )
     tokenizer = tokenizer_of(processor, module) if stream != "image" else None
     if stream == "text":
-        given = _one_length(given, carrier, module, forward, tokenizer)
+        mask = "attention_mask" if forward.takes("attention_mask") else None
+        given = one_length(given, carrier, module, tokenizer, mask)
     arguments = {
-        name: as_tensor(value, f"'{name}'") if _is_array(value) else value
+        name: as_tensor(value, f"'{name}'") if is_array(value) else value
         for name, value in given.items()
     }
     if not isinstance(arguments[carrier], Tensor):
         raise InputError(f"'{carrier}' is of type {type(given[carrier]).__name__}; pass a tensor")
-    arguments = _batched(arguments, carrier, stream)
     main: Tensor = arguments[carrier]
+    if stream == "text" and not main.is_floating_point():
+        arguments = {**arguments, carrier: main.long()}
+    single = {"text": 2 if main.is_floating_point() else 1, "image": 3}.get(stream)
+    arguments = batched(arguments, carrier, single)
+    main = arguments[carrier]
     if main.numel() == 0:
         raise InputError(
             f"'{carrier}' is empty: its shape is {tuple(main.shape)}; pass at least one sample with"
@@ -108,7 +113,7 @@ def read_mapping(
         steps = image_processor_of(processor, module)
         return prepared_images(arguments, carrier, module, forward, steps)
     if stream == "text":
-        _check_rank(main, carrier)
+        check_rank(main, carrier)
     elif tokenizer is not None and not main.is_floating_point() and main.ndim == 2:
         stream = "text"
     return Sequences(
@@ -118,7 +123,7 @@ def read_mapping(
         forward=forward,
         stream=stream,
         tokenizer=tokenizer,
-        groups=_groups(mapping, main) if stream == "text" else None,
+        groups=groups_in(mapping, carrier) if stream == "text" else None,
     ).prepared()
 
 
@@ -134,7 +139,7 @@ def as_tensor(value: Any, name: str) -> Tensor:
         ) from error
 
 
-def _known_keys(mapping: Mapping[str, Any], forward: Forward) -> dict[str, Any]:
+def known_keys(mapping: Mapping[str, Any], forward: Forward) -> dict[str, Any]:
     """The entries that forward takes; what tokenizers add unasked is left out, None as well."""
     if not mapping:
         raise InputError(
@@ -144,7 +149,7 @@ def _known_keys(mapping: Mapping[str, Any], forward: Forward) -> dict[str, Any]:
     unknown = [key for key in mapping if not forward.takes(key) and key not in BY_PRODUCTS]
     if unknown:
         raise InputError(
-            f"the mapping has {_quoted(unknown)}, which the forward of {forward.owner} does not"
+            f"the mapping has {quoted(unknown)}, which the forward of {forward.owner} does not"
             f" take; it takes {', '.join(forward.names)}"
         )
     return {k: v for k, v in mapping.items() if forward.takes(k) and v is not None}
@@ -155,7 +160,7 @@ def _carrier(given: Mapping[str, Any], forward: Forward, stream: str, module: nn
     usual = CARRIERS.get(stream)
     if usual is None and config_of(module) is not None:
         usual = (str(getattr(module, "main_input_name", "input_ids")),)
-    arrays = [key for key, value in given.items() if _is_array(value)]
+    arrays = [key for key, value in given.items() if is_array(value)]
     if usual is None:
         # In the order of forward's own arguments; of the mapping's where it takes anything.
         usual = tuple(name for name in forward.names if name in arrays) or tuple(arrays)
@@ -163,7 +168,7 @@ def _carrier(given: Mapping[str, Any], forward: Forward, stream: str, module: nn
     if not present:
         wanted = " or ".join(repr(name) for name in usual) or "a tensor of tokens"
         raise InputError(
-            f"the mapping has {_quoted(given) or 'no tensors'} and lacks {wanted}; the forward of"
+            f"the mapping has {quoted(given) or 'no tensors'} and lacks {wanted}; the forward of"
             f" {forward.owner} takes {', '.join(forward.names)}"
         )
     if stream == "text" and len(present) > 1:
@@ -173,20 +178,20 @@ def _carrier(given: Mapping[str, Any], forward: Forward, stream: str, module: nn
     return present[0]
 
 
-def _one_length(
-    given: dict[str, Any], carrier: str, module: nn.Module, forward: Forward, tokenizer: Any
+def one_length(
+    given: dict[str, Any], carrier: str, module: nn.Module, tokenizer: Any, mask: str | None
 ) -> dict[str, Any]:
-    """Lists of token rows padded to one length; everything else as it is."""
+    """Lists of token rows padded to one length, with a mask; everything else as it is."""
     rows = given[carrier]
     if not _is_rows(rows) or len({len(row) for row in rows}) < 2:
         return given
     lengths = [len(row) for row in rows]
-    if not forward.takes("attention_mask"):
+    if mask is None:
         raise InputError(
             f"'{carrier}' has rows of {min(lengths)} to {max(lengths)} tokens and the forward of"
-            f" {forward.owner} takes no attention_mask; pass rows of one length"
+            f" {type(module).__name__} takes no attention_mask; pass rows of one length"
         )
-    given = {"attention_mask": [[1] * length for length in lengths], **given}
+    given = {mask: [[1] * length for length in lengths], **given}
     fills = {carrier: padding_id(module, tokenizer)}
     return {
         name: padded(value, fills.get(name, 0))
@@ -196,12 +201,9 @@ def _one_length(
     }
 
 
-def _batched(arguments: dict[str, Any], carrier: str, stream: str) -> dict[str, Any]:
-    """The arguments with a batch axis where one text or one image came without it; ids as long."""
+def batched(arguments: dict[str, Any], carrier: str, single: int | None) -> dict[str, Any]:
+    """The arguments with a batch axis where one sample, of rank `single`, came without."""
     main: Tensor = arguments[carrier]
-    if stream == "text" and not main.is_floating_point():
-        arguments = {**arguments, carrier: main.long()}
-    single = {"text": 2 if main.is_floating_point() else 1, "image": 3}.get(stream)
     if main.ndim != single:
         return arguments
     return {
@@ -231,7 +233,7 @@ def _check_batch(arguments: Mapping[str, Any], carrier: str, stream: str) -> Non
             )
 
 
-def _check_rank(main: Tensor, carrier: str) -> None:
+def check_rank(main: Tensor, carrier: str) -> None:
     """Nothing; raises where token ids or embeddings do not have the axes of a batch of texts."""
     rank = 3 if carrier == "inputs_embeds" else 2
     floating = carrier == "inputs_embeds"
@@ -255,15 +257,17 @@ def _is_picture(main: Tensor, module: nn.Module, stream: str) -> bool:
     )
 
 
-def _groups(mapping: Mapping[str, Any], main: Tensor) -> Groups | None:
+def groups_in(mapping: Mapping[str, Any], carrier: str) -> Groups | None:
     """What the tokenizer that made the mapping says about words, where it still can."""
-    if not getattr(mapping, "is_fast", False):
+    rows = mapping.get(carrier)
+    if not getattr(mapping, "is_fast", False) or rows is None or not hasattr(rows[0], "__len__"):
         return None
-    groups = [groups_of(mapping, index) for index in range(main.shape[0])]
-    return groups if all(g is None or len(g) == main.shape[1] for g in groups) else None
+    groups = [groups_of(mapping, index) for index in range(len(rows))]
+    width = max(map(len, rows))
+    return groups if all(g is None or len(g) == width for g in groups) else None
 
 
-def _is_array(value: Any) -> bool:
+def is_array(value: Any) -> bool:
     return isinstance(value, Tensor | numpy.ndarray | list | tuple)
 
 
@@ -271,5 +275,5 @@ def _is_rows(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(r, Sequence) for r in value)
 
 
-def _quoted(names: Any) -> str:
+def quoted(names: Any) -> str:
     return ", ".join(repr(name) for name in names)

@@ -15,7 +15,7 @@ from whyformer.inputs.kinds import Text
 from whyformer.inputs.padding import padded, padding_id
 from whyformer.inputs.prepared import Prepared
 from whyformer.inputs.quiet import quiet_transformers
-from whyformer.inputs.sequence import Sequences, on_module
+from whyformer.inputs.sequence import Groups, Sequences, on_module
 
 # A call changes the truncation and padding that a fast tokenizer holds: one at a time.
 _lock = threading.RLock()
@@ -29,6 +29,26 @@ def read_texts(
     truncation: bool,
 ) -> Prepared:
     """The texts as the model takes them, padded together; padding never changes a number."""
+    arguments, groups, notes = text_arguments(texts, module, forward, tokenizer, truncation)
+    return Sequences(
+        arguments=on_module(arguments, module),
+        carrier=forward.carrier("input_ids"),
+        module=module,
+        forward=forward,
+        tokenizer=tokenizer,
+        groups=groups,
+        notes=notes,
+    ).prepared()
+
+
+def text_arguments(
+    texts: Sequence[Text],
+    module: nn.Module,
+    forward: Forward,
+    tokenizer: Any | None,
+    truncation: bool,
+) -> tuple[dict[str, Any], Groups, tuple[str, ...]]:
+    """The texts as arguments, what the tokenizer says about words, and what was done to them."""
     if tokenizer is None:
         raise InputError(
             f"text was given and {type(module).__name__} comes without a tokenizer; pass"
@@ -47,15 +67,7 @@ def read_texts(
         cut = sum(len(row) > limit for row in rows["input_ids"])
         rows, groups = tokenized(tokenizer, texts, "token_type_ids" in rows, limit)
         notes = (f"{cut} of {len(texts)} texts cut to {limit} tokens, the longest had {longest}",)
-    return Sequences(
-        arguments=on_module(_arguments(rows, module, forward, tokenizer), module),
-        carrier=forward.carrier("input_ids"),
-        module=module,
-        forward=forward,
-        tokenizer=tokenizer,
-        groups=groups,
-        notes=notes,
-    ).prepared()
+    return _arguments(rows, module, forward, tokenizer), groups, notes
 
 
 def tokenized(

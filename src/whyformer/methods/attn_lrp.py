@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
-from whyformer.capture.capture import Capture
+from whyformer.capture.capture import Capture, Scores
 from whyformer.methods.method import method
 from whyformer.rules.tables import conservative
 
@@ -15,8 +13,8 @@ from whyformer.rules.tables import conservative
     paper="Achtibat et al., ICML 2024",
     promises=("conservation",),
 )
-def attn_lrp(capture: Capture, *, at: str = "states") -> Tensor:
-    """Relevance through queries and keys too, signed, (batch, tokens).
+def attn_lrp(capture: Capture, *, at: str = "states") -> Scores:
+    """Relevance through queries and keys too, signed.
 
     What the softmax's first-order expansion leaves over is the sink "softmax".
     """

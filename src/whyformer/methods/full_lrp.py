@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
-from whyformer.capture.capture import Capture
+from whyformer.capture.capture import Capture, Scores
 from whyformer.methods.method import choose, method
 from whyformer.rules.stabilise import wide
 
@@ -14,13 +12,13 @@ from whyformer.rules.stabilise import wide
     title="LRP all the way down to tokens, patches and pixels",
     paper="Binder et al. 2016; baseline of Chefer et al. 2021",
 )
-def full_lrp(capture: Capture, *, rules: str = "orig") -> Tensor:
-    """Relevance of each token's state, signed, (batch, tokens).
+def full_lrp(capture: Capture, *, rules: str = "orig") -> Scores:
+    """Relevance of each token's state, signed.
 
-    For images, `streams["image"].pixels` has it per pixel, by the z^B rule.
+    For images alone, `streams["image"].pixels` has it per pixel, by the z^B rule.
     """
     choose("rules", rules, ("ours", "orig"))
-    image = capture.prepared.grid is not None
-    capture.relevances(rules, gradient=False, reach="pixels" if image else "states")
-    assert capture.state_relevance is not None
-    return wide(capture.state_relevance).sum(-1)
+    patches = capture.prepared.grid is not None and capture.prepared.image is not None
+    one = not capture.prepared.others and capture.stacks.only is not None
+    capture.relevances(rules, gradient=False, reach="pixels" if patches and one else "states")
+    return {name: wide(found).sum(-1) for name, found in capture.state_relevance.items()}

@@ -1,34 +1,48 @@
-"""Generic attention relevance within one stream (Chefer et al., ICCV 2021, eqs. 5-6)."""
+"""Generic attention relevance within and between streams (Chefer et al., ICCV 2021, eqs. 5-11)."""
 
 from __future__ import annotations
 
-from torch import Tensor
-
-from whyformer.capture.capture import Capture
+from whyformer.capture.capture import Capture, Scores
 from whyformer.methods.method import method
-from whyformer.methods.mixing import walk_down
+from whyformer.methods.mixing import meet, mixings, walk, wanted
+from whyformer.methods.relevancy import propagated
 
 
 @method(
     "gae",
-    title="Attention x its gradient, propagated from layer to layer",
-    paper="Chefer et al., ICCV 2021, eqs. 5-6",
+    title="Attention x its gradient, propagated from layer to layer and between streams",
+    paper="Chefer et al., ICCV 2021, eqs. 5-11",
     promises=("nonnegative",),
 )
 def gae(
-    capture: Capture, *, start_layer: int = 0, normalize: bool = False, reduce: str = "row"
-) -> Tensor:
-    """Relevance of every token to the deciding token, (batch, tokens).
+    capture: Capture,
+    *,
+    start_layer: int = 0,
+    normalize: bool | None = None,
+    use_lrp: bool = False,
+    self_in_rule_10: bool = True,
+    aggregate: bool = True,
+    reduce: str = "row",
+) -> Scores:
+    """Relevance of every token to the deciding token.
 
-    The deciding token starts by explaining only itself; walking down, each layer adds what its
-    heads mixed in, weighted by how much the target wanted that mixing.
+    The deciding token starts by explaining only itself; each layer adds what its heads mixed in,
+    weighted by how much the target wanted that mixing. Where streams meet, `normalize` is eqs.
+    8-9 and on by default; within one stream it makes rows add up to 1 and is off. `use_lrp` takes
+    the attention's relevance in place of the attention; the other two are the authors' ablations.
     """
-    layers = capture.attentions(gradient=True, first=start_layer)
-
-    def mixing(attention: Tensor, gradient: Tensor) -> Tensor:
-        # Clamped before averaging, as eq. 5 does: averaging first lets heads cancel.
-        return (attention * gradient).clamp_(min=0).mean(1)
-
-    mixings = (mixing(*layer.read("attention", "gradient")) for layer in reversed(layers))
-    rows = walk_down(capture.rows(reduce), mixings, normalize=normalize)
-    return capture.read_out(rows, reduce)
+    if use_lrp:
+        layers = capture.relevances("ours", first=start_layer)
+    else:
+        layers = capture.attentions(gradient=True, first=start_layer)
+    found = mixings(layers, ("relevance" if use_lrp else "attention", "gradient"), wanted)
+    if not meet(found):
+        return walk(capture, found, reduce, normalize=bool(normalize))
+    maps = propagated(
+        capture,
+        found,
+        normalize=normalize is not False,
+        self_in_rule_10=self_in_rule_10,
+        aggregate=aggregate,
+    )
+    return capture.read_maps(maps, reduce)

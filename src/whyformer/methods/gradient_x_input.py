@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
-from whyformer.capture.capture import Capture
+from whyformer.capture.capture import Capture, Scores
 from whyformer.methods.method import method
 from whyformer.rules.tables import conservative
 
@@ -14,6 +12,6 @@ from whyformer.rules.tables import conservative
     title="Gradient x input at the token states (GI)",
     paper="Shrikumar et al. 2016; baseline of Ali et al. 2022",
 )
-def gradient_x_input(capture: Capture, *, at: str = "states") -> Tensor:
-    """x * df/dx summed over the hidden axis, signed, (batch, tokens)."""
+def gradient_x_input(capture: Capture, *, at: str = "states") -> Scores:
+    """x * df/dx summed over the hidden axis, signed."""
     return capture.gradients(conservative(), at=at).relevance()

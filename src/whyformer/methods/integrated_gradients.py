@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from torch import Tensor
-
-from whyformer.capture.capture import Capture
+from whyformer.capture.capture import Capture, Scores
 from whyformer.errors import OptionError
 from whyformer.methods.method import method
 from whyformer.rules.stabilise import wide
@@ -18,8 +16,8 @@ from whyformer.rules.stabilise import wide
     paper="Sundararajan et al., ICML 2017",
     promises=("completeness",),
 )
-def integrated_gradients(capture: Capture, *, steps: int = 32, at: str = "states") -> Tensor:
-    """(x - baseline) * mean gradient on the way, signed, (batch, tokens).
+def integrated_gradients(capture: Capture, *, steps: int = 32, at: str = "states") -> Scores:
+    """(x - baseline) * mean gradient on the way, signed.
 
     The baseline is the same sentence in mask tokens, or a blank image, read at the same place.
     The line is sampled at Gauss-Legendre points. What its value already was at the baseline is
@@ -30,10 +28,12 @@ def integrated_gradients(capture: Capture, *, steps: int = 32, at: str = "states
     points, weights = np.polynomial.legendre.leggauss(steps)
     start = capture.gradients({}, at=at)
     baseline = capture.baseline_states(at)
-    way = start.states - baseline
-    total = torch.zeros_like(wide(way))
+    way = {name: states - baseline[name] for name, states in start.states.items()}
+    total = {name: torch.zeros_like(wide(there)) for name, there in way.items()}
     for point, weight in zip((points + 1) / 2, weights / 2, strict=True):
-        here = capture.gradients({}, at=at, states=baseline + float(point) * way)
-        total += wide(here.gradient) * float(weight)
+        states = {name: baseline[name] + float(point) * there for name, there in way.items()}
+        here = capture.gradients({}, at=at, states=states)
+        for name, gradient in here.gradient.items():
+            total[name] += wide(gradient) * float(weight)
     start.ledger.sinks["baseline"] = capture.value_at(baseline, at)
-    return (wide(way) * total).sum(-1)
+    return {name: (wide(there) * total[name]).sum(-1) for name, there in way.items()}

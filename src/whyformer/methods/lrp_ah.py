@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
-from whyformer.capture.capture import Capture
+from whyformer.capture.capture import Capture, Scores
 from whyformer.methods.method import method
 from whyformer.rules.tables import conservative
 
@@ -14,7 +12,7 @@ from whyformer.rules.tables import conservative
     title="Gradient x input with detached attention weights",
     paper="Ali et al., ICML 2022, eq. 9",
 )
-def lrp_ah(capture: Capture, *, at: str = "states") -> Tensor:
-    """Relevance under the attention-head rule alone, signed, (batch, tokens)."""
+def lrp_ah(capture: Capture, *, at: str = "states") -> Scores:
+    """Relevance under the attention-head rule alone, signed."""
     table = conservative(attention="detach")
     return capture.gradients(table, at=at, needs="attention").relevance()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
-from whyformer.capture.capture import Capture
+from whyformer.capture.capture import Capture, Scores
 from whyformer.methods.method import choose, method
 from whyformer.rules.tables import conservative
 
@@ -23,8 +21,8 @@ def lrp_ah_ln(
     activations: str = "gradient",
     detach_mean: bool = False,
     at: str = "states",
-) -> Tensor:
-    """Relevance that adds up, with the sinks, to the explained value, signed, (batch, tokens).
+) -> Scores:
+    """Relevance that adds up, with the sinks, to the explained value, signed.
 
     By default exactly the paper's two detaches: smooth activations then still lose or gain a
     little. `activations="identity"` passes relevance through them unchanged, and through a gated

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
-from whyformer.capture.capture import Capture
+from whyformer.capture.capture import Capture, Scores
 from whyformer.methods.method import method
 from whyformer.rules.tables import conservative
 
@@ -14,7 +12,7 @@ from whyformer.rules.tables import conservative
     title="Gradient x input with detached LayerNorm deviations",
     paper="Ali et al., ICML 2022, eqs. 10-12",
 )
-def lrp_ln(capture: Capture, *, detach_mean: bool = False, at: str = "states") -> Tensor:
-    """Relevance under the layer-norm rule alone, signed, (batch, tokens)."""
+def lrp_ln(capture: Capture, *, detach_mean: bool = False, at: str = "states") -> Scores:
+    """Relevance under the layer-norm rule alone, signed."""
     table = conservative(norm="detach", detach_mean=detach_mean)
     return capture.gradients(table, at=at).relevance()

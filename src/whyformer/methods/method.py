@@ -5,22 +5,21 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from types import NoneType
+from typing import Any, get_args, get_type_hints
 
-from torch import Tensor
-
-from whyformer.capture.capture import Capture
+from whyformer.capture.capture import Capture, Scores
 from whyformer.errors import OptionError
 from whyformer.registry import Registry, nearest
 
-Compute = Callable[..., Tensor]
+Compute = Callable[..., Scores]
 
 methods: Registry[Method] = Registry("method", "whyformer.methods")
 
 
 @dataclass(frozen=True)
 class Method:
-    """One method: `compute(capture, **options)` gives scores, (batch, tokens)."""
+    """One method: `compute(capture, **options)` gives scores, (batch, tokens) by stack."""
 
     name: str
     title: str
@@ -28,6 +27,7 @@ class Method:
     compute: Compute
     promises: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)  # option -> default
+    kinds: Mapping[str, tuple[type, ...]] = field(default_factory=dict)  # option -> its types
 
     @property
     def promises_sum(self) -> bool:
@@ -37,15 +37,15 @@ class Method:
     @property
     def keeps(self) -> tuple[str, ...]:
         """What `explain(keep=...)` can hold on to: walks have maps, rules have relevance."""
-        has = {"maps": "reduce", "relevance": "rules"}
+        has = {"maps": {"reduce"}, "relevance": {"rules", "use_lrp"}}
         return (
             "states",
             "attention",
             "gradient",
-            *(part for part, option in has.items() if option in self.options),
+            *(part for part, options in has.items() if options & set(self.options)),
         )
 
-    def __call__(self, capture: Capture, **options: Any) -> Tensor:
+    def __call__(self, capture: Capture, **options: Any) -> Scores:
         self.check(options)
         return self.compute(capture, **options)
 
@@ -58,11 +58,12 @@ class Method:
                     f"method '{self.name}' has no option {option!r}."
                     f"{nearest(option, self.options)} Its options: {known}."
                 )
-            kind, value = type(self.options[option]), options[option]
-            if kind is not type(None) and type(value) is not kind:
+            kinds, value = self.kinds[option], options[option]
+            if type(value) not in kinds:
+                listed = " or ".join(k.__name__ for k in kinds if k is not NoneType)
                 raise OptionError(
                     f"{option}={value!r} of method '{self.name}' is a {type(value).__name__};"
-                    f" expected a {kind.__name__} such as {self.options[option]!r}"
+                    f" expected a {listed} such as {self.options[option]!r}"
                 )
 
 
@@ -77,7 +78,9 @@ def method(
             for key, parameter in inspect.signature(compute).parameters.items()
             if parameter.kind is inspect.Parameter.KEYWORD_ONLY
         }
-        methods.register(name, Method(name, title, paper, compute, promises, options))
+        hints = get_type_hints(compute)
+        kinds = {key: get_args(hints[key]) or (hints[key],) for key in options}
+        methods.register(name, Method(name, title, paper, compute, promises, options, kinds))
         return compute
 
     return register

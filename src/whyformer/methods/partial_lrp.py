@@ -4,32 +4,40 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from whyformer.capture.capture import Capture
+from whyformer.capture.capture import Capture, Scores
 from whyformer.methods.method import choose, method
+from whyformer.methods.mixing import mixings
+from whyformer.methods.relevancy import last_maps
 
 
 @method(
     "partial_lrp",
     title="LRP relevance of the last layer's attention map",
     paper="Voita et al. 2019; baseline of Chefer et al. 2021",
-    promises=("nonnegative",),
 )
 def partial_lrp(
     capture: Capture,
     *,
-    rules: str = "orig",
+    rules: str | None = None,
     gradient: bool = False,
-    signed: bool = False,
+    signed: bool | None = None,
     reduce: str = "row",
-) -> Tensor:
-    """Relevance of the deciding token's attention to each token, (batch, tokens).
+) -> Scores:
+    """Relevance of the deciding token's attention to each token.
 
-    `gradient` multiplies it by the attention's gradient, an ablation of the authors'.
+    By default as the authors' tables have it: within one stream the "orig" rules and clamped,
+    between streams the "ours" rules and signed. `gradient` multiplies it by the attention's
+    gradient, an ablation of theirs.
     """
-    choose("rules", rules, ("ours", "orig"))
-    last = capture.relevances(rules, first=-1, gradient=gradient)[-1]
-    (relevance,) = last.read("relevance")
-    if gradient:
-        relevance = relevance * last.read("gradient")[0]
-    relevance = (relevance if signed else relevance.clamp(min=0)).mean(1)
-    return capture.read_out(capture.rows(reduce).to(relevance.dtype) @ relevance, reduce)
+    several = bool(capture.prepared.others) or capture.stacks.only is None
+    default = "ours" if several else "orig"
+    chosen = choose("rules", default if rules is None else rules, ("ours", "orig"))
+    signed = several if signed is None else signed
+    layers = capture.relevances(chosen, first=-1, gradient=gradient, by_pair=True)
+
+    def mix(relevance: Tensor, slope: Tensor | None = None) -> Tensor:
+        relevance = relevance if slope is None else relevance * slope
+        return (relevance if signed else relevance.clamp(min=0)).mean(1)
+
+    parts = ("relevance", "gradient") if gradient else ("relevance",)
+    return capture.read_maps(last_maps(capture, mixings(layers, parts, mix)), reduce)

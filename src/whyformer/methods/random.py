@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 
 import torch
-from torch import Tensor
 
-from whyformer.capture.capture import Capture
+from whyformer.capture.capture import Capture, Scores
 from whyformer.methods.method import method
 
 
@@ -17,17 +16,19 @@ from whyformer.methods.method import method
     paper="baseline of all three papers",
     promises=("nonnegative",),
 )
-def random(capture: Capture, *, seed: int = 0) -> Tensor:
-    """Scores in [0, 1) for every real token, (batch, tokens).
+def random(capture: Capture, *, seed: int = 0) -> Scores:
+    """Scores in [0, 1) for every real token.
 
     Each sample has a generator of its own, seeded by its content, so that neither the batch it
     comes in nor its padding changes a number.
     """
     capture.output_only()
-    scores = torch.zeros(capture.prepared.batch, capture.tokens)
-    for i, content in enumerate(capture.prepared.content):
-        digest = hashlib.sha256(f"{seed}:".encode() + content).digest()
+    scores = {name: torch.zeros(mask.shape) for name, mask in capture.masks.items()}
+    contents = zip(*(one.content for one in capture.prepared), strict=True)
+    for i, content in enumerate(contents):
+        digest = hashlib.sha256(f"{seed}:".encode() + b"".join(content)).digest()
         generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
-        real = capture.mask[i].cpu()
-        scores[i, real] = torch.rand(int(real.sum()), generator=generator)
+        for name, mask in capture.masks.items():
+            real = mask[i].cpu()
+            scores[name][i, real] = torch.rand(int(real.sum()), generator=generator)
     return scores

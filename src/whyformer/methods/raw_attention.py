@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
-from whyformer.capture.capture import Capture
+from whyformer.capture.capture import Capture, Scores
 from whyformer.errors import OptionError
 from whyformer.methods.method import method
+from whyformer.methods.mixing import averaged, mixings
+from whyformer.methods.relevancy import last_maps
 
 
 @method(
@@ -15,10 +15,12 @@ from whyformer.methods.method import method
     paper="baseline of all three papers",
     promises=("nonnegative",),
 )
-def raw_attention(capture: Capture, *, layer: int = -1, reduce: str = "row") -> Tensor:
-    """How much the deciding token looks at each token, (batch, tokens)."""
+def raw_attention(capture: Capture, *, layer: int = -1, reduce: str = "row") -> Scores:
+    """How much the deciding token looks at each token; `layer` counts each pair of streams' own."""
     layers = capture.attentions()
-    if not -len(layers) <= layer < len(layers):
-        raise OptionError(f"layer={layer}, but the model has {len(layers)} attention layers")
-    (attention,) = layers[layer].read("attention")
-    return capture.read_out(capture.rows(reduce) @ attention.mean(1), reduce)
+    pairs = [(each.asking, each.answering) for each in layers]
+    most = max(map(pairs.count, pairs))
+    if not -most <= layer < most:
+        raise OptionError(f"layer={layer}, but the model has {most} attention layers")
+    maps = last_maps(capture, mixings(layers, ("attention",), averaged), layer)
+    return capture.read_maps(maps, reduce)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
-from whyformer.capture.capture import Capture
+from whyformer.capture.capture import Capture, Scores
 from whyformer.methods.method import method
-from whyformer.methods.mixing import walk_down
+from whyformer.methods.mixing import averaged, meet, mixings, walk
+from whyformer.methods.relevancy import rolled_out
 
 
 @method(
@@ -23,9 +22,10 @@ def rollout(
     normalize: bool = True,
     residual: bool = True,
     reduce: str = "row",
-) -> Tensor:
-    """How much of each token has been mixed into the deciding token, (batch, tokens)."""
+) -> Scores:
+    """How much of each token has been mixed into the deciding token."""
     layers = capture.attentions(first=start_layer, end=end_layer)
-    mixings = (layer.read("attention")[0].mean(1) for layer in reversed(layers))
-    rows = walk_down(capture.rows(reduce), mixings, residual=residual, normalize=normalize)
-    return capture.read_out(rows, reduce)
+    found = mixings(layers, ("attention",), averaged)
+    if not meet(found):
+        return walk(capture, found, reduce, residual=residual, normalize=normalize)
+    return capture.read_maps(rolled_out(capture, found, residual, normalize), reduce)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from whyformer.capture.capture import Capture
+from whyformer.capture.capture import Capture, Scores
 from whyformer.methods.method import choose, method
-from whyformer.methods.mixing import walk_down
+from whyformer.methods.mixing import meet, mixings, walk
+from whyformer.methods.relevancy import with_last_cross
 
 
 @method(
@@ -23,19 +24,21 @@ def transformer_attribution(
     rules: str = "ours",
     signed: bool = False,
     reduce: str = "row",
-) -> Tensor:
-    """Relevance of every token to the deciding token, class-specific, (batch, tokens).
+) -> Scores:
+    """Relevance of every token to the deciding token, class-specific.
 
+    Rolled out within a stream; of another one, what the last layer that asks it finds there.
     `signed` keeps what the paper clamps away.
     """
     choose("rules", rules, ("ours", "orig"))
     layers = capture.relevances(rules, first=start_layer)
 
-    def mixing(gradient: Tensor, relevance: Tensor) -> Tensor:
+    def mix(gradient: Tensor, relevance: Tensor) -> Tensor:
         wanted = gradient * relevance
         # Clamped before averaging, as eq. 12 does: averaging first lets heads cancel.
         return (wanted if signed else wanted.clamp_(min=0)).mean(1)
 
-    mixings = (mixing(*layer.read("gradient", "relevance")) for layer in reversed(layers))
-    rows = walk_down(capture.rows(reduce), mixings, normalize=normalize)
-    return capture.read_out(rows, reduce)
+    found = mixings(layers, ("gradient", "relevance"), mix)
+    if not meet(found):
+        return walk(capture, found, reduce, normalize=normalize)
+    return capture.read_maps(with_last_cross(capture, found, normalize), reduce)

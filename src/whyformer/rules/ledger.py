@@ -44,6 +44,7 @@ class Ledger:
         self.declared = declared
         self.batch_first = batch_first
         self.in_torch_attention = False
+        self.inside = False  # whether the token states have entered the blocks
         self.active = active
         self.sinks: dict[str, Tensor] = {}
         self.leaks: dict[str, Tensor] = {}

@@ -148,7 +148,10 @@ class Relevance:
         if is_in_place(function, kwargs):
             _retire(args[0])
         for source, other in ((left, right), (right, left)):
-            if tracked(source) and _takes_nothing(other, output):
+            # Inside the blocks, what is not tracked is a position or a mask, added anew to states
+            # that already have their say; at the embeddings it is a part of them.
+            constant = ledger.inside and not tracked(other)
+            if tracked(source) and (constant or _takes_nothing(other, output)):
                 return marks.carry(source, passed(self.direction, output, source))
         split = shares.addends if self.normalise else shares.plain_addends
         extra = (partial(ledger.spread, batch_first=ledger.batch_first),) if self.normalise else ()

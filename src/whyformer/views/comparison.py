@@ -13,6 +13,10 @@ OWN_SCALES = (
     "Each method has its own scale, full at its strongest word or patch: compare order and sign,"
     " not size."
 )
+ACROSS = (
+    " A method whose scores add up has one scale for all streams; any other has one for each"
+    " stream."
+)
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,11 @@ class Comparison:
             tuple(_named(reading, panel.name) for reading in self.readings)
             for panel in self.readings[0].panels
         ]
+
+    @property
+    def scales(self) -> str:
+        """What colours mean across methods, and across streams where there are several."""
+        return OWN_SCALES + ACROSS * (len(self.rows) > 1)
 
     @property
     def sums(self) -> list[tuple[str, str]]:

@@ -10,9 +10,11 @@ from torch import Tensor
 
 from whyformer.attribution import Attribution, views
 from whyformer.views.colour import LIGHT, STEPS, ink, step
-from whyformer.views.comparison import OWN_SCALES, Comparison, compare
+from whyformer.views.comparison import Comparison, compare
+from whyformer.views.heat import draw
 from whyformer.views.overlay import beside, heat_map, pictures
 from whyformer.views.reading import (
+    SILENT,
     ImagePanel,
     Panel,
     Reading,
@@ -58,21 +60,26 @@ def _sample(sheet: Sheet, reading: Reading) -> None:
     model = [("model", reading.model)] if reading.model else []
     _head(sheet, reading, [("method", reading.method), *model])
     for panel in reading.panels:
-        if len(reading.panels) > 1:
+        if reading.scales:
+            sheet.y += 4
             sheet.wrapped(panel.name, font(9, "bold"), LIGHT.text)
         if isinstance(panel, TextPanel):
             _words(sheet, panel)
         else:
             shown = pictures(panel)
             _row_of(sheet, shown, per_row=max(3, len(shown)))
+        if reading.scales and panel.silent:
+            sheet.wrapped(SILENT, font(7.5), LIGHT.quiet)
+            continue
         _legend(sheet, panel)
         if isinstance(panel, TextPanel) and panel.note:
             sheet.wrapped(panel.note, font(7.5), LIGHT.quiet)
         _bars(sheet, panel)
-    for note in reading.notes:
+    for matrix in reading.generated:
+        draw(sheet, matrix)
+    for note in filter(None, (reading.scales, *reading.notes)):
         sheet.wrapped(note, font(7.5), LIGHT.quiet)
-    held = [("tokens", reading.carried), *reading.sinks] if reading.sinks else []
-    accounts = ", ".join(f"{name} {number(value)}" for name, value in held)
+    accounts = ", ".join(f"{name} {number(value)}" for name, value in reading.held)
     sheet.wrapped(reading.accounted + (f" ({accounts})" if accounts else ""), font(8), LIGHT.text)
     sheet.y += 8
 
@@ -129,7 +136,7 @@ def _ramp(signed: bool) -> Tensor:
 def _bars(sheet: Sheet, panel: Panel) -> None:
     """The strongest words or patches, each with its score and a bar."""
     rows, face = strongest(panel.rows, TOP), font(8)
-    names = [_cut(sheet, row.name, face, WIDTH / 3) for row in rows]
+    names = [sheet.cut(row.name, face, WIDTH / 3) for row in rows]
     scores = [number(row.score, panel.span) for row in rows]
     name_width = max((sheet.width(name, face) for name in names), default=0)
     score_end = MARGIN + name_width + 14 + max((sheet.width(s, face) for s in scores), default=0)
@@ -141,15 +148,6 @@ def _bars(sheet: Sheet, panel: Panel) -> None:
         sheet.box(score_end + 8, max(0.5, abs(row.length) * BAR), 6, end, dashed=False)
         sheet.y += 12.5
     sheet.y += 6
-
-
-def _cut(sheet: Sheet, text: str, face: FontProperties, room: float) -> str:
-    """The text, its end replaced by an ellipsis where it does not fit."""
-    if sheet.width(text, face) <= room:
-        return text
-    while text and sheet.width(text + "…", face) > room:
-        text = text[: len(text) * 9 // 10]
-    return text + "…"
 
 
 def _row_of(sheet: Sheet, shown: Sequence[tuple[str, Tensor]], per_row: int) -> None:
@@ -164,7 +162,7 @@ def _row_of(sheet: Sheet, shown: Sequence[tuple[str, Tensor]], per_row: int) -> 
         sheet.y += max(heights) + 8
         for j, (caption, _) in enumerate(row):
             sheet.write(
-                MARGIN + j * (width + gap), _cut(sheet, caption, face, width), face, LIGHT.quiet
+                MARGIN + j * (width + gap), sheet.cut(caption, face, width), face, LIGHT.quiet
             )
         sheet.y += 16
 
@@ -176,6 +174,8 @@ def _compared(sheet: Sheet, sample: Comparison) -> None:
     first = sample.readings[0]
     _head(sheet, first, [("model", first.model)] if first.model else [])
     for panels in sample.rows:
+        if len(sample.rows) > 1:
+            sheet.wrapped(panels[0].name, font(9, "bold"), LIGHT.text)
         texts = [p for p in panels if isinstance(p, TextPanel)]
         images = [p for p in panels if isinstance(p, ImagePanel)]
         if texts:
@@ -183,20 +183,20 @@ def _compared(sheet: Sheet, sample: Comparison) -> None:
         else:
             shown = beside(sample.titles, images)
             _row_of(sheet, shown, per_row=min(5, len(shown)))
-    sheet.wrapped(OWN_SCALES, font(7.5), LIGHT.quiet)
+    sheet.wrapped(sample.scales, font(7.5), LIGHT.quiet)
     sheet.y += 8
 
 
 def _table(sheet: Sheet, titles: Sequence[str], panels: Sequence[TextPanel]) -> None:
     """Words down, methods across, scores on coloured ground; wide tables go on below."""
     face, small, per_row = font(8), font(7.5, "bold"), 7
-    names = [_cut(sheet, word.text, face, WIDTH / 4) for word in panels[0].words]
+    names = [sheet.cut(word.text, face, WIDTH / 4) for word in panels[0].words]
     left = MARGIN + max(sheet.width(name, face) for name in names) + 10
     for i in range(0, len(panels), per_row):
         some = list(zip(titles, panels, strict=True))[i : i + per_row]
         width = min(115.0, (WIDTH - MARGIN - left) / len(some))
         for j, (title, _) in enumerate(some):
-            cut = _cut(sheet, title, small, width - 4)
+            cut = sheet.cut(title, small, width - 4)
             sheet.write(left + (j + 0.5) * width, cut, small, LIGHT.text, align="center")
         sheet.y += 14
         for k, name in enumerate(names):

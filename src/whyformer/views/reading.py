@@ -7,16 +7,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from whyformer.attribution import Attribution, Stream
+from whyformer.views.between import Item, Matrix, joined, summed
 
 # Rounding noise of a method that is never negative must not turn its scale into a signed one.
 NOISE = 1e-6
 MINUS = "\N{MINUS SIGN}"
+
+# What tokens without a text are called, by their stream; anywhere else a number has to do.
+_UNNAMED = {"image": "region ", "audio": "frame "}
+_UNITS = {"image": "regions", "audio": "frames", "queries": "queries"}
+
+ONE_SCALE = "All streams share one colour scale: their scores are parts of one sum."
+OWN_SCALE = "Each stream has a colour scale of its own: compare within a stream, not across."
 
 _SHOWN = {
     "\n": "⏎",
@@ -26,6 +34,7 @@ _SHOWN = {
     "": "∅",
 }
 _BIDI = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
+SILENT = "Every score here is 0."
 
 
 def visible(text: str) -> str:
@@ -83,6 +92,9 @@ class TextPanel:
     words: tuple[Word, ...]
     span: float
     signed: bool
+    unit: str = "words"
+    full_at: str = "the strongest word"
+    said: tuple[Item, ...] = ()  # the output, word by word, where it is not these words themselves
 
     def share(self, word: Word) -> float:
         """The word's place on the colour scale, -1..1."""
@@ -93,13 +105,18 @@ class TextPanel:
         return abs(word.score) > self.span * (1 + NOISE)
 
     @property
+    def silent(self) -> bool:
+        """Whether there is no score in it at all."""
+        return not any(word.score for word in self.words)
+
+    @property
     def note(self) -> str:
         """What the scale leaves out, in words; nothing where it leaves out nothing."""
         beyond = [word for word in self.words if self.is_beyond(word)]
         if not beyond:
             return ""
         names = ", ".join(f"{word.text} ({number(word.score, self.span)})" for word in beyond)
-        return f"Colour is full at the strongest word; beyond the scale: {names}."
+        return f"Colour is full at {self.full_at}; beyond the scale: {names}."
 
     @property
     def rows(self) -> list[Row]:
@@ -117,11 +134,18 @@ class ImagePanel:
     signed: bool
     image: Tensor | None = None  # (3, height, width) in 0..1
     pixels: Tensor | None = None  # (height, width)
+    unit: str = "patches"
+    full_at: str = "the strongest patch"
 
     @property
     def shares(self) -> Tensor:
         """The patches' places on the colour scale, (rows, columns) in -1..1."""
         return self.patches / self.span
+
+    @property
+    def silent(self) -> bool:
+        """Whether there is no score in it at all."""
+        return not bool(self.patches.any())
 
     @property
     def pixel_shares(self) -> Tensor | None:
@@ -154,19 +178,38 @@ class Reading:
     options: str  # key=value, ...
     notes: tuple[str, ...]  # what was done to the input on the way, such as truncation
     accounted: str  # how much of the output the scores and sinks add up to
-    carried: float  # what all tokens hold together
+    carried: tuple[tuple[str, float], ...]  # what each stream's tokens hold together
     sinks: tuple[tuple[str, float], ...]
     panels: tuple[Panel, ...]
+    scales: str = ""  # whether streams can be compared by colour; nothing where there is but one
+    matrices: tuple[Matrix, ...] = ()  # between streams, and from an output to what preceded it
+
+    @property
+    def held(self) -> tuple[tuple[str, float], ...]:
+        """Who holds how much of the output, where that is more than one number."""
+        several = self.scales == ONE_SCALE
+        total = ("tokens", sum(value for _, value in self.carried))
+        return (*(self.carried if several else (total,)), *self.sinks) * bool(self.sinks or several)
+
+    @property
+    def generated(self) -> list[Matrix]:
+        """The matrices of output words against words: those that can be read as a table."""
+        texts = {panel.name for panel in self.panels if isinstance(panel, TextPanel)}
+        return [m for m in self.matrices if m.generated and m.answering in texts]
 
 
 def read(attribution: Attribution) -> list[Reading]:
     """What every sample says, in order; the main stream comes first in each."""
-    return [_read_one(attribution[i]) for i in range(len(attribution))]
+    return [_read_one(attribution, i) for i in range(len(attribution))]
 
 
-def _read_one(one: Attribution) -> Reading:
-    order = sorted(one.streams.values(), key=lambda stream: stream.name != one.main)
+def _read_one(attribution: Attribution, index: int) -> Reading:
+    one = attribution[index]
+    order = sorted(one.streams, key=lambda name: name != one.main)
+    parts = {name: _part(attribution, one, name, index) for name in order}
     share = None if one.conservation is None else float(one.conservation[0])
+    panels = tuple(part.panel for part in parts.values())
+    together = one.conservation is not None
     return Reading(
         label=visible(one.labels[0]),
         output=float(one.output[0]),
@@ -175,51 +218,146 @@ def _read_one(one: Attribution) -> Reading:
         options=visible(", ".join(f"{k}={v}" for k, v in one.options.items())) * bool(one.options),
         notes=tuple(visible(str(note)) for note in one.provenance.get("notes") or ()),
         accounted=accounted(share, one.options.get("activations") == "gradient"),
-        carried=sum(float(stream.scores.double().sum()) for stream in order),
+        carried=tuple(
+            (visible(name), float(one.streams[name].scores.double().sum())) for name in order
+        ),
         sinks=tuple(
             (visible(name).replace("_", " "), float(sink[0])) for name, sink in one.sinks.items()
         ),
-        panels=tuple(_panel(one, stream) for stream in order),
+        panels=_shared(panels) if together and len(panels) > 1 else panels,
+        scales=(ONE_SCALE if together else OWN_SCALE) * (len(panels) > 1),
+        matrices=_matrices(attribution, parts, index),
     )
 
 
-def _panel(one: Attribution, stream: Stream) -> Panel:
-    if stream.grid is None:
-        words = _words(one, stream)
-        # The scale is that of the strongest word of the user's own: [CLS] and [SEP] often hold
-        # many times as much, and scaled by them every word would look alike.
-        own = [abs(w.score) for w in words if not w.special and math.isfinite(w.score)]
-        every = [abs(w.score) for w in words if math.isfinite(w.score)]
-        span = max(own, default=0.0) or max(every, default=0.0) or 1.0
-        signed = any(w.score < -NOISE * span for w in words)
-        return TextPanel(stream.name, words, span, signed)
-    patches = stream.score_map[0].detach().cpu().double()
+def _shared(panels: tuple[Panel, ...]) -> tuple[Panel, ...]:
+    """The panels on one scale, which is full at the strongest of all of them."""
+    # The span of a panel without any score is a stand-in, and no measure for the others.
+    span = max((p.span for p in panels if not p.silent), default=1.0)
+    signed = any(panel.signed for panel in panels)
+    full_at = "the strongest of all streams"
+    return tuple(replace(p, span=span, signed=signed, full_at=full_at) for p in panels)
+
+
+# -- one stream ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A stream as a panel, and where its items are among the tokens of the batch."""
+
+    panel: Panel
+    answers: tuple[Item, ...]
+    answering: list[list[int]]
+    asks: tuple[Item, ...]
+    asking: list[list[int]]
+    says: bool  # whether what it asks about are words of an output
+
+
+def _part(attribution: Attribution, one: Attribution, name: str, index: int) -> _Part:
+    whole, stream = attribution.streams[name], one.streams[name]
+    if whole.grid is not None and whole.grid[0] * whole.grid[1] == whole.scores.shape[1]:
+        # Patches of padding are not cut off: without them the rest would lose its place.
+        image = _image(whole, index)
+        patches = tuple(Item(row.name) for row in image.rows)
+        places = [[i] for i in range(len(patches))]
+        return _Part(image, patches, places, patches, places, says=False)
+    kept = whole.mask[index].nonzero().flatten().tolist()
+    count = len(kept)
+    words = _words(one, stream)
+    answers = tuple(Item(word.text, word.special) for word in words)
+    answering = joined(stream.word_ids[0] if stream.word_ids and stream.tokens else [None] * count)
+    said, saying = _said(stream) if stream.said else (answers, answering)
+    panel = _text(stream.name, words)
+    return _Part(
+        replace(panel, said=() if _texts(said) == _texts(answers) else said),
+        answers,
+        [[kept[i] for i in group] for group in answering],
+        said,
+        [[kept[i] for i in group] for group in saying],
+        says=stream.said is not None or name == "generated",
+    )
+
+
+def _said(stream: Stream) -> tuple[tuple[Item, ...], list[list[int]]]:
+    """What was said at each position, joined to words where the stream's own words tell how."""
+    assert stream.said is not None
+    said, count = stream.said[0], len(stream.said[0])
+    tokens = stream.tokens[0] if stream.tokens else ("",) * count
+    ids = stream.word_ids[0] if stream.word_ids else (None,) * count
+    spoken = [i for i in range(count) if said[i]]
+    # A decoder says its next input, so the words of its inputs are those of its output, one later.
+    fits = (
+        s for s in (0, 1) if all(said[i] == t for i in spoken for t in tokens[i + s : i + s + 1])
+    )
+    shift = next(fits, count)
+    moved = [ids[i + shift] if i + shift < count else None for i in range(count)]
+    groups = [group for group in joined(moved) if all(said[i] for i in group)]
+    texts = [visible("".join(said[i] for i in group)) for group in groups]
+    added = [visible(t) for t, word in zip(tokens, ids, strict=True) if word is None]
+    special = set(added if stream.word_ids else ())
+    return tuple(Item(text, text in special) for text in texts), groups
+
+
+def _texts(items: Sequence[Item]) -> list[str]:
+    return [item.text for item in items]
+
+
+def _text(name: str, words: tuple[Word, ...]) -> TextPanel:
+    # The scale is that of the strongest word of the user's own: [CLS] and [SEP] often hold
+    # many times as much, and scaled by them every word would look alike.
+    own = [abs(w.score) for w in words if not w.special and math.isfinite(w.score)]
+    every = [abs(w.score) for w in words if math.isfinite(w.score)]
+    span = max(own, default=0.0) or max(every, default=0.0) or 1.0
+    signed = any(w.score < -NOISE * span for w in words)
+    return TextPanel(name, words, span, signed, unit=_UNITS.get(name, "words"))
+
+
+def _image(stream: Stream, index: int) -> ImagePanel:
+    patches = stream.score_map[index].detach().cpu().double()
     span = _largest(patches)
     return ImagePanel(
         stream.name,
         patches,
         span,
         signed=bool((patches < -NOISE * span).any()),
-        image=None if stream.image is None else stream.image[0].detach().cpu().double(),
-        pixels=None if stream.pixels is None else stream.pixels[0].detach().cpu().double(),
+        image=None if stream.image is None else stream.image[index].detach().cpu().double(),
+        pixels=None if stream.pixels is None else stream.pixels[index].detach().cpu().double(),
     )
 
 
 def _words(one: Attribution, stream: Stream) -> tuple[Word, ...]:
     if stream.tokens is None:
         # Raw embeddings have no words: their positions stand in, counted from 0 as tensors are.
-        scores = stream.scores[0].tolist()
-        return tuple(Word(str(i), score) for i, score in enumerate(scores))
-    groups = stream.word_ids[0] if stream.word_ids else tuple(range(len(stream.tokens[0])))
-    starts = [
-        group is None
-        for i, group in enumerate(groups)
-        if group is None or i == 0 or group != groups[i - 1]
-    ]
+        scores, unit = stream.scores[0].tolist(), _UNNAMED.get(stream.name, "")
+        return tuple(Word(f"{unit}{i}", score) for i, score in enumerate(scores))
+    groups = joined(stream.word_ids[0] if stream.word_ids else range(len(stream.tokens[0])))
+    special = [stream.word_ids is not None and stream.word_ids[0][g[0]] is None for g in groups]
     merged = one.words(stream.name)
     return tuple(
-        Word(visible(text), score, special)
-        for (text, score), special in zip(merged, starts, strict=True)
+        Word(visible(text), score, odd) for (text, score), odd in zip(merged, special, strict=True)
+    )
+
+
+# -- between streams -------------------------------------------------------------------------
+
+
+def _matrices(attribution: Attribution, parts: dict[str, _Part], index: int) -> tuple[Matrix, ...]:
+    return tuple(
+        Matrix(
+            asking,
+            answering,
+            parts[asking].asks,
+            parts[answering].answers,
+            summed(
+                value[index].detach().cpu().double(),
+                parts[asking].asking,
+                parts[answering].answering,
+            ),
+            generated=parts[asking].says,
+        )
+        for (asking, answering), value in attribution.maps.items()
+        if asking != answering or _texts(parts[asking].asks) != _texts(parts[asking].answers)
     )
 
 

@@ -97,6 +97,45 @@ class Sheet:
             parse_math=False,  # a dollar sign in a word is a dollar sign
         )
 
+    def write_up(self, x: float, text: str, font: FontProperties, colour: Colour) -> None:
+        """Text that runs upwards from the current y, its middle at x."""
+        self.axes.text(
+            x,
+            self.y,
+            text,
+            fontproperties=font,
+            color=css(colour),
+            rotation=90,
+            ha="center",
+            va="bottom",
+            usetex=False,
+            parse_math=False,
+        )
+
+    def cut(self, text: str, font: FontProperties, room: float) -> str:
+        """The text, its end replaced by an ellipsis where it does not fit."""
+        if self.width(text, font) <= room:
+            return text
+        while text and self.width(text + "…", font) > room:
+            text = text[: len(text) * 9 // 10]
+        return text + "…"
+
+    def cell(self, x: float, width: float, height: float, colour: Colour) -> None:
+        """A box without gaps to its neighbours, its middle at the current y."""
+        from matplotlib.patches import Rectangle
+
+        corner = (x, self.y - height / 2)
+        self.axes.add_patch(
+            Rectangle(
+                corner,
+                width,
+                height,
+                facecolor=css(colour),
+                edgecolor=css(LIGHT.page),
+                linewidth=0.6,
+            )
+        )
+
     def box(self, x: float, width: float, height: float, colour: Colour, dashed: bool) -> None:
         """A rounded box with its middle at the current y."""
         from matplotlib.patches import FancyBboxPatch

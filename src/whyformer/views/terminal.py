@@ -16,11 +16,13 @@ from rich.table import Table
 from rich.text import Text
 
 from whyformer.attribution import Attribution, views
+from whyformer.views.between import Matrix
 from whyformer.views.colour import DARK, EITHER, LIGHT, STEPS, Theme, css, ink, step
-from whyformer.views.comparison import OWN_SCALES, Comparison, compare
+from whyformer.views.comparison import Comparison, compare
 from whyformer.views.mosaic import half_blocks, tenths
 from whyformer.views.overlay import beside, pictures
 from whyformer.views.reading import (
+    SILENT,
     ImagePanel,
     Panel,
     Reading,
@@ -34,6 +36,8 @@ from whyformer.views.reading import (
 TOP = 6  # rows of the list of strongest words or patches
 COLUMN = 9  # characters of a column of scores
 BAR = 20  # characters of the longest bar
+CELL = 7  # characters of a cell of output by input
+ROWS = 60  # of output by input, at most
 PICTURE = 32  # characters of the widest picture
 NOTABLE = 0.1  # share from which a word gets its number where there is no colour
 POOR = (None, "standard", "windows")  # colour systems with too few colours for a scale
@@ -117,10 +121,11 @@ def _sample(box: _InkBox, reading: Reading) -> RenderableType:
         _facts(reading),
     ]
     for panel in reading.panels:
-        if len(reading.panels) > 1:
+        if reading.scales:
             parts.append(Text(f"{panel.name}", style="bold underline"))
-        parts.append(_panel(box, panel))
-    parts += [Text(note) for note in reading.notes]
+        parts.append(_panel(box, panel, bool(reading.scales)))
+    parts += [_matrix(box, matrix) for matrix in reading.generated]
+    parts += [Text(note) for note in (reading.scales, *reading.notes) if note]
     parts.append(_accounts(reading))
     return Group(*parts)
 
@@ -136,17 +141,17 @@ def _facts(reading: Reading) -> Text:
 
 def _accounts(reading: Reading) -> Text:
     text = Text(reading.accounted)
-    if reading.sinks:
-        held = [("tokens", reading.carried), *reading.sinks]
-        text.append("  (" + ", ".join(f"{n} {number(v)}" for n, v in held) + ")")
+    if reading.held:
+        text.append("  (" + ", ".join(f"{n} {number(v)}" for n, v in reading.held) + ")")
     return text.append("\n")
 
 
-def _panel(box: _InkBox, panel: Panel) -> RenderableType:
-    text = isinstance(panel, TextPanel)
+def _panel(box: _InkBox, panel: Panel, several: bool) -> RenderableType:
     shown = _line(box, panel) if isinstance(panel, TextPanel) else _pictures(box, panel)
     note = [Text(panel.note)] if isinstance(panel, TextPanel) and panel.note else []
-    bars = _bars(box, f"strongest {'words' if text else 'patches'}", panel)
+    if several and panel.silent:
+        return Group(Padding(shown, (1, 0)), Text(SILENT + "\n"))
+    bars = _bars(box, f"strongest {panel.unit}", panel)
     return Group(Padding(shown, (1, 0)), _legend(box, panel), *note, Padding(bars, (1, 0)))
 
 
@@ -189,6 +194,31 @@ def _bars(box: _InkBox, head: str, panel: Panel) -> Table:
     return table
 
 
+# -- output by input -------------------------------------------------------------------------
+
+
+def _matrix(box: _InkBox, matrix: Matrix) -> RenderableType:
+    """Output words down and input words across, as many as fit, scores on coloured ground."""
+    first = min(box.width // 3, max((cell_len(row.text) for row in matrix.rows), default=0))
+    wide = max(CELL, len(number(-matrix.span, matrix.span)))
+    most = max(1, (box.width - first - 1) // (wide + 1))
+    cut = matrix.cut(ROWS, most)
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="")
+    table.add_column("", width=first, no_wrap=True, overflow="ellipsis")
+    for column in cut.columns:
+        head = Text(column.text, style="italic" if column.special else "")
+        table.add_column(head, width=wide, justify="right", no_wrap=True, overflow="ellipsis")
+    for row, values, shares in zip(cut.rows, cut.values.tolist(), cut.shares.tolist(), strict=True):
+        cells = [
+            Text(number(value, cut.span).rjust(wide), style=box.style(share))
+            for value, share in zip(values, shares, strict=True)
+        ]
+        table.add_row(Text(row.text, style="italic" if row.special else ""), *cells)
+    title = Text(f"output by {cut.answering}", style="bold underline")
+    left_out = [Text(f"shown are {cut.left_out}")] if cut.left_out else []
+    return Group(title, Padding(table, (1, 0)), *left_out)
+
+
 # -- images ----------------------------------------------------------------------------------
 
 
@@ -219,6 +249,8 @@ def _compared(box: _InkBox, sample: Comparison) -> RenderableType:
         Text(f"output {number(first.output)}" + (f"  model {first.model}" * bool(first.model))),
     ]
     for panels in sample.rows:
+        if len(sample.rows) > 1:
+            parts.append(Text(panels[0].name, style="bold underline"))
         texts = [p for p in panels if isinstance(p, TextPanel)]
         images = [p for p in panels if isinstance(p, ImagePanel)]
         if texts:
@@ -229,7 +261,7 @@ def _compared(box: _InkBox, sample: Comparison) -> RenderableType:
         else:
             parts.append(_overlays(box, sample.titles, images))
     sums = [Text(f"{titles}: {sentence}") for titles, sentence in sample.sums]
-    return Group(*parts, Text(OWN_SCALES + "\n"), *sums, Text())
+    return Group(*parts, Text(sample.scales + "\n"), *sums, Text())
 
 
 def _word_table(box: _InkBox, titles: Sequence[str], panels: Sequence[TextPanel]) -> Table:

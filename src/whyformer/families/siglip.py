@@ -1,0 +1,25 @@
+"""SigLIP (Zhai et al., 2023): two towers; a probe asks the patches for the image's summary."""
+
+from whyformer.families.clip import SOURCES, TEXT, VISION
+from whyformer.families.family import Stack, declare
+from whyformer.families.tiny import tiny_model
+
+siglip = declare(
+    "siglip",
+    title="SigLIP",
+    stream="text",
+    model_types=("siglip",),
+    classes=("SiglipModel",),
+    sources=SOURCES,
+    stacks=(
+        Stack(("text",), "text_model.encoder.layers"),
+        Stack(("image",), "vision_model.encoder.layers", read=False),
+        Stack(("probe",), "", leaves="vision_model.head.attention", hidden=True),
+    ),
+    attention={
+        "text_model.encoder": ("text", "text"),
+        "vision_model.encoder": ("image", "image"),
+        "vision_model.head": ("probe", "image"),
+    },
+    tiny=tiny_model("SiglipModel", text_config={**TEXT, "projection_size": 32}, vision_config=VISION),
+)

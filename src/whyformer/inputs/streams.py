@@ -1,0 +1,397 @@
+"""Inputs of models with several streams: each stream read on its own, then put together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from whyformer.errors import InputError
+from whyformer.families import Family, Source
+from whyformer.inputs.finite import check_inputs
+from whyformer.inputs.forward import Forward
+from whyformer.inputs.images import image_arguments, prepared_images
+from whyformer.inputs.kinds import as_texts, is_image, kind_of
+from whyformer.inputs.prepared import Prepared
+from whyformer.inputs.processors import image_processor_of, tokenizer_of
+from whyformer.inputs.regions import FILE as REGIONS
+from whyformer.inputs.regions import RegionGrid
+from whyformer.inputs.sequence import Groups, Sequences, contents, on_module
+from whyformer.inputs.tensors import (
+    as_tensor,
+    batched,
+    check_rank,
+    groups_in,
+    is_array,
+    known_keys,
+    one_length,
+    quoted,
+)
+from whyformer.inputs.text import text_arguments
+
+SPOKEN = {"text": "text", "image": "an image", "source": "text", "audio": "sound"}
+
+
+@dataclass(frozen=True)
+class Given:
+    """Arguments of forward, and what is known about the streams they were made from."""
+
+    arguments: dict[str, Any]
+    groups: Mapping[str, Groups | None] = field(default_factory=dict)  # words, by stream
+    steps: Mapping[str, Any] = field(default_factory=dict)  # image processors, by stream
+    pictures: Mapping[str, tuple[RegionGrid, Tensor]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def read_streams(
+    inputs: Any,
+    module: nn.Module,
+    forward: Forward,
+    family: Family,
+    processor: Any,
+    truncation: bool,
+) -> Prepared:
+    """Every stream that the family's table of sources names, as one batch."""
+    given = _given(inputs, module, forward, family, processor, truncation)
+    arguments = dict(given.arguments)
+    for source in family.sources:
+        if arguments.get(source.carrier) is None and not source.optional:
+            raise InputError(_missing(source, family, forward, arguments))
+    sources = [s for s in family.sources if arguments.get(s.carrier) is not None]
+    arguments = _as_many(_tensors(arguments, sources, module, processor), sources)
+    check_inputs(arguments)
+    read = {
+        source.stream: _read(source, arguments, module, forward, processor, given)
+        for source in sources
+    }
+    owned = {name for source in sources for name in _owned(source)}
+    rest = on_module({k: v for k, v in arguments.items() if k not in owned}, module)
+    if "use_cache" in forward.names:
+        rest.setdefault("use_cache", False)
+    main = read.pop(family.stream)
+    merged: dict[str, Any] = dict(rest)
+    silent: dict[str, Any] = dict(rest)
+    for one in (main, *read.values()):
+        merged |= one.arguments
+        silent |= one.baseline_arguments
+    return replace(
+        main,
+        arguments=merged,
+        baseline_arguments=silent,
+        notes=(*main.notes, *given.notes),
+        others=read,
+    )
+
+
+# -- what the user passed, as arguments ------------------------------------------------------------
+
+
+def _given(
+    inputs: Any,
+    module: nn.Module,
+    forward: Forward,
+    family: Family,
+    processor: Any,
+    truncation: bool,
+) -> Given:
+    """The arguments that the user passed, or that were made from texts and images."""
+    wanted = [s for s in family.sources if not s.optional]
+    if isinstance(inputs, Mapping):
+        streams = {source.stream for source in family.sources}
+        if not set(inputs) <= streams or not set(inputs):
+            groups = {s.stream: groups_in(inputs, s.carrier) for s in wanted if s.kind == "ids"}
+            return Given(known_keys(inputs, forward), groups)
+        raw = {name: _listed(value) for name, value in inputs.items() if value is not None}
+    elif len(wanted) == 1 and isinstance(inputs, Tensor):
+        return Given({wanted[0].carrier: inputs})
+    else:
+        raw = _told_apart(inputs, wanted, module)
+    given = Given({})
+    for source in family.sources:
+        if source.stream in raw:
+            given = _made(raw[source.stream], source, given, module, forward, processor, truncation)
+    return given
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list) else [value]
+
+
+def _told_apart(inputs: Any, wanted: Sequence[Source], module: nn.Module) -> dict[str, list[Any]]:
+    """The samples' texts and images by stream, from one sample or a list of them."""
+    if len(wanted) == 1:
+        return {wanted[0].stream: _listed(inputs)}
+    streams = {"text": [s.stream for s in wanted if s.kind == "ids"]}
+    streams["image"] = [s.stream for s in wanted if s.kind != "ids"]
+    samples = inputs if isinstance(inputs, list) else [inputs]
+    raw: dict[str, list[Any]] = {}
+    for sample in samples:
+        parts = sample if isinstance(sample, tuple | list) else (sample,)
+        kinds = [_kind(part) for part in parts]
+        if sorted(kinds) != ["image", "text"]:
+            raise InputError(
+                f"{type(module).__name__} reads {' and '.join(s.stream for s in wanted)}, and a"
+                f" sample has {' and '.join(kinds) or 'nothing'}; pass (text, image) pairs, or a"
+                f" mapping such as {{'text': 'what colour is it?', 'image': 'scene.png'}}"
+            )
+        for part, kind in zip(parts, kinds, strict=True):
+            raw.setdefault(streams[kind][0], []).append(part)
+    return raw
+
+
+def _kind(part: Any) -> str:
+    if is_image(part) or isinstance(part, Path):
+        return "image"
+    return kind_of(part) if isinstance(part, str) else type(part).__name__
+
+
+def _made(
+    items: list[Any],
+    source: Source,
+    given: Given,
+    module: nn.Module,
+    forward: Forward,
+    processor: Any,
+    truncation: bool,
+) -> Given:
+    """What was given so far, and the arguments made from one stream's texts or images."""
+    part = part_of(module, source)
+    if source.kind == "ids":
+        tokenizer = tokenizer_of(processor, module)
+        texts = as_texts(items)
+        made, groups, notes = text_arguments(texts, part, forward, tokenizer, truncation)
+        renamed = {"input_ids": source.carrier, "attention_mask": source.mask}
+        named = {renamed.get(k) or k: v for k, v in made.items() if forward.takes(k)}
+        return replace(
+            given,
+            arguments={**given.arguments, **named},
+            groups={**given.groups, source.stream: groups},
+            notes=given.notes + notes,
+        )
+    if source.kind == "pixels":
+        steps = image_processor_of(processor, module)
+        made, steps = image_arguments(items, part, forward, steps)
+        return replace(
+            given,
+            arguments={**given.arguments, **made},
+            steps={**given.steps, source.stream: steps},
+        )
+    regions = regions_of(module) if source.kind == "features" else None
+    if regions is None:
+        raise InputError(
+            f"{type(module).__name__} takes '{source.carrier}', numbers that another model computes"
+            f" from {SPOKEN.get(source.stream, source.stream)}; pass them as a tensor in a mapping"
+        )
+    features, boxes, pictures = regions(items)
+    made = {source.carrier: features}
+    if "visual_pos" in source.beside:
+        made["visual_pos"] = boxes
+    return replace(
+        given,
+        arguments={**given.arguments, **made},
+        pictures={**given.pictures, source.stream: (regions, pictures)},
+    )
+
+
+def regions_of(module: nn.Module) -> RegionGrid | None:
+    """How an image is cut into regions, from the folder that the model was loaded from."""
+    origin = str(getattr(module, "name_or_path", "") or "")
+    return RegionGrid.load(Path(origin)) if origin and (Path(origin) / REGIONS).is_file() else None
+
+
+def part_of(module: nn.Module, source: Source) -> nn.Module:
+    """The part of the model whose config describes the stream."""
+    return module.get_submodule(source.part)
+
+
+# -- one stream at a time --------------------------------------------------------------------------
+
+
+def _owned(source: Source) -> tuple[str, ...]:
+    return (source.carrier, *source.beside, *([source.mask] if source.mask else ()))
+
+
+def _tensors(
+    arguments: Mapping[str, Any], sources: Sequence[Source], module: nn.Module, processor: Any
+) -> dict[str, Any]:
+    """Every list and array as a tensor with samples in front."""
+    given = dict(arguments)
+    for source in sources:
+        own = {name: given[name] for name in _owned(source) if given.get(name) is not None}
+        if source.kind == "ids":
+            tokenizer = tokenizer_of(processor, module)
+            part = part_of(module, source)
+            own = one_length(own, source.carrier, part, tokenizer, source.mask)
+        made = {k: as_tensor(v, f"'{k}'") if is_array(v) else v for k, v in own.items()}
+        if not isinstance(made[source.carrier], Tensor):
+            raise InputError(
+                f"'{source.carrier}' is of type {type(made[source.carrier]).__name__}; pass a"
+                " tensor"
+            )
+        if source.kind == "ids" and not made[source.carrier].is_floating_point():
+            made[source.carrier] = made[source.carrier].long()
+        given |= batched(made, source.carrier, _RANKS[source.kind] - 1)
+    return {k: as_tensor(v, f"'{k}'") if is_array(v) else v for k, v in given.items()}
+
+
+_RANKS = {"ids": 2, "pixels": 4, "features": 3, "sound": 3}
+
+
+def _as_many(arguments: dict[str, Any], sources: Sequence[Source]) -> dict[str, Any]:
+    """The arguments with as many samples in every stream: one goes with any number of others."""
+    counts = {s.carrier: len(arguments[s.carrier]) for s in sources}
+    batch = max(counts.values())
+    many = [name for name, count in counts.items() if count == batch]
+    for source in sources:
+        own = counts[source.carrier]
+        if own == 0:
+            raise InputError(f"'{source.carrier}' is empty; pass at least one sample")
+        if own not in (1, batch):
+            raise InputError(
+                f"'{source.carrier}' has {own} samples and '{many[0]}' has {batch}; pass as many"
+                " of each, or one that goes with all"
+            )
+        for name in _owned(source):
+            value = arguments.get(name)
+            if not isinstance(value, Tensor) or value.ndim == 0:
+                continue
+            if len(value) not in (own, 1):
+                raise InputError(
+                    f"'{name}' has {len(value)} samples in shape {tuple(value.shape)} and"
+                    f" '{source.carrier}' has {own} in shape"
+                    f" {tuple(arguments[source.carrier].shape)}; pass as many of each"
+                )
+            if len(value) != batch:
+                arguments[name] = value.expand(batch, *value.shape[1:])
+    return arguments
+
+
+def _read(
+    source: Source,
+    arguments: Mapping[str, Any],
+    module: nn.Module,
+    forward: Forward,
+    processor: Any,
+    given: Given,
+) -> Prepared:
+    """One stream's tokens, mask and pictures."""
+    own = {name: arguments[name] for name in _owned(source) if arguments.get(name) is not None}
+    part = part_of(module, source)
+    if source.kind == "ids":
+        check_rank(own[source.carrier], source.carrier)
+        return Sequences(
+            arguments=on_module(own, module),
+            carrier=source.carrier,
+            module=part,
+            forward=forward,
+            stream=source.stream,
+            tokenizer=tokenizer_of(processor, module),
+            groups=given.groups.get(source.stream),
+            mask_name=source.mask or "attention_mask",
+        ).prepared()
+    if source.kind == "pixels":
+        steps = given.steps.get(source.stream) or image_processor_of(processor, module)
+        placed = prepared_images(own, source.carrier, part, forward, steps)
+        return _without_padding(placed, source)
+    return _features(source, own, module, part, given)
+
+
+def _without_padding(prepared: Prepared, source: Source) -> Prepared:
+    """An image stream that knows its padding: patches of padding are left out by the model."""
+    pixels = prepared.arguments.get(source.mask) if source.mask else None
+    if not isinstance(pixels, Tensor) or bool((pixels != 0).all()):
+        return prepared
+    if prepared.grid is None:
+        return replace(prepared, pixel_mask=pixels)
+    patches = F.interpolate(pixels.float().unsqueeze(1), size=prepared.grid).flatten(1) > 0
+    counts = patches.sum(1)
+    places = torch.arange(int(counts.max()), device=counts.device)
+    return replace(prepared, mask=places < counts.unsqueeze(1), grid=None)
+
+
+def _features(
+    source: Source, own: Mapping[str, Any], module: nn.Module, part: nn.Module, given: Given
+) -> Prepared:
+    """A stream of numbers per token: image regions, or frames of sound."""
+    value: Tensor = own[source.carrier]
+    sound = source.kind == "sound"
+    axes = "(batch, width, frames)" if sound else "(batch, tokens, width)"
+    if value.ndim != 3 or not value.is_floating_point() or not value.numel():
+        raise InputError(
+            f"'{source.carrier}' is a tensor of {value.dtype} with shape {tuple(value.shape)};"
+            f" expected floating numbers of rank 3 {axes}"
+        )
+    width = getattr(getattr(part, "config", None), source.width, None) if source.width else None
+    found = value.shape[1 if sound else 2]
+    if width is not None and found != width:
+        raise InputError(
+            f"'{source.carrier}' has {found} numbers per token in shape {tuple(value.shape)}, the"
+            f" model takes {width} (config.{source.width}); pass {axes} with a width of {width}"
+        )
+    count = -(-value.shape[2] // source.stride) if sound else value.shape[1]
+    mask = _mask(own.get(source.mask) if source.mask else None, value, count, source)
+    for name in source.beside:
+        beside = own.get(name)
+        if isinstance(beside, Tensor) and beside.shape[1] != count:
+            raise InputError(
+                f"'{name}' has shape {tuple(beside.shape)} and '{source.carrier}' has {count}"
+                f" tokens in shape {tuple(value.shape)}; pass one entry per token"
+            )
+    placed = on_module(own, module)
+    grid, pictures = None, None
+    if source.stream in given.pictures:
+        regions, pictures = given.pictures[source.stream]
+        grid = regions.grid
+        pictures = pictures.expand(len(value), *pictures.shape[1:])
+    return Prepared(
+        arguments=placed,
+        baseline_arguments={**placed, source.carrier: torch.zeros_like(placed[source.carrier])},
+        carrier=source.carrier,
+        batch=len(value),
+        stream=source.stream,
+        content=contents(value, None if sound else mask),
+        mask=mask.to(placed[source.carrier].device),
+        grid=grid,
+        image=pictures,
+    )
+
+
+def _mask(given: Any, value: Tensor, count: int, source: Source) -> Tensor:
+    """True at real tokens, (batch, tokens)."""
+    if not isinstance(given, Tensor):
+        return torch.ones(len(value), count, dtype=torch.bool)
+    if given.shape != (len(value), count):
+        raise InputError(
+            f"'{source.mask}' has shape {tuple(given.shape)} and '{source.carrier}' has {count}"
+            f" tokens in shape {tuple(value.shape)}; pass one mask entry per token"
+        )
+    mask = given != 0
+    if not bool(mask.any(1).all()):
+        empty = int((~mask.any(1)).nonzero()[0])
+        raise InputError(
+            f"'{source.mask}' hides every token of sample {empty}: there is nothing to explain;"
+            " leave the sample out or correct its mask"
+        )
+    return mask
+
+
+def _missing(
+    source: Source, family: Family, forward: Forward, arguments: Mapping[str, Any]
+) -> str:
+    """The sentence for a stream that was not passed."""
+    names = [s.stream for s in family.sources if not s.optional]
+    has = quoted(arguments) or "nothing"
+    said = " and ".join(names)
+    return (
+        f"{forward.owner} reads {said}, and the inputs lack {SPOKEN.get(source.stream, source.stream)}"
+        f" ('{source.carrier}'): they have {has}; pass both, as (text, image) or as a mapping of what"
+        " forward takes"
+        if len(names) > 1
+        else f"the inputs have {has} and lack '{source.carrier}', which brings the {said} that"
+        f" {forward.owner} reads"
+    )

@@ -1,0 +1,133 @@
+"""Relevancies between stacks (Chefer et al., ICCV 2021, eqs. 6-11), and their baselines' forms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from whyformer.capture.capture import Capture
+from whyformer.families import Pair
+from whyformer.methods.mixing import Mixing, moments, stepped
+from whyformer.rules.stabilise import ratio
+
+Relevancies = dict[Pair, Tensor]  # (batch, tokens, tokens): of the second's to the first's
+
+
+def propagated(
+    capture: Capture,
+    found: Sequence[Mixing],
+    *,
+    normalize: bool = True,
+    self_in_rule_10: bool = True,
+    aggregate: bool = True,
+) -> Relevancies:
+    """Every relevancy after all layers, eqs. 6-11.
+
+    The three switches are the authors' ablations: eqs. 8-9, the self-relevancies in eq. 10, and
+    adding to what is there instead of replacing it.
+    """
+    relevancy = _start(capture, found)
+    own = {stack: relevancy[stack, stack] for stack, _ in relevancy}
+
+    def weighing(stack: str) -> Tensor:
+        return _normalised(relevancy[stack, stack], own[stack]) if normalize else relevancy[
+            stack, stack
+        ]
+
+    for moment in moments(found):
+        # All of a moment's are computed before any is added: they saw the same states.
+        changes: Relevancies = {}
+        for mixing in moment:
+            a, b = mixing.pair
+            for c in own:
+                if c == b and not mixing.within:
+                    change = mixing.matrix  # eq. 10; the asking side's is transposed
+                    if self_in_rule_10:
+                        change = weighing(a).transpose(1, 2) @ change @ weighing(b)
+                else:
+                    change = mixing.matrix @ relevancy[b, c]  # eqs. 6 and 7, eq. 11 where c is a
+                changes[a, c] = change
+            if not aggregate:
+                # Where the target wants nothing of a layer, it is as if it were not there.
+                idle = (mixing.matrix == 0).flatten(1).all(1).reshape(-1, 1, 1)
+                for c in own:
+                    changes[a, c] = torch.where(idle, relevancy[a, c], changes[a, c])
+        for pair, change in changes.items():
+            relevancy[pair] = relevancy[pair] + change if aggregate else change
+    return relevancy
+
+
+def rolled_out(
+    capture: Capture, found: Sequence[Mixing], residual: bool, normalize: bool
+) -> Relevancies:
+    """Rollout in its bi-modal form: R_ab = R_aa^T . cross . R_bb, each as it was at that moment."""
+    relevancy = _start(capture, found)
+    for moment in moments(found):
+        changes: Relevancies = {}
+        for mixing in moment:
+            a, b = mixing.pair
+            if mixing.within:
+                changes[a, a] = stepped(mixing.matrix, residual, normalize) @ relevancy[a, a]
+                continue
+            into = relevancy[a, a].transpose(1, 2) @ mixing.matrix
+            changes |= {(a, c): into @ relevancy[of, c] for of, c in relevancy if of == b and c != a}
+        relevancy |= changes
+    return relevancy
+
+
+def last_maps(capture: Capture, found: Sequence[Mixing], layer: int = -1) -> Relevancies:
+    """The last map of every pair of stacks, and through it what its answering stack asked."""
+    by_pair: dict[Pair, list[Tensor]] = {}
+    for mixing in found:
+        by_pair.setdefault(mixing.pair, []).append(mixing.matrix)
+    maps = {pair: each[max(layer, -len(each))] for pair, each in by_pair.items()}
+    real = {stack: mask.unsqueeze(2) for stack, mask in capture.masks.items()}
+    maps = {pair: matrix * real[pair[0]] for pair, matrix in maps.items()}
+    return _through(maps)
+
+
+def with_last_cross(capture: Capture, found: Sequence[Mixing], normalize: bool) -> Relevancies:
+    """Self-attention rolled out, and the last map of each pair that meets."""
+    relevancy = _start(capture, found)
+    crossing: Relevancies = {}
+    for mixing in found:
+        a, b = mixing.pair
+        if mixing.within:
+            relevancy[a, a] = stepped(mixing.matrix, normalize=normalize) @ relevancy[a, a]
+        elif capture.stacks.tracks[a].stack.hidden:
+            crossing[a, b] = mixing.matrix @ relevancy[b, b]  # a pooler reads what has come up
+        else:
+            crossing[a, b] = mixing.matrix
+    own = {pair: matrix for pair, matrix in relevancy.items() if pair[0] == pair[1]}
+    return own | {p: m for p, m in _through(crossing).items() if p[0] != p[1]}
+
+
+def _start(capture: Capture, found: Sequence[Mixing]) -> Relevancies:
+    """Every token explains itself and nothing else."""
+    some = found[0].matrix
+    stacks = dict.fromkeys(stack for mixing in found for stack in mixing.pair)
+    own = {s: torch.diag_embed(capture.masks[s].to(some)) for s in stacks}
+    return {
+        (a, b): own[a] if a == b else some.new_zeros(len(some), own[a].shape[1], own[b].shape[1])
+        for a in stacks
+        for b in stacks
+    }
+
+
+def _normalised(relevancy: Tensor, own: Tensor) -> Tensor:
+    """Each row's part beside itself scaled to add up to 1 (eqs. 8-9); a row of nothing stays so."""
+    beside = relevancy - own
+    return ratio(beside, beside.sum(-1, keepdim=True)) + own
+
+
+def _through(maps: Relevancies) -> Relevancies:
+    """The maps, and products of two of them between stacks that meet only by way of a third."""
+    via = {
+        (a, c): first @ second
+        for (a, b), first in maps.items()
+        for (also, c), second in maps.items()
+        if b == also and len({a, b, c}) == 3 and (a, c) not in maps
+    }
+    return via | maps

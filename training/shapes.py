@@ -1,0 +1,205 @@
+"""What the scripts that train on scenes share: options, pixels, words, and the stored samples."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy
+import torch
+from PIL import Image
+from tokenizers import Tokenizer, normalizers, pre_tokenizers, processors
+from tokenizers.models import WordLevel
+from torch import Tensor
+from transformers import PreTrainedTokenizerFast
+
+from training import common, scenes
+from training.scenes import Question, Scene
+
+SIDE = 96  # pixels that the models read, both ways
+CHECKPOINT = "last.safetensors"
+LICENCE = "the licence of whyformer, Apache-2.0; so are the scenes, which it draws itself"
+PAD, UNKNOWN = "[PAD]", "[UNK]"
+NOTHING = len(scenes.LABELS)  # the label of a place without a shape
+
+# Progress shows on scenes with numbers from here on, so that the held-out ones choose nothing.
+PROGRESS = 500_000_000
+# The scenes that are stored beside the models, for trying them.
+SAMPLES = 2_000_000_000
+
+
+def arguments(
+    description: str | None, name: str, *, count: int, epochs: int, batch: int, peak: float
+) -> argparse.Namespace:
+    """The options of a script that trains one model on `count` scenes, as given."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    add_options(parser, name, count=count, epochs=epochs, batch=batch, peak=peak)
+    return parser.parse_args()
+
+
+def add_options(
+    parser: argparse.ArgumentParser,
+    name: str,
+    *,
+    count: int,
+    epochs: int,
+    batch: int,
+    peak: float,
+) -> None:
+    """Give the parser the options of every script that trains on scenes."""
+    parser.add_argument("--scenes", type=int, default=count, help="scenes to train on")
+    parser.add_argument("--epochs", type=int, default=epochs)
+    common.add_options(parser, name, batch=batch, peak=peak)
+
+
+def drawn(number: int, count: int) -> list[Scene]:
+    """That many scenes, from that number on."""
+    return list(scenes.scenes(number, count))
+
+
+def pixels(drawings: Sequence[Scene], side: int = SIDE) -> Tensor:
+    """The scenes as bytes (count, 3, side, side), reduced as an image processor does it."""
+    size = (side, side)
+    shown = numpy.stack(
+        [
+            numpy.asarray(drawing.render().resize(size, Image.Resampling.BILINEAR))
+            for drawing in drawings
+        ]
+    )
+    return torch.from_numpy(shown).permute(0, 3, 1, 2).contiguous()
+
+
+def cell_labels(drawings: Sequence[Scene], cells: int, least: float = 0.15) -> Tensor:
+    """(count, cells * cells): the label that each cell of a grid shows, NOTHING where none.
+
+    A cell shows the shape whose box covers most of it, where that is at least a share `least`.
+    """
+    edges = numpy.linspace(0, scenes.SIDE, cells + 1)
+    low, high = edges[:-1], edges[1:]
+    found = numpy.full((len(drawings), cells, cells), NOTHING)
+    for i, drawing in enumerate(drawings):
+        best = numpy.full((cells, cells), least * (scenes.SIDE / cells) ** 2)
+        for shape in drawing.shapes:
+            x0, y0, x1, y1 = shape.box
+            across = numpy.clip(numpy.minimum(high, x1) - numpy.maximum(low, x0), 0, None)
+            down = numpy.clip(numpy.minimum(high, y1) - numpy.maximum(low, y0), 0, None)
+            covered = numpy.outer(down, across)
+            found[i][covered > best] = scenes.LABELS.index(shape.label)
+            best = numpy.maximum(best, covered)
+    return torch.from_numpy(found).reshape(len(drawings), -1)
+
+
+def shuffled(count: int, size: int, epochs: int, generator: torch.Generator) -> Iterator[Tensor]:
+    """Indices in batches, each once an epoch; an incomplete last batch is left out."""
+    for _ in range(epochs):
+        order = torch.randperm(count, generator=generator)
+        yield from order[: count // size * size].split(size)
+
+
+def words() -> list[str]:
+    """Every word and sign that questions and captions are made of."""
+    texts = [
+        *(scenes.COLOUR_QUESTIONS + scenes.KIND_QUESTIONS + scenes.PRESENCE_QUESTIONS),
+        *scenes.ANSWERS,
+        "a colour, a shape and a thing",
+    ]
+    kept = (re.sub(r"\{.*?\}", " ", text) for text in texts)
+    return sorted({word for text in kept for word in re.findall(r"\w+|[^\w\s]", text)})
+
+
+def tokenizer(first: str, last: str, length: int, *, types: bool) -> PreTrainedTokenizerFast:
+    """A tokenizer of whole words between the tokens `first` and `last`, lower-casing.
+
+    `types` says whether it gives token_type_ids too.
+    """
+    special = [PAD, UNKNOWN, first, last]
+    vocabulary = {word: i for i, word in enumerate([*special, *words()])}
+    backend = Tokenizer(WordLevel(vocabulary, unk_token=UNKNOWN))
+    backend.normalizer = normalizers.BertNormalizer(lowercase=True)
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    backend.post_processor = processors.TemplateProcessing(
+        single=f"{first} $A {last}",
+        pair=f"{first} $A {last} $B:1 {last}:1",
+        special_tokens=[(token, vocabulary[token]) for token in (first, last)],
+    )
+    ends = ("cls_token", "sep_token") if types else ("bos_token", "eos_token")
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        pad_token=PAD,
+        unk_token=UNKNOWN,
+        model_max_length=length,
+        model_input_names=["input_ids", *(["token_type_ids"] if types else []), "attention_mask"],
+        **dict(zip(ends, (first, last), strict=True)),
+    )
+
+
+def store_tokenizer(made: PreTrainedTokenizerFast, folder: Path) -> None:
+    """Write the two files that AutoTokenizer needs to `folder`."""
+    made.backend_tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
+    settings = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": made.model_max_length,
+        "model_input_names": made.model_input_names,
+        **{name: str(token) for name, token in made.special_tokens_map.items()},
+    }
+    common.write_json(folder / "tokenizer_config.json", settings)
+
+
+def store_processor(folder: Path, kind: str, **more: object) -> None:
+    """Write what AutoImageProcessor needs to `folder`; Pillow alone is enough for it."""
+    settings: dict[str, object] = {
+        "image_processor_type": kind,
+        "do_resize": True,
+        "size": {"height": SIDE, "width": SIDE},
+        "resample": int(Image.Resampling.BILINEAR),
+        "do_rescale": True,
+        "rescale_factor": 1 / 255,
+        "do_normalize": True,
+        "image_mean": [0.5] * 3,
+        "image_std": [0.5] * 3,
+    }
+    common.write_json(folder / "preprocessor_config.json", settings | more)
+
+
+def normalise(shown: Tensor) -> Tensor:
+    """Pixels in -1..1 from bytes, as the stored image processors do it."""
+    return (shown.float() / 255 - 0.5) / 0.5
+
+
+def store_samples(folder: Path, count: int = 6) -> list[tuple[str, Scene]]:
+    """The file names and scenes that this writes to `folder` as PNG."""
+    folder.mkdir(parents=True, exist_ok=True)
+    stored = []
+    for i, drawing in enumerate(drawn(SAMPLES, count)):
+        name = f"scene{i}.png"
+        drawing.render().save(folder / name, optimize=True)
+        stored.append((name, drawing))
+    return stored
+
+
+def store_questions(folder: Path) -> None:
+    """Write the sample scenes, and questions.json: what can be asked about which of their shapes.
+
+    `about` is the box (x0, y0, x1, y1) in pixels of the stored image.
+    """
+    asked = [
+        {
+            "image": name,
+            "text": question.text,
+            "answer": question.answer,
+            "about": list(drawing.shapes[question.about].box),
+        }
+        for name, drawing in store_samples(folder)
+        for question in drawing.questions()
+        if question.about is not None
+    ]
+    common.write_json(folder / "questions.json", asked)
+
+
+def asked(drawings: Sequence[Scene]) -> list[tuple[int, Question]]:
+    """Every question about every scene, with the scene's place in the list."""
+    return [(i, question) for i, drawing in enumerate(drawings) for question in drawing.questions()]

@@ -1,0 +1,250 @@
+"""Trains a small captioning model on scenes and writes the bundled model `caption_shapes`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import (
+    AutoImageProcessor,
+    AutoTokenizer,
+    BertConfig,
+    BertLMHeadModel,
+    GenerationConfig,
+    PreTrainedTokenizerBase,
+    VisionEncoderDecoderModel,
+    ViTConfig,
+    ViTModel,
+)
+
+from training import common, scenes, shapes, start
+from training.scenes import Scene
+
+NAME = "caption_shapes"
+LENGTH = 24  # tokens of a caption, at most
+PATCH = 16
+HELD_OUT = 1_000
+IGNORED = -100  # what the loss leaves out: padding
+
+
+def make_tokenizer() -> PreTrainedTokenizerBase:
+    """Whole words between [CLS] and [SEP]."""
+    return shapes.tokenizer("[CLS]", "[SEP]", LENGTH, types=True)
+
+
+def build_model(made: PreTrainedTokenizerBase) -> VisionEncoderDecoderModel:
+    """An untrained vision transformer over 6 x 6 patches, and a BERT decoder that attends to it."""
+    shared = {
+        "hidden_size": 128,
+        "intermediate_size": 256,
+        "num_attention_heads": 4,
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
+        "initializer_range": start.SPREAD,
+    }
+    encoder = ViTConfig(
+        **shared, image_size=shapes.SIDE, patch_size=PATCH, num_hidden_layers=3, hidden_act="gelu"
+    )
+    decoder = BertConfig(
+        **shared,
+        vocab_size=len(made),
+        max_position_embeddings=LENGTH,
+        num_hidden_layers=2,
+        type_vocab_size=1,
+        pad_token_id=made.pad_token_id,
+        is_decoder=True,
+        add_cross_attention=True,
+        tie_word_embeddings=False,
+    )
+    model = VisionEncoderDecoderModel(
+        encoder=ViTModel(encoder, add_pooling_layer=False), decoder=BertLMHeadModel(decoder)
+    )
+    special = {
+        "decoder_start_token_id": made.cls_token_id,
+        "eos_token_id": made.sep_token_id,
+        "pad_token_id": made.pad_token_id,
+    }
+    for name, token in special.items():
+        setattr(model.config, name, token)
+    model.generation_config = GenerationConfig(**special, max_length=LENGTH, num_beams=1)
+    return model
+
+
+@torch.no_grad()
+def start_well(model: VisionEncoderDecoderModel, shown: Tensor) -> None:
+    """Nothing; the untrained encoder gets weights from which it learns soon."""
+    start.patches(
+        model.encoder.embeddings.patch_embeddings.projection,
+        model.encoder.embeddings.position_embeddings[0, 1:],
+        shapes.normalise(shown),
+    )
+    lower = dict(model.encoder.layers[:-1].named_modules())
+    start.alike(start.pairs(lower), model.config.encoder.num_attention_heads)
+
+
+class Taught(nn.Module):
+    """The model with a second head, thrown away after training: which shape does a patch show?"""
+
+    def __init__(self, model: VisionEncoderDecoderModel) -> None:
+        super().__init__()
+        self.model = model
+        self.head = nn.Linear(model.config.encoder.hidden_size, shapes.NOTHING + 1)
+
+    def losses(self, shown: Tensor, words: Tensor, cells: Tensor) -> Tensor:
+        """The loss of the next words and half of that of the patches."""
+        output = self.model(pixel_values=shown, decoder_input_ids=words[:, :-1])
+        wanted = words[:, 1:].masked_fill(words[:, 1:] == 0, IGNORED)
+        told = functional.cross_entropy(
+            output.logits.flatten(0, 1), wanted.flatten(), ignore_index=IGNORED
+        )
+        patches = self.head(output.encoder_last_hidden_state[:, 1:])
+        return told + 0.5 * functional.cross_entropy(patches.flatten(0, 1), cells.flatten())
+
+
+def train(
+    model: VisionEncoderDecoderModel, made: PreTrainedTokenizerBase, options: argparse.Namespace
+) -> None:
+    """Train the model; the weights of the last step are then in --work."""
+    generator = common.prepare(options.seed, options.threads)
+    drawings = shapes.drawn(0, options.scenes)
+    shown = shapes.pixels(drawings)
+    cells = shapes.cell_labels(drawings, shapes.SIDE // PATCH)
+    texts = [drawing.caption() for drawing in drawings]
+    words = made(texts, padding=True, return_tensors="pt")["input_ids"]
+    fresh = shapes.drawn(shapes.PROGRESS, 200)
+    fresh_shown = shapes.normalise(shapes.pixels(fresh))
+    steps = len(drawings) // options.batch * options.epochs
+    start_well(model, shown[:2_000])
+    taught = Taught(model)
+
+    def loss(batch: common.Batch) -> Tensor:
+        inputs, indices = batch
+        return taught.losses(inputs["pixel_values"], words[indices], cells[indices])
+
+    def keep_last(step: int) -> str:
+        measured = exact(model, made, fresh_shown, fresh)
+        common.save_weights(model, options.work / shapes.CHECKPOINT)
+        common.write_run(options, step, steps, measured)
+        return f"captions right word by word {measured:.4f} after step {step}"
+
+    def batches() -> Iterator[common.Batch]:
+        for indices in shapes.shuffled(len(drawings), options.batch, options.epochs, generator):
+            yield {"pixel_values": shapes.normalise(shown[indices])}, indices
+
+    run = common.Training(taught, steps, options.peak, 0.05, "cosine", 250, keep_last, loss=loss)
+    run.run(batches())
+
+
+@torch.inference_mode()
+def told(
+    model: VisionEncoderDecoderModel, made: PreTrainedTokenizerBase, shown: Tensor
+) -> list[list[str]]:
+    """The words of the captions that the model gives to scenes, the most likely each time."""
+    was_training = model.training
+    model.eval()
+    ids = model.generate(pixel_values=shown, do_sample=False)
+    model.train(was_training)
+    return [made.tokenize(text) for text in made.batch_decode(ids, skip_special_tokens=True)]
+
+
+def exact(
+    model: VisionEncoderDecoderModel,
+    made: PreTrainedTokenizerBase,
+    shown: Tensor,
+    drawings: Sequence[Scene],
+) -> float:
+    """The share of scenes whose caption is right word by word."""
+    right = 0
+    for start_at in range(0, len(drawings), 100):
+        part = drawings[start_at : start_at + 100]
+        given = told(model, made, shown[start_at : start_at + 100])
+        right += sum(
+            words == made.tokenize(drawing.caption())
+            for words, drawing in zip(given, part, strict=True)
+        )
+    return right / len(drawings)
+
+
+def named(
+    model: VisionEncoderDecoderModel,
+    made: PreTrainedTokenizerBase,
+    shown: Tensor,
+    drawings: Sequence[Scene],
+) -> float:
+    """The share of scenes whose caption names the right shapes, in whatever order."""
+    right = 0
+    for words, drawing in zip(told(model, made, shown), drawings, strict=True):
+        pairs = pairwise(words)
+        labels = sorted(f"{one} {two}" for one, two in pairs if two in scenes.KINDS)
+        right += labels == sorted(shape.label for shape in drawing.shapes)
+    return right / len(drawings)
+
+
+def measure(folder: Path, count: int = HELD_OUT) -> dict[str, float]:
+    """What a stored folder tells about held-out scenes, loaded as any user would.
+
+    "test" is the share of captions right word by word, "named" that of the right shapes in any
+    order.
+    """
+    model = VisionEncoderDecoderModel.from_pretrained(folder, dtype=torch.float32).eval()
+    made = AutoTokenizer.from_pretrained(folder)
+    processor = AutoImageProcessor.from_pretrained(folder)
+    drawings = shapes.drawn(scenes.HELD_OUT, count)
+    images = [drawing.render() for drawing in drawings]
+    shown = processor(images=images, return_tensors="pt")["pixel_values"]
+    return {
+        "test": exact(model, made, shown, drawings),
+        "named": named(model, made, shown, drawings),
+    }
+
+
+def store(
+    model: VisionEncoderDecoderModel, made: PreTrainedTokenizerBase, options: argparse.Namespace
+) -> dict[str, float]:
+    """The figures measured from the folder that this writes."""
+    folder = options.output
+    common.store_model(model, folder)
+    model.generation_config.save_pretrained(folder)
+    shapes.store_tokenizer(made, folder)
+    # AutoProcessor would take the tokenizer alone: this one has both parts, and nothing else.
+    shapes.store_processor(folder, "ViTImageProcessor", processor_class="TrOCRProcessor")
+    shapes.store_samples(folder / "samples")
+    measured = measure(folder)
+    facts = {
+        "name": NAME,
+        "task": "image-to-text",
+        "stream": "image",
+        "title": "A small captioning model trained on scenes of coloured shapes: what is there?",
+        "licence": shapes.LICENCE,
+        "accuracy": round(measured["test"], 4),
+        "metric": f"captions of {HELD_OUT:,} held-out scenes that are right word by word",
+        "samples": "samples",
+    }
+    common.write_json(folder / "bundled.json", facts)
+    common.write_card(options, NAME, measured, {"words": len(shapes.words())})
+    return measured
+
+
+def main() -> None:
+    """Train, write the folder and print what its files achieve."""
+    options = shapes.arguments(__doc__, NAME, count=30_000, epochs=6, batch=64, peak=1e-3)
+    torch.manual_seed(options.seed)
+    made = make_tokenizer()
+    model = build_model(made)
+    if not options.store_only:
+        train(model, made, options)
+    common.load_weights(model, options.work / shapes.CHECKPOINT)
+    measured = store(model, made, options)
+    print(
+        f"{options.output}: {common.megabytes(options.output):.2f} MB,"
+        f" captions right {measured['test']:.4f}"
+    )
+
+
+if __name__ == "__main__":
+    main()

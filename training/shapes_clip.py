@@ -1,0 +1,307 @@
+"""Trains a small CLIP to match captions and scenes and writes the bundled model `clip_shapes`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import (
+    AutoImageProcessor,
+    AutoTokenizer,
+    CLIPConfig,
+    CLIPModel,
+    PreTrainedTokenizerBase,
+)
+
+from training import common, scenes, shapes, start
+from training.scenes import Scene
+
+NAME = "clip_shapes"
+LENGTH = 24  # tokens of a caption, at most
+PATCH = 16
+POOL = 100  # captions to choose from
+HELD_OUT = 1_000
+WHOLE = 0.5  # of the training captions name all shapes, the others some of them
+
+
+def make_tokenizer() -> PreTrainedTokenizerBase:
+    """Whole words between the tokens that CLIP's text begins and ends with."""
+    return shapes.tokenizer("<|startoftext|>", "<|endoftext|>", LENGTH, types=False)
+
+
+def build_model(made: PreTrainedTokenizerBase) -> CLIPModel:
+    """An untrained CLIP: 6 x 6 patches of 16 x 16 pixels, and a tower of the same size for text."""
+    shared = {
+        "hidden_size": 128,
+        "intermediate_size": 256,
+        "num_attention_heads": 4,
+        "attention_dropout": 0.0,
+    }
+    special = {
+        "bos_token_id": made.bos_token_id,
+        "eos_token_id": made.eos_token_id,
+        "pad_token_id": made.pad_token_id,
+    }
+    text = {"vocab_size": len(made), "max_position_embeddings": LENGTH, "num_hidden_layers": 2}
+    vision = {"image_size": shapes.SIDE, "patch_size": PATCH, "num_hidden_layers": 3}
+    return CLIPModel(
+        CLIPConfig(
+            text_config=shared | special | text,
+            vision_config=shared | vision,
+            projection_dim=64,
+        )
+    )
+
+
+@torch.no_grad()
+def start_well(model: CLIPModel, shown: Tensor) -> None:
+    """Nothing; the untrained image tower gets weights from which it learns soon."""
+    tower = model.vision_model
+    start.patches(
+        tower.embeddings.patch_embedding,
+        tower.embeddings.position_embedding.weight[1:],
+        shapes.normalise(shown),
+    )
+    for layer in tower.encoder.layers:
+        for part in (
+            layer.mlp.fc1,
+            layer.mlp.fc2,
+            layer.self_attn.v_proj,
+            layer.self_attn.out_proj,
+        ):
+            nn.init.normal_(part.weight, std=start.SPREAD)
+    heads = model.config.vision_config.num_attention_heads
+    # The last layer is left alone: the class token has to find the patches.
+    lower = dict(tower.encoder.layers[:-1].named_modules())
+    start.alike(start.pairs(lower), heads)
+
+
+def caption(labels: Sequence[str]) -> str:
+    """The text that names these shapes, in this order."""
+    names = [f"a {label}" for label in labels]
+    return " and ".join([part for part in (", ".join(names[:-1]), names[-1]) if part])
+
+
+def swapped(labels: Sequence[str]) -> list[str]:
+    """The same colours and kinds, each colour one shape further: mostly false of the scene."""
+    colours, kinds = zip(*(label.split() for label in labels), strict=True)
+    turned = (*colours[1:], colours[0])
+    return [f"{colour} {kind}" for colour, kind in zip(turned, kinds, strict=True)]
+
+
+def present(lists: Sequence[Sequence[str]]) -> Tensor:
+    """(count, labels): 1 for each label in a list."""
+    marks = torch.zeros(len(lists), len(scenes.LABELS))
+    for i, labels in enumerate(lists):
+        marks[i, [scenes.LABELS.index(label) for label in labels]] = 1
+    return marks
+
+
+class Taught(nn.Module):
+    """CLIP with a second head, thrown away after training: which shape does a patch show?"""
+
+    def __init__(self, model: CLIPModel, made: PreTrainedTokenizerBase) -> None:
+        super().__init__()
+        self.model = model
+        self.made = made
+        self.head = nn.Linear(model.config.vision_config.hidden_size, shapes.NOTHING + 1)
+
+    def losses(self, shown: Tensor, named: list[list[str]], there: Tensor, cells: Tensor) -> Tensor:
+        """Each scene is to choose its caption among all and the swapped ones, and the other way.
+
+        A caption that happens to be true of another scene is not held against it.
+        """
+        captions = named + [swapped(labels) for labels in named]
+        words = self.made(
+            [caption(labels) for labels in captions], padding=True, return_tensors="pt"
+        )
+        output = self.model(**words, pixel_values=shown)
+        true = present(captions) @ (1 - there).T == 0  # (captions, scenes)
+        own = torch.arange(len(shown))
+        true[own, own] = False
+        scores = output.logits_per_text.masked_fill(true, -1e4)
+        patches = output.vision_model_output.last_hidden_state[:, 1:]
+        patch_loss = functional.cross_entropy(self.head(patches).flatten(0, 1), cells.flatten())
+        by_scene = functional.cross_entropy(scores.T, own)
+        by_caption = functional.cross_entropy(scores[: len(shown)], own)
+        return (by_scene + by_caption) / 2 + 0.5 * patch_loss
+
+
+def train(model: CLIPModel, made: PreTrainedTokenizerBase, options: argparse.Namespace) -> None:
+    """Train the model; the weights of the last step are then in --work."""
+    generator = common.prepare(options.seed, options.threads)
+    drawings = shapes.drawn(0, options.scenes)
+    shown = shapes.pixels(drawings)
+    cells = shapes.cell_labels(drawings, shapes.SIDE // PATCH)
+    labels = [[shape.label for shape in drawing.shapes] for drawing in drawings]
+    there = present(labels)
+    fresh = shapes.drawn(shapes.PROGRESS, 300)
+    fresh_shown = shapes.normalise(shapes.pixels(fresh))
+    steps = len(drawings) // options.batch * options.epochs
+    start_well(model, shown[:2_000])
+    taught = Taught(model, made)
+
+    def some(i: int) -> list[str]:
+        """All shapes of a scene, or some of them."""
+        names = labels[i]
+        if float(torch.rand((), generator=generator)) < WHOLE:
+            return names
+        count = int(torch.randint(1, len(names) + 1, (), generator=generator))
+        kept = torch.randperm(len(names), generator=generator)[:count].sort().values
+        return [names[place] for place in kept.tolist()]
+
+    def loss(batch: common.Batch) -> Tensor:
+        inputs, indices = batch
+        named = [some(i) for i in indices.tolist()]
+        return taught.losses(inputs["pixel_values"], named, there[indices], cells[indices])
+
+    def keep_last(step: int) -> str:
+        measured = retrieval(model, made, fresh_shown, fresh)
+        common.save_weights(model, options.work / shapes.CHECKPOINT)
+        common.write_run(options, step, steps, measured)
+        return f"right caption of {POOL} {measured:.4f} after step {step}"
+
+    def batches() -> Iterator[common.Batch]:
+        for indices in shapes.shuffled(len(drawings), options.batch, options.epochs, generator):
+            yield {"pixel_values": shapes.normalise(shown[indices])}, indices
+
+    run = common.Training(taught, steps, options.peak, 0.05, "cosine", 250, keep_last, loss=loss)
+    run.run(batches())
+
+
+@torch.inference_mode()
+def similarity(
+    model: CLIPModel, made: PreTrainedTokenizerBase, shown: Tensor, texts: list[str]
+) -> Tensor:
+    """(scenes, texts): how well each text fits each scene."""
+    words = made(texts, padding=True, return_tensors="pt")
+    return model(**words, pixel_values=shown).logits_per_image
+
+
+def retrieval(
+    model: CLIPModel, made: PreTrainedTokenizerBase, shown: Tensor, drawings: Sequence[Scene]
+) -> float:
+    """The share of scenes that choose their own caption among those of POOL scenes."""
+    right = 0
+    for first in range(0, len(drawings), POOL):
+        texts = [drawing.caption() for drawing in drawings[first : first + POOL]]
+        best = similarity(model, made, shown[first : first + POOL], texts).argmax(1)
+        right += sum(texts[i] == texts[j] for i, j in enumerate(best.tolist()))
+    return right / len(drawings)
+
+
+def binding(
+    model: CLIPModel, made: PreTrainedTokenizerBase, shown: Tensor, drawings: Sequence[Scene]
+) -> float:
+    """The share of scenes that prefer their caption to one with the colours swapped around.
+
+    Only scenes of which the swapped caption is false.
+    """
+    right = total = 0
+    for drawing, image in zip(drawings, shown, strict=True):
+        labels = [shape.label for shape in drawing.shapes]
+        if set(swapped(labels)) <= set(labels):
+            continue
+        texts = [caption(labels), caption(swapped(labels))]
+        total += 1
+        right += int(similarity(model, made, image[None], texts).argmax()) == 0
+    return right / total
+
+
+def naming(
+    model: CLIPModel, made: PreTrainedTokenizerBase, shown: Tensor, drawings: Sequence[Scene]
+) -> float:
+    """The share of scenes whose best text among "a red circle" and the like names a shape in it."""
+    texts = [caption([label]) for label in scenes.LABELS]
+    best = similarity(model, made, shown, texts).argmax(1).tolist()
+    here = ({shape.label for shape in drawing.shapes} for drawing in drawings)
+    found = [scenes.LABELS[i] in labels for i, labels in zip(best, here, strict=True)]
+    return sum(found) / len(found)
+
+
+def measure(folder: Path, count: int = HELD_OUT) -> dict[str, float]:
+    """What a stored folder achieves on held-out scenes, loaded as any user would.
+
+    "test" is the share of right captions among POOL, "binding" that of captions preferred to the
+    same with swapped colours, "naming" that of scenes for which a shape in it comes first.
+    """
+    model = CLIPModel.from_pretrained(folder, dtype=torch.float32).eval()
+    made = AutoTokenizer.from_pretrained(folder)
+    processor = AutoImageProcessor.from_pretrained(folder)
+    drawings = shapes.drawn(scenes.HELD_OUT, count)
+    images = [drawing.render() for drawing in drawings]
+    shown = processor(images=images, return_tensors="pt")["pixel_values"]
+    return {
+        "test": retrieval(model, made, shown, drawings),
+        "binding": binding(model, made, shown, drawings),
+        "naming": naming(model, made, shown, drawings),
+    }
+
+
+def store_texts(folder: Path) -> None:
+    """Write the sample scenes, and questions.json: a text that fits each, and what it is about.
+
+    `answer` is the scene's whole caption, `text` names one of its shapes.
+    """
+    texts = [
+        {
+            "image": name,
+            "text": caption([shape.label]),
+            "answer": drawing.caption(),
+            "about": list(shape.box),
+        }
+        for name, drawing in shapes.store_samples(folder)
+        for shape in drawing.shapes
+    ]
+    common.write_json(folder / "questions.json", texts)
+
+
+def store(
+    model: CLIPModel, made: PreTrainedTokenizerBase, options: argparse.Namespace
+) -> dict[str, float]:
+    """The figures measured from the folder that this writes."""
+    folder = options.output
+    common.store_model(model, folder)
+    shapes.store_tokenizer(made, folder)
+    shapes.store_processor(folder, "CLIPImageProcessor", do_center_crop=False, do_convert_rgb=True)
+    store_texts(folder / "samples")
+    measured = measure(folder)
+    facts = {
+        "name": NAME,
+        "task": "zero-shot-image-classification",
+        "stream": "text+image",
+        "title": "A small CLIP trained on scenes of coloured shapes: which text fits which scene?",
+        "licence": shapes.LICENCE,
+        "accuracy": round(measured["test"], 4),
+        "metric": (
+            f"right caption among those of {POOL} scenes, over {HELD_OUT:,} held-out scenes"
+        ),
+        "samples": "samples",
+    }
+    common.write_json(folder / "bundled.json", facts)
+    common.write_card(options, NAME, measured, {"words": len(shapes.words())})
+    return measured
+
+
+def main() -> None:
+    """Train, write the folder and print what its files achieve."""
+    options = shapes.arguments(__doc__, NAME, count=30_000, epochs=6, batch=64, peak=1e-3)
+    torch.manual_seed(options.seed)
+    made = make_tokenizer()
+    model = build_model(made)
+    if not options.store_only:
+        train(model, made, options)
+    common.load_weights(model, options.work / shapes.CHECKPOINT)
+    measured = store(model, made, options)
+    print(
+        f"{options.output}: {common.megabytes(options.output):.2f} MB,"
+        f" right caption {measured['test']:.4f}"
+    )
+
+
+if __name__ == "__main__":
+    main()

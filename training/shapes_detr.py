@@ -1,0 +1,305 @@
+"""Trains a small DETR to find the shapes of a scene and writes the bundled model `detr_shapes`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import (
+    AutoImageProcessor,
+    AutoModelForObjectDetection,
+    DetrConfig,
+    DetrForObjectDetection,
+    ResNetBackbone,
+    ResNetConfig,
+)
+
+from training import common, scenes, shapes, start
+from training.scenes import Scene
+
+NAME = "detr_shapes"
+BACKBONE = "backbone.safetensors"
+CELLS = 12  # the backbone's map, both ways: one cell for 8 x 8 pixels
+HELD_OUT = 1_000
+SURE = 0.5  # a found shape counts from this probability on
+OVERLAP = 0.5  # and where its box overlaps the true one by this share of both
+
+
+def backbone_config() -> ResNetConfig:
+    """A ResNet of two stages, with a map of 12 x 12 for 96 x 96 pixels."""
+    return ResNetConfig(
+        embedding_size=24,
+        hidden_sizes=[32, 64],
+        depths=[1, 2],
+        layer_type="basic",
+        out_features=["stage2"],
+    )
+
+
+def build_model() -> DetrForObjectDetection:
+    """An untrained DETR with a query for twice as many shapes as a scene can have."""
+    return DetrForObjectDetection(
+        DetrConfig(
+            use_timm_backbone=False,
+            backbone_config=backbone_config(),
+            d_model=64,
+            encoder_layers=2,
+            decoder_layers=3,
+            encoder_attention_heads=4,
+            decoder_attention_heads=4,
+            encoder_ffn_dim=128,
+            decoder_ffn_dim=128,
+            dropout=0.0,
+            num_queries=8,
+            auxiliary_loss=True,
+            eos_coefficient=0.3,
+            id2label=dict(enumerate(scenes.LABELS)),
+            label2id={label: i for i, label in enumerate(scenes.LABELS)},
+        )
+    )
+
+
+class Cells(nn.Module):
+    """The backbone with a head that tells which shape each cell shows, and where its edges are.
+
+    DETR keeps the batch normalisation of its backbone as it is, so that has to be learnt before.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.backbone = ResNetBackbone(backbone_config())
+        self.head = nn.Conv2d(64, shapes.NOTHING + 1 + 4, 1)
+
+    def losses(self, inputs: dict[str, Tensor], labels: Tensor, edges: Tensor) -> Tensor:
+        """The loss of the labels, and that of the edges where there is a shape."""
+        found = self.head(self.backbone(**inputs).feature_maps[0]).flatten(2).transpose(1, 2)
+        shown = functional.cross_entropy(
+            found[..., :-4].flatten(0, 1), labels.flatten(), label_smoothing=0.02
+        )
+        there = labels != shapes.NOTHING
+        return shown + 2 * functional.l1_loss(found[..., -4:][there], edges[there])
+
+
+def cell_edges(drawings: Sequence[Scene], labels: Tensor) -> Tensor:
+    """(count, cells, 4): where the edges of a cell's shape are from its middle, in shape sizes."""
+    middles = (torch.arange(CELLS) + 0.5) / CELLS * scenes.SIDE
+    down, right = torch.meshgrid(middles, middles, indexing="ij")
+    places = torch.stack([right, down, right, down], dim=-1).reshape(-1, 4)
+    edges = torch.zeros(*labels.shape, 4)
+    for i, drawing in enumerate(drawings):
+        for shape in drawing.shapes:
+            here = labels[i] == scenes.LABELS.index(shape.label)
+            edges[i, here] = (torch.tensor(shape.box) - places[here]) / scenes.LARGEST
+    return edges
+
+
+def boxes(drawing: Scene) -> Tensor:
+    """(shapes, 4): middle x, middle y, width and height, as shares of the canvas."""
+    corners = torch.tensor([shape.box for shape in drawing.shapes]) / scenes.SIDE
+    low, high = corners[:, :2], corners[:, 2:]
+    return torch.cat([(low + high) / 2, high - low], dim=1)
+
+
+def truth(drawing: Scene) -> dict[str, Tensor]:
+    """The labels and boxes of a scene as DETR is taught them."""
+    labels = [scenes.LABELS.index(shape.label) for shape in drawing.shapes]
+    return {"class_labels": torch.tensor(labels), "boxes": boxes(drawing)}
+
+
+def train_backbone(drawings: Sequence[Scene], shown: Tensor, options: argparse.Namespace) -> None:
+    """Train the backbone by itself; its weights are then in --work."""
+    generator = common.prepare(options.seed, options.threads)
+    cells = Cells()
+    labels = shapes.cell_labels(drawings, CELLS, 0.5)
+    edges = cell_edges(drawings, labels)
+    steps = len(drawings) // options.batch
+
+    def loss(batch: common.Batch) -> Tensor:
+        inputs, indices = batch
+        return cells.losses(inputs, labels[indices], edges[indices])
+
+    def keep(step: int) -> str:
+        common.save_weights(cells.backbone, options.work / BACKBONE)
+        return f"backbone kept after step {step}"
+
+    def batches() -> Iterator[common.Batch]:
+        for indices in shapes.shuffled(len(drawings), options.batch, 1, generator):
+            yield {"pixel_values": shapes.normalise(shown[indices])}, indices
+
+    common.Training(cells, steps, 3e-3, 0.01, "cosine", steps, keep, loss=loss).run(batches())
+
+
+def give_backbone(model: DetrForObjectDetection, path: Path) -> None:
+    """Put the trained backbone into the model, batch normalisation included."""
+    trained = ResNetBackbone(backbone_config())
+    common.load_weights(trained, path)
+    weights = trained.state_dict()
+    inner = model.model.backbone.model
+    inner.load_state_dict({name: weights[name] for name in inner.state_dict()})
+
+
+class Remembered(nn.Module):
+    """In the place of a backbone that is not trained: takes its maps for pixels, and is quick."""
+
+    def forward(self, maps: Tensor, mask: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """The maps as they are."""
+        return [(maps, mask.bool())]
+
+
+@torch.inference_mode()
+def maps(model: DetrForObjectDetection, shown: Tensor) -> Tensor:
+    """(count, channels, cells, cells): what the model's backbone makes of scenes."""
+    backbone = model.model.backbone.model.eval()
+    parts = [backbone(shapes.normalise(part)).feature_maps[0].half() for part in shown.split(200)]
+    return torch.cat(parts)
+
+
+def train(model: DetrForObjectDetection, options: argparse.Namespace) -> None:
+    """Train the model; the weights of the last step are then in --work."""
+    drawings = shapes.drawn(0, options.scenes)
+    shown = shapes.pixels(drawings)
+    if not (options.work / BACKBONE).is_file():
+        train_backbone(drawings, shown, options)
+    give_backbone(model, options.work / BACKBONE)
+    generator = common.prepare(options.seed, options.threads)
+    seen = maps(model, shown)
+    answers = [truth(drawing) for drawing in drawings]
+    fresh = shapes.drawn(shapes.PROGRESS, 300)
+    fresh_seen = maps(model, shapes.pixels(fresh)).float()
+    backbone, model.model.backbone = model.model.backbone, Remembered()
+    start.alike(start.pairs(dict(model.model.encoder.named_modules())), 4)
+    steps = len(drawings) // options.batch * options.epochs
+
+    def loss(batch: common.Batch) -> Tensor:
+        inputs, indices = batch
+        return model(**inputs, labels=[answers[i] for i in indices.tolist()]).loss
+
+    def keep_last(step: int) -> str:
+        with torch.inference_mode():
+            measured = figures(model(pixel_values=fresh_seen), fresh)
+        model.model.backbone, remembered = backbone, model.model.backbone
+        common.save_weights(model, options.work / shapes.CHECKPOINT)
+        model.model.backbone = remembered
+        common.write_run(options, step, steps, measured["found"])
+        return f"found {measured['found']:.4f}, right {measured['right']:.4f} after step {step}"
+
+    def batches() -> Iterator[common.Batch]:
+        for indices in shapes.shuffled(len(drawings), options.batch, options.epochs, generator):
+            yield {"pixel_values": seen[indices].float()}, indices
+
+    run = common.Training(model, steps, options.peak, 0.01, "cosine", 500, keep_last, loss=loss)
+    run.run(batches())
+    model.model.backbone = backbone
+
+
+def corners(middles: Tensor) -> Tensor:
+    """(..., 4): x0, y0, x1, y1 of boxes given by middle and size."""
+    middle, size = middles[..., :2], middles[..., 2:]
+    return torch.cat([middle - size / 2, middle + size / 2], dim=-1)
+
+
+def overlaps(found: Tensor, true: Tensor) -> Tensor:
+    """(found, true): the shares that two boxes x0, y0, x1, y1 have in common, of both together."""
+    low = torch.maximum(found[:, None, :2], true[None, :, :2])
+    high = torch.minimum(found[:, None, 2:], true[None, :, 2:])
+    common_area = (high - low).clamp(min=0).prod(-1)
+    areas = [(box[:, 2:] - box[:, :2]).prod(-1) for box in (found, true)]
+    return common_area / (areas[0][:, None] + areas[1][None] - common_area)
+
+
+def figures(output: Any, drawings: Sequence[Scene]) -> dict[str, float]:
+    """How much of what is there was found, and how much of what was found is there."""
+    hits, claimed, present = tally(output, drawings)
+    return {"found": hits / present, "right": hits / max(1, claimed)}
+
+
+def tally(output: Any, drawings: Sequence[Scene]) -> tuple[int, int, int]:
+    """How many shapes were found, how many detections there are, and how many shapes.
+
+    A shape is found by a query that is sure of the right label, with a box that overlaps the true
+    one enough; each shape is found once, and every other sure query is wrong.
+    """
+    hits = claimed = 0
+    chances = output.logits.softmax(-1)[..., :-1]
+    for row, placed, drawing in zip(chances, output.pred_boxes, drawings, strict=True):
+        sureness, labels = row.max(-1)
+        true = corners(boxes(drawing))
+        kinds = [scenes.LABELS.index(shape.label) for shape in drawing.shapes]
+        left = set(range(len(kinds)))
+        for query in sureness.argsort(descending=True).tolist():
+            if sureness[query] < SURE:
+                break
+            claimed += 1
+            shared = overlaps(corners(placed[query : query + 1]), true)[0]
+            for i in sorted(left):
+                if kinds[i] == labels[query] and shared[i] >= OVERLAP:
+                    left.remove(i)
+                    hits += 1
+                    break
+    return hits, claimed, sum(len(drawing.shapes) for drawing in drawings)
+
+
+@torch.inference_mode()
+def measure(folder: Path, count: int = HELD_OUT) -> dict[str, float]:
+    """What a stored folder finds in held-out scenes, loaded as any user would."""
+    model = AutoModelForObjectDetection.from_pretrained(folder, dtype=torch.float32).eval()
+    processor = AutoImageProcessor.from_pretrained(folder)
+    drawings = shapes.drawn(scenes.HELD_OUT, count)
+    hits = claimed = present = 0
+    for first in range(0, count, 100):
+        part = drawings[first : first + 100]
+        inputs = processor(images=[drawing.render() for drawing in part], return_tensors="pt")
+        counted = tally(model(**inputs), part)
+        hits, claimed, present = hits + counted[0], claimed + counted[1], present + counted[2]
+    return {"found": hits / present, "right": hits / max(1, claimed)}
+
+
+def store(model: DetrForObjectDetection, options: argparse.Namespace) -> dict[str, float]:
+    """The figures measured from the folder that this writes."""
+    folder = options.output
+    model.config.auxiliary_loss = False
+    common.store_model(model, folder)
+    shapes.store_processor(folder, "DetrImageProcessor", format="coco_detection", do_pad=True)
+    shapes.store_samples(folder / "samples")
+    measured = measure(folder)
+    present = sum(len(drawing.shapes) for drawing in shapes.drawn(scenes.HELD_OUT, HELD_OUT))
+    facts = {
+        "name": NAME,
+        "task": "object-detection",
+        "stream": "image",
+        "title": "A small DETR trained on scenes of coloured shapes: which shapes are where?",
+        "licence": shapes.LICENCE,
+        "accuracy": round(measured["found"], 4),
+        "metric": (
+            f"share of the {present:,} shapes in {HELD_OUT:,} held-out scenes found"
+            " with the right label, IoU at least 0.5"
+        ),
+        "samples": "samples",
+    }
+    common.write_json(folder / "bundled.json", facts)
+    common.write_card(options, NAME, measured, {"shapes": present})
+    return measured
+
+
+def main() -> None:
+    """Train, write the folder and print what its files achieve."""
+    options = shapes.arguments(__doc__, NAME, count=30_000, epochs=8, batch=32, peak=1e-3)
+    torch.manual_seed(options.seed)
+    model = build_model()
+    if not options.store_only:
+        train(model, options)
+    common.load_weights(model, options.work / shapes.CHECKPOINT)
+    measured = store(model, options)
+    print(
+        f"{options.output}: {common.megabytes(options.output):.2f} MB,"
+        f" found {measured['found']:.4f}, right {measured['right']:.4f}"
+    )
+
+
+if __name__ == "__main__":
+    main()
