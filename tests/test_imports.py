@@ -30,6 +30,7 @@ CHAIN = (
     "methods",
     "assemble",
     "trust",
+    "generated",
     "explain",
     "evaluation",
 )

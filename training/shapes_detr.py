@@ -56,7 +56,6 @@ def build_model() -> DetrForObjectDetection:
             decoder_ffn_dim=128,
             dropout=0.0,
             num_queries=8,
-            auxiliary_loss=True,
             eos_coefficient=0.3,
             id2label=dict(enumerate(scenes.LABELS)),
             label2id={label: i for i, label in enumerate(scenes.LABELS)},
@@ -159,6 +158,33 @@ def maps(model: DetrForObjectDetection, shown: Tensor) -> Tensor:
     return torch.cat(parts)
 
 
+def losses(
+    model: DetrForObjectDetection, inputs: dict[str, Tensor], labels: list[dict[str, Tensor]]
+) -> Tensor:
+    """DETR's own loss after every decoder layer, all of them added.
+
+    With auxiliary_loss in its config, transformers would also normalise between the layers.
+    """
+    after: list[Tensor] = []
+    hooks = [
+        layer.register_forward_hook(lambda _module, _inputs, output: after.append(output))
+        for layer in model.model.decoder.layers
+    ]
+    model(**inputs)
+    for hook in hooks:
+        hook.remove()
+    total = torch.zeros(())
+    for hidden in after:
+        states = model.model.decoder.layernorm(hidden)
+        places = model.bbox_predictor(states).sigmoid()
+        chances = model.class_labels_classifier(states)
+        loss, _, _ = model.loss_function(
+            chances, labels, states.device, places, model.config, None, None
+        )
+        total = total + loss
+    return total
+
+
 def train(model: DetrForObjectDetection, options: argparse.Namespace) -> None:
     """Train the model; the weights of the last step are then in --work."""
     drawings = shapes.drawn(0, options.scenes)
@@ -177,7 +203,7 @@ def train(model: DetrForObjectDetection, options: argparse.Namespace) -> None:
 
     def loss(batch: common.Batch) -> Tensor:
         inputs, indices = batch
-        return model(**inputs, labels=[answers[i] for i in indices.tolist()]).loss
+        return losses(model, inputs, [answers[i] for i in indices.tolist()])
 
     def keep_last(step: int) -> str:
         with torch.inference_mode():
@@ -262,7 +288,6 @@ def measure(folder: Path, count: int = HELD_OUT) -> dict[str, float]:
 def store(model: DetrForObjectDetection, options: argparse.Namespace) -> dict[str, float]:
     """The figures measured from the folder that this writes."""
     folder = options.output
-    model.config.auxiliary_loss = False
     common.store_model(model, folder)
     shapes.store_processor(folder, "DetrImageProcessor", format="coco_detection", do_pad=True)
     shapes.store_samples(folder / "samples")
@@ -288,7 +313,7 @@ def store(model: DetrForObjectDetection, options: argparse.Namespace) -> dict[st
 
 def main() -> None:
     """Train, write the folder and print what its files achieve."""
-    options = shapes.arguments(__doc__, NAME, count=30_000, epochs=8, batch=32, peak=1e-3)
+    options = shapes.arguments(__doc__, NAME, count=30_000, epochs=4, batch=32, peak=1e-3)
     torch.manual_seed(options.seed)
     model = build_model()
     if not options.store_only:

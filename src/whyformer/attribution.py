@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
@@ -47,9 +48,14 @@ class Stream:
             raise InputError(f"stream '{self.name}' has no grid: it is not an image")
         return self.scores.unflatten(1, self.grid)
 
+    def columns(self, index: int) -> Tensor:
+        """Where one sample's tokens are; an image's padding stays, or its grid would not fit."""
+        mask = self.mask[index]
+        return (mask if self.grid is None else torch.ones_like(mask)).nonzero().flatten()
+
     def sample(self, index: int) -> Stream:
         """The stream of one sample, padding cut off, (1, its tokens)."""
-        keep = self.mask[index].nonzero().flatten()
+        keep = self.columns(index)
         listed = keep.tolist()
 
         def cut(tensor: Tensor | None) -> Tensor | None:
@@ -93,7 +99,8 @@ class Layer:
         """The same of one sample, padding still in place."""
         one = slice(index, index + 1)
         parts = {part: getattr(self, part) for part in _LAYER_PARTS}
-        return replace(self, **{k: t[one] for k, t in parts.items() if isinstance(t, Tensor)})
+        cut: dict[str, Any] = {k: t[one] for k, t in parts.items() if isinstance(t, Tensor)}
+        return replace(self, **cut)
 
 
 @dataclass(frozen=True)
@@ -167,8 +174,7 @@ class Attribution:
     def _cut(self, values: Tensor, index: int, *names: str) -> Tensor:
         """A map of one sample without the rows and columns of padding."""
         for dim, name in enumerate(names, start=1):
-            keep = self.streams[name].mask[index].nonzero().flatten()
-            values = values.index_select(dim, keep)
+            values = values.index_select(dim, self.streams[name].columns(index))
         return values
 
     def words(self, stream: str | None = None) -> list[tuple[str, float]]:

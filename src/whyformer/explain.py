@@ -15,7 +15,9 @@ from whyformer.capture.scope import borrowed
 from whyformer.capture.stacks import check_one_stream, find_stacks
 from whyformer.errors import OptionError
 from whyformer.families import family_of
+from whyformer.generated import put_together
 from whyformer.inputs.finite import check_weights
+from whyformer.inputs.generation import generation_of
 from whyformer.inputs.layout import as_given
 from whyformer.inputs.models import load_model
 from whyformer.inputs.prepare import prepare
@@ -62,6 +64,19 @@ def explain(
     prepared = prepare(inputs, module, loaded.processor, family, truncation, carrier=tokens)
     if blocks is None and family is None:
         check_one_stream(module, prepared.arguments)
+    with borrowed(module):  # it may have to write first
+        prepared, target, generation = generation_of(
+            target,
+            prepared,
+            module,
+            family,
+            lambda mapping: prepare(mapping, module, loaded.processor, family),
+        )
+    if generation is not None and kept:
+        raise OptionError(
+            f"keep={sorted(kept)} is about one output token, and each of a generated text is"
+            " explained; pass target=wf.token(position) for the one you want to look into"
+        )
     capture = Capture(
         module,
         prepared,
@@ -80,7 +95,8 @@ def explain(
     warn_of_leaks(attribution, capture)
     warn_of_drift(attribution, capture)
     layouts = {one.stream: one.layout for one in prepared if one.layout is not None}
-    return as_given(attribution, layouts)
+    attribution = as_given(attribution, layouts)
+    return attribution if generation is None else put_together(attribution, generation)
 
 
 def _kept(keep: str | Sequence[str], method: Method) -> frozenset[str]:

@@ -10,6 +10,15 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 HERE = Path(__file__).parent
+CLASSES = {
+    "ali22_attention_only_bert": "BertForSequenceClassification",
+    "bert_cvpr21": "BertForSequenceClassification",
+    "clip_gae": "CLIPModel",
+    "detr_gae": "DetrForObjectDetection",
+    "lxmert_gae": "LxmertForQuestionAnswering",
+    "visualbert_gae": "VisualBertForQuestionAnswering",
+    "vit_cvpr21": "ViTForImageClassification",
+}
 PRECISIONS = {"f64": (torch.float64, 1e-6), "f32": (torch.float32, 1e-4)}
 
 
@@ -18,8 +27,7 @@ def model(case: str, precision: str, **changes: str) -> nn.Module:
     """The stock class of a case with the authors' weights."""
     import transformers
 
-    name = {"vit_cvpr21": "ViTForImageClassification"}.get(case, "BertForSequenceClassification")
-    loaded = getattr(transformers, name).from_pretrained(HERE / case / "model", **changes)
+    loaded = getattr(transformers, CLASSES[case]).from_pretrained(HERE / case / "model", **changes)
     return loaded.to(PRECISIONS[precision][0]).eval()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,9 @@ from whyformer.errors import ModelError
 
 ROOT = Path(__file__).parent
 FACTS = "bundled.json"
+QUESTIONS = "questions.json"  # beside the images that are asked about
+
+Sample = str | Path | Mapping[str, str | Path]
 
 
 @dataclass(frozen=True)
@@ -19,16 +23,24 @@ class BundledModel:
     name: str
     title: str
     task: str
-    stream: str  # text or image: which inputs it reads
+    stream: str  # text, image or text+image: which inputs it reads
     folder: Path
     licence: str
     accuracy: float
     metric: str  # what `accuracy` was measured on
     shown: str  # the file or folder of sample inputs, inside `folder`
 
-    def samples(self) -> list[str | Path]:
-        """Inputs to try the model on: sentences, or paths of PNG files."""
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """Which inputs it reads, one by one."""
+        return tuple(self.stream.split("+"))
+
+    def samples(self) -> list[Sample]:
+        """Inputs to try the model on: sentences, paths of PNG files, or {"text": , "image": }."""
         place = self.folder / self.shown
+        if place.is_dir() and len(self.streams) > 1:
+            asked = json.loads((place / QUESTIONS).read_text(encoding="utf-8"))
+            return [{"text": one["text"], "image": place / one["image"]} for one in asked]
         if place.is_dir():
             return [*sorted(place.glob("*.png"))]
         return [*json.loads(place.read_text(encoding="utf-8"))]

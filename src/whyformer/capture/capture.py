@@ -140,8 +140,8 @@ class Capture:
     ) -> tuple[Layer, ...]:
         """Attention of the layers from `first` up to `end`, and its gradient if asked for.
 
-        Counted for each asking stack, or for each pair of stacks; in the order they ran. Tracking begins at the lowest attention map, so nothing below it is
-        paid for.
+        Counted for each asking stack, or for each pair of stacks; in the order they ran. Tracking
+        begins at the lowest attention map, so nothing below it is paid for.
         """
         gradient = gradient or "gradient" in self.keep
         watch, ledger = Watch(track=False), self._ledger()
@@ -353,9 +353,7 @@ class Capture:
         self._find_segments(watch)
         if self.goal is None and arguments is None and not watch.replace:
             self.goal = goal
-            self.states = self._by_stack(
-                watch.states, [s.detach() for s in watch.states.values()]
-            )
+            self.states = self._by_stack(watch.states, [s.detach() for s in watch.states.values()])
         return goal
 
     def _find_segments(self, watch: Watch) -> None:

@@ -53,9 +53,7 @@ class Maps:
             )
         return (only.name, only.name), False
 
-    def chosen(
-        self, first: int = 0, end: int | None = None, by_pair: bool = False
-    ) -> list[int]:
+    def chosen(self, first: int = 0, end: int | None = None, by_pair: bool = False) -> list[int]:
         """The maps of the layers from `first` up to `end`, each stack's own counted on its own.
 
         A layer is one map that the stack's tokens ask, or that they ask of one other stack if
@@ -74,9 +72,7 @@ class Maps:
             )
         hidden = {name for name, track in self.stacks.tracks.items() if track.stack.hidden}
         kept = sorted(
-            i
-            for stack, own in layers.items()
-            for i in (own if stack in hidden else own[first:end])
+            i for stack, own in layers.items() for i in (own if stack in hidden else own[first:end])
         )
         if not kept or (end is not None and abs(end) > most):
             raise OptionError(

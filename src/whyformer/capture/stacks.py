@@ -105,7 +105,7 @@ def _askers(
         for path, part in root.named_modules():
             for pattern, said in patterns.items():
                 if pattern.fullmatch(path):
-                    found[part] = said if isinstance(said[0], tuple) else (said,)  # type: ignore[assignment]
+                    found[part] = said if isinstance(said[0], tuple) else (said,)
     return tuple(found.items())
 
 

@@ -15,13 +15,35 @@ from whyformer.errors import InputError, OptionError, TargetError
 from whyformer.inputs.kinds import IMAGE_SUFFIXES
 
 FILE_SUFFIXES = (*IMAGE_SUFFIXES, ".txt", ".md")
+STDIN = "-"
 
 Given = Annotated[
     str | None,
     typer.Argument(
         metavar="INPUT",
         help="A text; the path of an image; the path of a text file, which is read as one text;"
-        " or [bold]-[/bold] (or nothing) to read either from stdin.",
+        " or [bold]-[/bold] (or nothing) to read either from stdin. With --image: the text that"
+        " goes with it, such as a question.",
+        show_default=False,
+    ),
+]
+ImageFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--image",
+        "-i",
+        metavar="FILE",
+        help="The image, for models that read one, alone or with a text. Without another file to"
+        " write, a picture goes to [bold]why.png[/bold].",
+        show_default=False,
+    ),
+]
+Query = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        help="Which object query of a detector to explain, at --target or what it says. Default:"
+        " the surest.",
         show_default=False,
     ),
 ]
@@ -81,7 +103,7 @@ def read_input(given: str | None) -> Any:
             "there is nothing to explain: give a text or a file, as in"
             " whyformer explain 'a gripping film', or pipe one in"
         )
-    if given is None or given == "-":
+    if given is None or given == STDIN:
         return _decoded(sys.stdin.buffer.read(), "stdin")
     if _is_file(given):
         return Path(given) if _is_image(given) else _decoded(Path(given).read_bytes(), repr(given))
@@ -94,6 +116,19 @@ def read_input(given: str | None) -> Any:
     if alone and "/" in given and Path(given).is_dir():
         raise InputError(f"{given!r} is a folder; give one file of it, or a text")
     return given
+
+
+def read_image(path: Path) -> Any:
+    """The path of an image that is there and can be read, or an image from stdin."""
+    from whyformer.inputs.images import open_image
+
+    if str(path) == STDIN:
+        content = _decoded(sys.stdin.buffer.read(), "stdin")
+        if isinstance(content, str):
+            raise InputError("--image - reads an image from stdin, and stdin holds text")
+        return content
+    open_image(path, "RGB")
+    return path
 
 
 def read_target(text: str | None) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -16,20 +15,20 @@ from whyformer.cli.arguments import (
     Deciding,
     Given,
     HtmlFile,
+    ImageFile,
     JsonFile,
     Model,
     PngFile,
+    Query,
     Quiet,
     Target,
     Truncation,
-    read_input,
-    read_target,
     scalar,
 )
 from whyformer.cli.console import busy, note, result
-from whyformer.cli.files import check_writable, write
+from whyformer.cli.files import check_writable, default_picture, write
+from whyformer.cli.question import named, read_question
 from whyformer.errors import InputError, WhyformerError
-from whyformer.inputs.models import load_model
 from whyformer.methods import methods as known
 
 # One of each kind: conservative twice, plain gradient, attention with gradient, attention alone.
@@ -43,11 +42,13 @@ ALL = "all"
     examples=(
         'whyformer compare "a gripping, beautifully acted film"',
         "whyformer compare digit.png --methods lrp_ah_ln,gae --png compared.png",
+        "whyformer compare --image scene.png 'what colour is the circle?' --png compared.png",
         "whyformer compare review.txt --methods all --html compared.html",
     ),
 )
 def compare(
     given: Given = None,
+    image: ImageFile = None,
     methods: Annotated[
         str,
         typer.Option(
@@ -61,6 +62,7 @@ def compare(
     ] = HANDFUL,
     model: Model = None,
     target: Target = None,
+    query: Query = None,
     deciding: Deciding = None,
     truncation: Truncation = False,
     html: HtmlFile = None,
@@ -69,21 +71,23 @@ def compare(
     quiet: Quiet = False,
 ) -> None:
     """Put several methods side by side on the same input."""
-    check_writable({"--html": html, "--png": png, "--json": json})
+    files = {"--html": html, "--png": png, "--json": json}
+    files["--png"] = default_picture(image, files)
+    check_writable(files, kept=image)
     names = _chosen(methods)
-    wanted, inputs = read_target(target), read_input(given)
+    question = read_question(given, image, target, query)
     attributions: list[Attribution] = []
     skipped: dict[str, str] = {}
     with busy(f"explaining with {len(names)} methods ..."):
-        loaded = load_model(model, None, inputs)
+        loaded = question.load(model)
         for name in names:
             try:
                 attribution = whyformer.explain(
-                    inputs,
+                    question.inputs,
                     loaded.module,
                     processor=loaded.processor,
                     method=name,
-                    target=wanted,
+                    target=question.target,
                     truncation=truncation,
                     deciding=None if deciding is None else scalar(deciding),
                 )
@@ -93,19 +97,18 @@ def compare(
                     raise
                 skipped[name] = str(error)
                 continue
-            named = {**attribution.provenance, "model": loaded.name}
-            attributions.append(replace(attribution, provenance=named))
+            attributions.append(named(attribution, loaded))
     if not attributions:
         raise InputError(f"no method could explain this input: {next(iter(skipped.values()))}")
     for name, reason in skipped.items():
         note(f"left out {name}: {reason}")
     if not quiet:
         result().print(views["terminal"].comparison(attributions))
-    for view, path in (("html", html), ("png", png), ("json", json)):
+    for option, path in files.items():
         if path is not None:
-            content = views[view].render_comparison(attributions)
+            content = views[option.removeprefix("--")].render_comparison(attributions)
             data = content if isinstance(content, bytes) else content.encode()
-            write(f"--{view}", path, partial(Path.write_bytes, data=data))
+            write(option, path, partial(Path.write_bytes, data=data))
 
 
 def _chosen(text: str) -> list[str]:

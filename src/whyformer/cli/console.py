@@ -16,6 +16,7 @@ from whyformer.errors import ConservationWarning
 
 # Refusals name Python arguments; whoever reads them here has typed options.
 TYPED = (
+    (re.compile(r"\btarget=wf\.query\(index, label\)"), "--query N --target LABEL"),
     (re.compile(r"\btruncation=True"), "--truncation"),
     (re.compile(r"\b(model|deciding|method|target)=(?=[\s,;.)]|$)"), r"--\1"),
 )

@@ -14,19 +14,20 @@ from whyformer.cli.arguments import (
     Deciding,
     Given,
     HtmlFile,
+    ImageFile,
     JsonFile,
     Model,
     PngFile,
+    Query,
     Quiet,
     Target,
     Truncation,
-    read_input,
     read_options,
-    read_target,
     scalar,
 )
 from whyformer.cli.console import busy, result
-from whyformer.cli.files import check_writable, write
+from whyformer.cli.files import check_writable, default_picture, write
+from whyformer.cli.question import named, read_question
 
 
 @command(
@@ -35,6 +36,8 @@ from whyformer.cli.files import check_writable, write
     examples=(
         'whyformer explain "a gripping, beautifully acted film"',
         "whyformer explain digit.png --method gae --png why.png",
+        "whyformer explain --image scene.png 'what colour is the circle?'",
+        "whyformer explain --model detr_shapes --image scene.png --query 3 --target 'red circle'",
         "cat review.txt | whyformer explain --html why.html",
         "whyformer explain review.txt --target 'positive>negative'",
         "whyformer explain review.txt --option activations=identity",
@@ -42,11 +45,13 @@ from whyformer.cli.files import check_writable, write
 )
 def explain(
     given: Given = None,
+    image: ImageFile = None,
     model: Model = None,
     method: Annotated[
         str, typer.Option("--method", "-M", metavar="NAME", help="See whyformer methods.")
     ] = "lrp_ah_ln",
     target: Target = None,
+    query: Query = None,
     option: Annotated[
         list[str] | None,
         typer.Option(
@@ -79,24 +84,32 @@ def explain(
     quiet: Quiet = False,
 ) -> None:
     """Show which words or patches made a model say what it says."""
-    check_writable({"--html": html, "--png": png, "--json": json, "--save": save})
+    files = {"--html": html, "--png": png, "--json": json, "--save": save}
+    files["--png"] = default_picture(image, files)
+    check_writable(files, kept=image)
     options = read_options(option or [])
     if at is not None:
         options["at"] = at
-    wanted, inputs = read_target(target), read_input(given)
+    question = read_question(given, image, target, query)
     with busy("explaining ..."):
+        loaded = question.load(model)
         attribution = whyformer.explain(
-            inputs,
-            model,
+            question.inputs,
+            loaded.module,
+            processor=loaded.processor,
             method=method,
-            target=wanted,
+            target=question.target,
             truncation=truncation,
             deciding=None if deciding is None else scalar(deciding),
             **options,
         )
+        attribution = named(attribution, loaded)
     if not quiet:
         result().print(views["terminal"].renderable(attribution))
-    write("--html", html, attribution.to_html)
-    write("--png", png, attribution.to_png)
-    write("--json", json, attribution.to_json)
-    write("--save", save, attribution.save)
+    for name, writer in (
+        ("--html", attribution.to_html),
+        ("--png", attribution.to_png),
+        ("--json", attribution.to_json),
+        ("--save", attribution.save),
+    ):
+        write(name, files[name], writer)

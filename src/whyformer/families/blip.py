@@ -76,9 +76,7 @@ blip_captioning = declare(
     classes=("BlipForConditionalGeneration",),
     sources=(
         _IMAGE,
-        Source(
-            "generated", "input_ids", mask="attention_mask", part="text_decoder", optional=True
-        ),
+        Source("generated", "input_ids", mask="attention_mask", part="text_decoder", optional=True),
     ),
     stacks=(_SEEN, Stack(("generated",), "text_decoder.bert.encoder.layer")),
     attention={**_ASKED, **_attention("text_decoder.bert.encoder.layer", "generated", "image")},

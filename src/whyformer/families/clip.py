@@ -13,9 +13,7 @@ TEXT = {
 }
 VISION = {k: v for k, v in IMAGE.items() if k != "num_labels"}
 SOURCES = (
-    Source(
-        "text", "input_ids", mask="attention_mask", beside=("position_ids",), part="text_model"
-    ),
+    Source("text", "input_ids", mask="attention_mask", beside=("position_ids",), part="text_model"),
     Source("image", "pixel_values", kind="pixels", part="vision_model"),
 )
 

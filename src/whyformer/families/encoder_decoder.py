@@ -1,4 +1,4 @@
-"""What encoder-decoders have in common: a source that is asked, and a prefix that asks and speaks."""
+"""What encoder-decoders have in common: a source that is asked, a prefix that asks and speaks."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from typing import Any
 
 from whyformer.families.family import Family, Source, Stack, declare
 
-GENERATED = Source(
-    "generated", "decoder_input_ids", mask="decoder_attention_mask", optional=True
-)
+GENERATED = Source("generated", "decoder_input_ids", mask="decoder_attention_mask", optional=True)
 
 
 def encoder_decoder(

@@ -32,7 +32,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Stack:
-    """One sequence of token states: whose tokens it holds, in order, and the blocks it runs through.
+    """One sequence of token states: whose tokens, in order, and the blocks that it runs through.
 
     States enter the first block; the head reads what the last one returns, or `leaves`.
     """
@@ -70,7 +70,8 @@ class Family:
     stacks: tuple[Stack, ...] = ()
     sources: tuple[Source, ...] = ()
     # Whose tokens an attention mixes, by the path of a module around it (* is one step of a path,
-    # ** any number; the innermost module counts). Two pairs: the module is called twice, and both calls count as one moment.
+    # ** any number; the innermost module counts). Two pairs: the module is called twice, and both
+    # calls count as one moment.
     attention: Mapping[str, Pair | tuple[Pair, Pair]] = field(default_factory=dict)
     speaks: str = ""  # the sub-module whose output has the scores, where the model's own has none
     rules: Mapping[Any, Any] = field(default_factory=dict)  # for operations only it has

@@ -21,5 +21,7 @@ siglip = declare(
         "vision_model.encoder": ("image", "image"),
         "vision_model.head": ("probe", "image"),
     },
-    tiny=tiny_model("SiglipModel", text_config={**TEXT, "projection_size": 32}, vision_config=VISION),
+    tiny=tiny_model(
+        "SiglipModel", text_config={**TEXT, "projection_size": 32}, vision_config=VISION
+    ),
 )

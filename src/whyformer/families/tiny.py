@@ -95,8 +95,8 @@ def tiny_inputs(
             inputs[source.carrier] = _stacked([shape] * len(lengths), generator, dtype)
         elif source.kind == "sound":
             frames = source.stride * part.config.max_source_positions
-            shape = (getattr(part.config, source.width), frames)
-            inputs[source.carrier] = _stacked([shape] * len(lengths), generator, dtype)
+            width = getattr(part.config, source.width)
+            inputs[source.carrier] = _stacked([(width, frames)] * len(lengths), generator, dtype)
         elif source.kind == "features":
             inputs |= _tiny_features(source, part.config, lengths, generator, dtype)
         else:

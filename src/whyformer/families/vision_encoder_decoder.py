@@ -54,7 +54,9 @@ vision_encoder_decoder = encoder_decoder(
     within="decoder",
     between="decoder.**.crossattention",
     prefix_tokens=prefix_tokens,
-    tiny=_tiny("BertConfig", **SIZES, **_WORDS, max_position_embeddings=40, tie_word_embeddings=False),
+    tiny=_tiny(
+        "BertConfig", **SIZES, **_WORDS, max_position_embeddings=40, tie_word_embeddings=False
+    ),
     variants={
         "vision_gpt2": _tiny(
             "GPT2Config", n_embd=32, n_layer=2, n_head=4, n_inner=48, n_positions=40, **_WORDS

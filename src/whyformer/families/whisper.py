@@ -5,7 +5,11 @@ from whyformer.families.family import Source
 from whyformer.families.tiny import tiny_model
 
 _SIZES = {
-    **{k: v for k, v in SIZES.items() if k not in ("max_position_embeddings", "forced_eos_token_id")},
+    **{
+        k: v
+        for k, v in SIZES.items()
+        if k not in ("max_position_embeddings", "forced_eos_token_id")
+    },
     "num_mel_bins": 8,
     "max_source_positions": 6,
     "max_target_positions": 20,

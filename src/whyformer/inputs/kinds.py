@@ -16,21 +16,23 @@ IMAGE_SUFFIXES = (
 )  # fmt: skip
 ACCEPTED = (
     "a string, a list of strings, a (text, text) pair, a PIL image, an image path, a list of them,"
-    " a tensor, or a mapping of what the model's forward takes"
+    " a (text, image) pair, a tensor, or a mapping of what the model's forward takes"
 )
+BOTH = "text+image"
 
 Text = str | tuple[str, str]
 
 
 def kind_of(inputs: Any, stream: str | None = None) -> str:
-    """One of "text", "image", "tensor", "mapping"; a string is what the model's stream needs.
+    """One of "text", "image", "text+image", "tensor", "mapping"; a string is what `stream` needs.
 
-    Where the stream is not known, a string that ends like an image file is a path.
+    Where the stream is not known, a string that ends like an image file is a path, and text may
+    come with an image. A model of one stream is refused the two together.
     """
     if isinstance(inputs, Tensor | numpy.ndarray):
         return "tensor"
     if isinstance(inputs, Mapping):
-        return "mapping"
+        return BOTH if stream is None and _names_both(inputs) else "mapping"
     items = listed(inputs, stream)
     if not items:
         raise InputError(
@@ -41,14 +43,20 @@ def kind_of(inputs: Any, stream: str | None = None) -> str:
     if len(kinds) > 1:
         raise InputError(
             f"the inputs mix {' and '.join(sorted(kinds))} in one list; explain them in separate"
-            " calls, or pass a mapping of what the model's forward takes"
+            " calls, pass (text, image) tuples where they belong together, or a mapping of what"
+            " the model's forward takes"
         )
     return kinds.pop()
 
 
 def listed(inputs: Any, stream: str | None = None) -> list[Any]:
-    """The samples of a batch; a tuple of two strings is one sample, unless they are image paths."""
+    """The samples of a batch; a pair of strings, or of a text and an image, is one of them.
+
+    Two image paths are two samples.
+    """
     if not isinstance(inputs, list | tuple):
+        return [inputs]
+    if isinstance(inputs, tuple) and is_both(inputs) and stream != "image":
         return [inputs]
     if isinstance(inputs, list) or not is_pair(inputs) or stream == "image":
         return [*inputs]
@@ -60,6 +68,15 @@ def is_pair(item: Any) -> bool:
     """Whether this is two strings that belong together."""
     two = isinstance(item, tuple | list) and len(item) == 2
     return two and all(isinstance(text, str) for text in item)
+
+
+def is_both(item: Any) -> bool:
+    """Whether this is a text and an image that belong together, in either order or by name."""
+    if isinstance(item, Mapping):
+        return _names_both(item)
+    if not isinstance(item, tuple | list) or len(item) != 2:
+        return False
+    return sorted(_alone(part) for part in item) == ["image", "text"]
 
 
 def is_image(item: Any) -> bool:
@@ -91,13 +108,35 @@ def _kind_of_one(item: Any, index: int, stream: str | None) -> str:
     if isinstance(item, str):
         if stream in ("text", "image"):
             return stream
-        return "image" if _ends_like_image(item) else "text"
+        return _alone(item)
+    if is_both(item) and not (stream == "text" and is_pair(item)):
+        if stream is None:
+            return BOTH
+        raise InputError(
+            f"the inputs pair text with an image and the model reads {stream} alone; pass {stream},"
+            " or another model="
+        )
     if is_pair(item):
         return "text"
     where = f"element {index} of the inputs is" if index else "the inputs are"
     array = isinstance(item, Tensor | numpy.ndarray)
     hint = "stack the tensors into one" if array else f"pass {ACCEPTED}"
     raise InputError(f"{where} of type {type(item).__name__}, which cannot be read; {hint}")
+
+
+def _names_both(inputs: Mapping[Any, Any]) -> bool:
+    """Whether a mapping has texts and images under those names, not yet what a forward takes."""
+    arrays = any(isinstance(value, Tensor | numpy.ndarray) for value in inputs.values())
+    return set(inputs) == {"text", "image"} and not arrays
+
+
+def _alone(item: Any) -> str:
+    """What one item is where no model says: "text", "image", or "" for neither."""
+    if is_image(item) or isinstance(item, Path):
+        return "image"
+    if not isinstance(item, str):
+        return ""
+    return "image" if _ends_like_image(item) else "text"
 
 
 def _ends_like_image(text: str) -> bool:

@@ -158,8 +158,9 @@ def _layer(layer: Layer, layouts: Mapping[str, Layout], widths: Mapping[str, int
             )
         return tensor
 
-    kept = {part: getattr(layer, part) for part in axes}
-    return replace(
-        layer,
-        **{part: moved(tensor, axes[part]) for part, tensor in kept.items() if tensor is not None},
-    )
+    kept: dict[str, Any] = {
+        part: moved(tensor, axes[part])
+        for part in axes
+        if (tensor := getattr(layer, part)) is not None
+    }
+    return replace(layer, **kept)

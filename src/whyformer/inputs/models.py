@@ -18,7 +18,7 @@ from torch import nn
 
 from whyformer import bundled
 from whyformer.errors import InputError, ModelError
-from whyformer.inputs.kinds import kind_of
+from whyformer.inputs.kinds import BOTH, kind_of
 from whyformer.inputs.processors import (
     cached_processor,
     check_processor,
@@ -28,7 +28,7 @@ from whyformer.inputs.processors import (
 from whyformer.inputs.quiet import quiet_loading
 from whyformer.registry import nearest
 
-DEFAULTS = {"text": "sst2", "image": "mnist"}
+DEFAULTS = {"text": "sst2", "image": "mnist", BOTH: "lxmert_shapes"}
 PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 # Owner and name, or a name alone: anything else can only be a folder that is not there.
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
@@ -93,8 +93,8 @@ def _fitting(inputs: Any) -> str:
     kind = kind_of(inputs)
     if kind not in DEFAULTS:
         raise InputError(
-            f"a {kind} was given without a model: only text and images have a bundled default;"
-            " pass model= (an nn.Module, a bundled name, a folder or a hub id)"
+            f"a {kind} was given without a model: only text, images and both together have a"
+            " bundled default; pass model= (an nn.Module, a bundled name, a folder or a hub id)"
         )
     name = DEFAULTS[kind]
     if name not in bundled.models():

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -15,37 +14,19 @@ from whyformer.errors import InputError
 from whyformer.families import Family, Source
 from whyformer.inputs.finite import check_inputs
 from whyformer.inputs.forward import Forward
-from whyformer.inputs.images import image_arguments, prepared_images
-from whyformer.inputs.kinds import as_texts, is_image, kind_of
+from whyformer.inputs.given import SPOKEN, Given, given_arguments, part_of
+from whyformer.inputs.images import prepared_images
 from whyformer.inputs.prepared import Prepared
 from whyformer.inputs.processors import image_processor_of, tokenizer_of
-from whyformer.inputs.regions import FILE as REGIONS
-from whyformer.inputs.regions import RegionGrid
-from whyformer.inputs.sequence import Groups, Sequences, contents, on_module
+from whyformer.inputs.sequence import Sequences, contents, on_module
 from whyformer.inputs.tensors import (
     as_tensor,
     batched,
     check_rank,
-    groups_in,
     is_array,
-    known_keys,
     one_length,
     quoted,
 )
-from whyformer.inputs.text import text_arguments
-
-SPOKEN = {"text": "text", "image": "an image", "source": "text", "audio": "sound"}
-
-
-@dataclass(frozen=True)
-class Given:
-    """Arguments of forward, and what is known about the streams they were made from."""
-
-    arguments: dict[str, Any]
-    groups: Mapping[str, Groups | None] = field(default_factory=dict)  # words, by stream
-    steps: Mapping[str, Any] = field(default_factory=dict)  # image processors, by stream
-    pictures: Mapping[str, tuple[RegionGrid, Tensor]] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
 
 
 def read_streams(
@@ -57,11 +38,11 @@ def read_streams(
     truncation: bool,
 ) -> Prepared:
     """Every stream that the family's table of sources names, as one batch."""
-    given = _given(inputs, module, forward, family, processor, truncation)
+    given = given_arguments(inputs, module, forward, family, processor, truncation)
     arguments = dict(given.arguments)
     for source in family.sources:
         if arguments.get(source.carrier) is None and not source.optional:
-            raise InputError(_missing(source, family, forward, arguments))
+            raise InputError(_missing(source, family, forward.owner, arguments))
     sources = [s for s in family.sources if arguments.get(s.carrier) is not None]
     arguments = _as_many(_tensors(arguments, sources, module, processor), sources)
     check_inputs(arguments)
@@ -83,130 +64,10 @@ def read_streams(
         main,
         arguments=merged,
         baseline_arguments=silent,
+        tokenizer=main.tokenizer or tokenizer_of(processor, module),
         notes=(*main.notes, *given.notes),
         others=read,
     )
-
-
-# -- what the user passed, as arguments ------------------------------------------------------------
-
-
-def _given(
-    inputs: Any,
-    module: nn.Module,
-    forward: Forward,
-    family: Family,
-    processor: Any,
-    truncation: bool,
-) -> Given:
-    """The arguments that the user passed, or that were made from texts and images."""
-    wanted = [s for s in family.sources if not s.optional]
-    if isinstance(inputs, Mapping):
-        streams = {source.stream for source in family.sources}
-        if not set(inputs) <= streams or not set(inputs):
-            groups = {s.stream: groups_in(inputs, s.carrier) for s in wanted if s.kind == "ids"}
-            return Given(known_keys(inputs, forward), groups)
-        raw = {name: _listed(value) for name, value in inputs.items() if value is not None}
-    elif len(wanted) == 1 and isinstance(inputs, Tensor):
-        return Given({wanted[0].carrier: inputs})
-    else:
-        raw = _told_apart(inputs, wanted, module)
-    given = Given({})
-    for source in family.sources:
-        if source.stream in raw:
-            given = _made(raw[source.stream], source, given, module, forward, processor, truncation)
-    return given
-
-
-def _listed(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, list) else [value]
-
-
-def _told_apart(inputs: Any, wanted: Sequence[Source], module: nn.Module) -> dict[str, list[Any]]:
-    """The samples' texts and images by stream, from one sample or a list of them."""
-    if len(wanted) == 1:
-        return {wanted[0].stream: _listed(inputs)}
-    streams = {"text": [s.stream for s in wanted if s.kind == "ids"]}
-    streams["image"] = [s.stream for s in wanted if s.kind != "ids"]
-    samples = inputs if isinstance(inputs, list) else [inputs]
-    raw: dict[str, list[Any]] = {}
-    for sample in samples:
-        parts = sample if isinstance(sample, tuple | list) else (sample,)
-        kinds = [_kind(part) for part in parts]
-        if sorted(kinds) != ["image", "text"]:
-            raise InputError(
-                f"{type(module).__name__} reads {' and '.join(s.stream for s in wanted)}, and a"
-                f" sample has {' and '.join(kinds) or 'nothing'}; pass (text, image) pairs, or a"
-                f" mapping such as {{'text': 'what colour is it?', 'image': 'scene.png'}}"
-            )
-        for part, kind in zip(parts, kinds, strict=True):
-            raw.setdefault(streams[kind][0], []).append(part)
-    return raw
-
-
-def _kind(part: Any) -> str:
-    if is_image(part) or isinstance(part, Path):
-        return "image"
-    return kind_of(part) if isinstance(part, str) else type(part).__name__
-
-
-def _made(
-    items: list[Any],
-    source: Source,
-    given: Given,
-    module: nn.Module,
-    forward: Forward,
-    processor: Any,
-    truncation: bool,
-) -> Given:
-    """What was given so far, and the arguments made from one stream's texts or images."""
-    part = part_of(module, source)
-    if source.kind == "ids":
-        tokenizer = tokenizer_of(processor, module)
-        texts = as_texts(items)
-        made, groups, notes = text_arguments(texts, part, forward, tokenizer, truncation)
-        renamed = {"input_ids": source.carrier, "attention_mask": source.mask}
-        named = {renamed.get(k) or k: v for k, v in made.items() if forward.takes(k)}
-        return replace(
-            given,
-            arguments={**given.arguments, **named},
-            groups={**given.groups, source.stream: groups},
-            notes=given.notes + notes,
-        )
-    if source.kind == "pixels":
-        steps = image_processor_of(processor, module)
-        made, steps = image_arguments(items, part, forward, steps)
-        return replace(
-            given,
-            arguments={**given.arguments, **made},
-            steps={**given.steps, source.stream: steps},
-        )
-    regions = regions_of(module) if source.kind == "features" else None
-    if regions is None:
-        raise InputError(
-            f"{type(module).__name__} takes '{source.carrier}', numbers that another model computes"
-            f" from {SPOKEN.get(source.stream, source.stream)}; pass them as a tensor in a mapping"
-        )
-    features, boxes, pictures = regions(items)
-    made = {source.carrier: features}
-    if "visual_pos" in source.beside:
-        made["visual_pos"] = boxes
-    return replace(
-        given,
-        arguments={**given.arguments, **made},
-        pictures={**given.pictures, source.stream: (regions, pictures)},
-    )
-
-
-def regions_of(module: nn.Module) -> RegionGrid | None:
-    """How an image is cut into regions, from the folder that the model was loaded from."""
-    origin = str(getattr(module, "name_or_path", "") or "")
-    return RegionGrid.load(Path(origin)) if origin and (Path(origin) / REGIONS).is_file() else None
-
-
-def part_of(module: nn.Module, source: Source) -> nn.Module:
-    """The part of the model whose config describes the stream."""
-    return module.get_submodule(source.part)
 
 
 # -- one stream at a time --------------------------------------------------------------------------
@@ -380,18 +241,11 @@ def _mask(given: Any, value: Tensor, count: int, source: Source) -> Tensor:
     return mask
 
 
-def _missing(
-    source: Source, family: Family, forward: Forward, arguments: Mapping[str, Any]
-) -> str:
+def _missing(source: Source, family: Family, owner: str, arguments: Mapping[str, Any]) -> str:
     """The sentence for a stream that was not passed."""
-    names = [s.stream for s in family.sources if not s.optional]
-    has = quoted(arguments) or "nothing"
-    said = " and ".join(names)
+    read = " and ".join(s.stream for s in family.sources if not s.optional)
     return (
-        f"{forward.owner} reads {said}, and the inputs lack {SPOKEN.get(source.stream, source.stream)}"
-        f" ('{source.carrier}'): they have {has}; pass both, as (text, image) or as a mapping of what"
-        " forward takes"
-        if len(names) > 1
-        else f"the inputs have {has} and lack '{source.carrier}', which brings the {said} that"
-        f" {forward.owner} reads"
+        f"{owner} reads {read}, and the inputs lack {SPOKEN.get(source.stream, source.stream)}"
+        f" ('{source.carrier}'): they have {quoted(arguments) or 'nothing'}; pass every stream, as"
+        " a mapping of them or of what forward takes"
     )

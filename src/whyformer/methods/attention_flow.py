@@ -105,9 +105,7 @@ class _Graph:
         capacity = np.concatenate(self.capacity).tolist()
         source = int(self.top[stack][token])
         found = {
-            name: np.array(
-                [graph.maxflow_value(source, int(sink), capacity) for sink in nodes]
-            )
+            name: np.array([graph.maxflow_value(source, int(sink), capacity) for sink in nodes])
             for name, nodes in self.bottom.items()
         }
         total = sum(flow.sum() for flow in found.values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+
 from whyformer.capture.capture import Capture, Scores
 from whyformer.errors import OptionError
 from whyformer.methods.method import method

@@ -32,9 +32,11 @@ def propagated(
     own = {stack: relevancy[stack, stack] for stack, _ in relevancy}
 
     def weighing(stack: str) -> Tensor:
-        return _normalised(relevancy[stack, stack], own[stack]) if normalize else relevancy[
-            stack, stack
-        ]
+        return (
+            _normalised(relevancy[stack, stack], own[stack])
+            if normalize
+            else relevancy[stack, stack]
+        )
 
     for moment in moments(found):
         # All of a moment's are computed before any is added: they saw the same states.
@@ -68,11 +70,16 @@ def rolled_out(
         changes: Relevancies = {}
         for mixing in moment:
             a, b = mixing.pair
+            # Padding looks at real tokens; transposed, they would look back at it.
+            real = capture.masks[a].unsqueeze(2)
             if mixing.within:
-                changes[a, a] = stepped(mixing.matrix, residual, normalize) @ relevancy[a, a]
+                step = stepped(mixing.matrix, residual, normalize) * real
+                changes[a, a] = step @ relevancy[a, a]
                 continue
-            into = relevancy[a, a].transpose(1, 2) @ mixing.matrix
-            changes |= {(a, c): into @ relevancy[of, c] for of, c in relevancy if of == b and c != a}
+            into = relevancy[a, a].transpose(1, 2) @ (mixing.matrix * real)
+            changes |= {
+                (a, c): into @ relevancy[of, c] for of, c in relevancy if of == b and c != a
+            }
         relevancy |= changes
     return relevancy
 

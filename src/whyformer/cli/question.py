@@ -1,0 +1,125 @@
+"""What a command asks: text, an image or both, a target; and whether a model can be asked that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import whyformer
+from whyformer.attribution import Attribution
+from whyformer.cli.arguments import STDIN, read_image, read_input, read_target
+from whyformer.errors import InputError, TargetError
+from whyformer.families import Family, family_of
+from whyformer.inputs.forward import stream_of
+from whyformer.inputs.models import Loaded, load_model
+from whyformer.inputs.wanted import Contrast
+
+KINDS = {"ids": "text", "pixels": "image", "features": "image"}
+SPOKEN = {"text": "text", "image": "images", "audio": "sound"}
+EXAMPLE = "whyformer explain --image scene.png 'what colour is the circle?'"
+
+
+@dataclass(frozen=True)
+class Question:
+    """Inputs and target as `explain` takes them, by what the user typed."""
+
+    inputs: Any
+    target: Any
+    query: int | None = None
+
+    @property
+    def has(self) -> set[str]:
+        """Which of text and image were given."""
+        if isinstance(self.inputs, dict):
+            return set(self.inputs)
+        return {"text" if isinstance(self.inputs, str) else "image"}
+
+    def load(self, model: str | None) -> Loaded:
+        """The model, which can be asked this; raises where it reads something else."""
+        loaded = load_model(model, None, self.inputs)
+        family = family_of(loaded.module)
+        _check_streams(self.has, _reads(loaded, family), loaded.name)
+        if self.query is not None and family is not None and not _has_queries(family):
+            raise TargetError(
+                f"--query {self.query} asks an object query and {loaded.name} has none; leave it"
+                f" out, or choose a detector as --model{_listed('object-detection')}"
+            )
+        return loaded
+
+
+def read_question(
+    given: str | None, image: Path | None, target: str | None, query: int | None
+) -> Question:
+    """The question out of INPUT, --image, --target and --query."""
+    wanted = read_target(target)
+    if query is not None:
+        wanted = _at_query(query, wanted)
+    if image is None:
+        return Question(read_input(given), wanted, query)
+    if given == STDIN and str(image) == STDIN:
+        raise InputError("INPUT and --image are both '-', and stdin holds one of them only")
+    picture = read_image(image)
+    # Without a text stdin is left alone: most models that read images need none.
+    text = None if given is None else read_input(given)
+    if text is None:
+        return Question(picture, wanted, query)
+    if not isinstance(text, str):
+        raise InputError(
+            f"INPUT is an image and so is --image {str(image)!r}; give one image, and the text as"
+            f" INPUT: {EXAMPLE}"
+        )
+    return Question({"text": text, "image": picture}, wanted, query)
+
+
+def named(attribution: Attribution, loaded: Loaded) -> Attribution:
+    """The attribution under the name that the user gave the model."""
+    return replace(attribution, provenance={**attribution.provenance, "model": loaded.name})
+
+
+def _at_query(query: int, label: Any) -> Any:
+    if isinstance(label, Contrast):
+        sides = (whyformer.query(query, side) for side in (label.chosen, label.other))
+        return whyformer.contrast(*sides)
+    return whyformer.query(query, label)
+
+
+def _reads(loaded: Loaded, family: Family | None) -> set[str]:
+    """Which of text and image the model reads; {"tokens"} where nobody knows."""
+    needed = [source for source in family.sources if not source.optional] if family else []
+    if needed:
+        return {KINDS.get(source.kind, source.stream) for source in needed}
+    return {stream_of(loaded.module, family)}
+
+
+def _has_queries(family: Family) -> bool:
+    return any("queries" in stack.streams for stack in family.all_stacks)
+
+
+def _check_streams(has: set[str], reads: set[str], name: str) -> None:
+    """Nothing; raises where the model lacks an input or was given one that it does not read."""
+    if not reads <= set(SPOKEN) or has == reads:
+        return
+    said = f"{name} reads {' and '.join(SPOKEN[one] for one in sorted(reads, reverse=True))}"
+    if has < reads:
+        how = {"text": "a text as INPUT", "image": "--image FILE"}
+        missing = " and ".join(how.get(one, one) for one in sorted(reads - has))
+        raise InputError(f"{said}: give {missing} as well, as in {EXAMPLE}")
+    extra = sorted(has - reads)[0]
+    fitting = _listed(streams=has)
+    raise InputError(
+        f"{said} and was given {'an image' if extra == 'image' else 'a text'}; leave it out, or"
+        f" choose another --model{fitting}"
+        if has > reads
+        else f"{said} and was given {SPOKEN[extra]}; choose another --model{fitting}"
+    )
+
+
+def _listed(task: str = "", streams: set[str] | None = None) -> str:
+    """The bundled models for a task or for these inputs, to be named behind `--model`."""
+    names = [
+        model.name
+        for model in whyformer.models().values()
+        if model.task == task or set(model.streams) == streams
+    ]
+    return f", such as {', '.join(names)}" if names else ""
