@@ -10,8 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import whyformer as wf
+from whyformer.families import Family
 
 ROOT = Path(__file__).parent.parent
 Row = Sequence[str]
@@ -48,12 +50,30 @@ def methods_in_full() -> str:
 
 
 def families() -> str:
-    """Every family with the models that it covers."""
+    """Every family with the models that it covers, what they read, and where it goes."""
     rows = [
-        (code([f.name]), f.title, f.stream + ", causal" * f.causal, code(f.model_types))
+        (code([f.name]), f.title, _streams(f), _stacks(f), code(f.model_types or f.classes))
         for f in wf.families().values()
     ]
-    return table(("family", "models", "stream", "`model_type`"), rows)
+    return table(("family", "models", "streams", "stacks", "`model_type`"), rows)
+
+
+def _streams(family: Family) -> str:
+    """The streams that its models read, and in brackets one that they can do without."""
+    named = [f"({s.stream})" if s.optional else s.stream for s in family.sources]
+    return ", ".join(named or [family.stream]) + ", causal" * family.causal
+
+
+def _stacks(family: Family) -> str:
+    """The sequences that they make of them, and who asks whom."""
+    stacks = [stack.name for stack in family.all_stacks]
+    pairs = [p for said in family.attention.values() for p in _pairs(said) if p[0] != p[1]]
+    asks = [f"{a} asks {b}" for a, b in dict.fromkeys(pairs)]
+    return "; ".join([", ".join(stacks), *asks])
+
+
+def _pairs(said: tuple[Any, Any]) -> tuple[tuple[str, str], ...]:
+    return said if isinstance(said[0], tuple) else (said,)
 
 
 TABLES: dict[tuple[str, str], Callable[[], str]] = {

@@ -289,7 +289,7 @@ def store(
 
 def main() -> None:
     """Train, write the folder and print what its files achieve."""
-    options = shapes.arguments(__doc__, NAME, count=30_000, epochs=6, batch=64, peak=1e-3)
+    options = shapes.arguments(__doc__, NAME, count=30_000, epochs=4, batch=64, peak=1e-3)
     torch.manual_seed(options.seed)
     made = make_tokenizer()
     model = build_model(made)

@@ -74,6 +74,7 @@ def _stream(capture: Capture, stack: str, segment: Segment, scores: Tensor) -> S
     image = None if inputs is None else inputs.image
     pixels = capture.pixels if image is not None else None
     states = capture.states.get(stack) if "states" in capture.keep else None
+    deciding = capture.deciding.get(stack)
     return Stream(
         name=segment.stream,
         scores=scores[:, segment.columns],
@@ -84,6 +85,7 @@ def _stream(capture: Capture, stack: str, segment: Segment, scores: Tensor) -> S
         image=None if image is None else image.cpu(),
         pixels=None if pixels is None else pixels.cpu(),
         states=None if states is None else states.cpu()[:, segment.columns],
+        deciding=None if deciding is None else deciding.cpu()[:, segment.columns] != 0,
     )
 
 

@@ -38,6 +38,7 @@ class Stream:
     image: Tensor | None = None  # (batch, 3, height, width) in 0..1: the pixels the model saw
     pixels: Tensor | None = None  # (batch, height, width), where a method reaches pixels
     states: Tensor | None = None  # (batch, tokens, hidden) where scores were read, if kept
+    deciding: Tensor | None = None  # (batch, tokens), True where a head read the answer, if seen
     # The token that was explained at each position, where each of a generated text's was; "" else.
     said: tuple[tuple[str, ...], ...] | None = None
 
@@ -71,6 +72,7 @@ class Stream:
             image=cut(self.image),
             pixels=cut(self.pixels),
             states=None if self.states is None else self.states[index : index + 1, keep],
+            deciding=None if self.deciding is None else self.deciding[index : index + 1, keep],
         )
 
 
@@ -255,6 +257,7 @@ class Attribution:
                     "tokens": stream.tokens and [list(t) for t in stream.tokens],
                     "word_ids": stream.word_ids and [list(w) for w in stream.word_ids],
                     "grid": stream.grid and list(stream.grid),
+                    "deciding": None if stream.deciding is None else stream.deciding.tolist(),
                     "said": stream.said and [list(s) for s in stream.said],
                 }
                 for name, stream in self.streams.items()

@@ -70,6 +70,7 @@ def _summed(stream: Stream, first: Sequence[int], added: object) -> Stream:
         word_ids=stream.word_ids and tuple(stream.word_ids[i] for i in first),
         image=tensor(stream.image),
         pixels=None,
+        deciding=None,  # another one in every row
         states=tensor(stream.states),
     )
 

@@ -15,6 +15,7 @@ from typer.testing import CliRunner, Result
 import whyformer
 from whyformer.attribution import Attribution, Stream
 from whyformer.cli.app import application
+from whyformer.inputs.models import Loaded
 
 Run = Callable[..., Result]
 
@@ -36,7 +37,20 @@ class Asked:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
+def loads(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The models that were loaded, none of them for real."""
+    loaded: list[Any] = []
+
+    def load(model: Any, processor: Any, inputs: Any) -> Loaded:
+        loaded.append(model)
+        return Loaded("module", "processor", model or "its name")  # type: ignore[arg-type]
+
+    monkeypatch.setattr("whyformer.cli.question.load_model", load)
+    return loaded
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch, loads: list[Any]) -> Asked:
     """A record of the calls of `whyformer.explain`, which answers with two words."""
     record = Asked()
 

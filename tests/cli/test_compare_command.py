@@ -7,27 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
+from PIL import Image
 
 import whyformer
 from whyformer.cli.compare import HANDFUL
 from whyformer.errors import InputError, ModelError
-from whyformer.inputs.models import Loaded
 
 Run = Callable[..., Any]
-
-
-@pytest.fixture(autouse=True)
-def loads(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The models that were loaded, none of them for real."""
-    loaded: list[Any] = []
-
-    def load(model: Any, processor: Any, inputs: Any) -> Loaded:
-        loaded.append(model)
-        return Loaded("module", "processor", "its name")  # type: ignore[arg-type]
-
-    monkeypatch.setattr("whyformer.cli.compare.load_model", load)
-    return loaded
 
 
 def test_the_handful_exists() -> None:
@@ -42,7 +28,7 @@ def test_methods_side_by_side(run: Run, asked: Any, loads: list[Any]) -> None:
     assert {keywords["processor"] for _, _, keywords in asked.calls} == {"processor"}
     assert {keywords["target"] for _, _, keywords in asked.calls} == {1}
     assert loads == ["here"]
-    for piece in ("gae", "rollout", "good", "+0.750", "model its name"):
+    for piece in ("gae", "rollout", "good", "+0.750", "model here"):
         assert piece in result.stdout
 
 
@@ -104,3 +90,13 @@ def test_files(run: Run, asked: Any, tmp_path: Path) -> None:
     refused = run("compare film --png no/c.png")
     assert refused.exit_code == 2
     assert "no folder 'no'" in refused.stderr
+
+
+def test_an_image_and_its_question(run: Run, asked: Any, tmp_path: Path) -> None:
+    Image.new("RGB", (8, 8)).save(tmp_path / "scene.png")
+    result = run("compare --image scene.png 'what is it?' -M gae,rollout --query 1")
+    assert result.exit_code == 0, result.output
+    assert asked.inputs == {"text": "what is it?", "image": Path("scene.png")}
+    assert asked.keywords["target"] == whyformer.query(1)
+    assert result.stderr == "wrote why.png\n"
+    assert (tmp_path / "why.png").read_bytes().startswith(b"\x89PNG")

@@ -34,12 +34,13 @@ def test_a_text_is_explained_and_shown(run: Run, asked: Any) -> None:
     assert result.exit_code == 0
     assert asked.inputs == "a gripping film"
     assert asked.keywords == {
+        "processor": "processor",
         "method": "lrp_ah_ln",
         "target": None,
         "truncation": False,
         "deciding": None,
     }
-    for piece in ("positive", "+2.00", "good(+0.750)", "lrp_ah_ln", "pretend"):
+    for piece in ("positive", "+2.00", "good(+0.750)", "lrp_ah_ln", "model its name"):
         assert piece in result.stdout
     assert result.stderr == ""
 
@@ -161,12 +162,13 @@ def test_an_option_without_a_key_or_value_is_refused(run: Run, asked: Any, typed
     refused(run(f"explain film --option {typed}"), repr(typed), "key=value")
 
 
-def test_the_rest_is_passed_on(run: Run, asked: Any) -> None:
+def test_the_rest_is_passed_on(run: Run, asked: Any, loads: list[Any]) -> None:
     line = "explain film --model here -M gae --truncation --at embeddings --deciding 2"
     assert run(line).exit_code == 0
     (inputs, model, keywords) = asked.calls[-1]
-    assert (inputs, model) == ("film", "here")
+    assert (inputs, model, loads) == ("film", "module", ["here"])
     assert keywords == {
+        "processor": "processor",
         "method": "gae",
         "target": None,
         "truncation": True,

@@ -48,17 +48,15 @@ class Run(NamedTuple):
         """(head, query, key) of the pair's nth layer, without padding."""
         own = [y for y in self.whole.layers if f"{y.asking}>{y.answering}" == pair]
         values = getattr(own[number], part)[self.sample]
-        asking, answering = (self._real(stack) for stack in pair.split(">"))
-        # An image's class token is in the maps and not in the stream.
-        spare = [n - len(real) for n, real in zip(values.shape[1:], (asking, answering), strict=True)]
         asking, answering = (
-            torch.cat([torch.ones(more, dtype=torch.bool), real])
-            for more, real in zip(spare, (asking, answering), strict=True)
+            self._real(stack, n) for stack, n in zip(pair.split(">"), values.shape[1:], strict=True)
         )
         return values[:, asking][:, :, answering]
 
-    def _real(self, stack: str) -> Tensor:
-        return torch.cat([self.whole.streams[s].mask[self.sample] for s in stack.split("+")])
+    def _real(self, stack: str, count: int) -> Tensor:
+        real = torch.cat([self.whole.streams[s].mask[self.sample] for s in stack.split("+")])
+        # An image's class token is in the maps and not in the stream.
+        return torch.cat([torch.ones(count - len(real), dtype=torch.bool), real])
 
 
 class Reading(NamedTuple):

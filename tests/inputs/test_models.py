@@ -129,6 +129,18 @@ def test_bundled_by_name_and_by_default(shipped: Path, picture: Path) -> None:
         assert load_model(None, None, inputs).name == "mnist"
 
 
+@pytest.mark.parametrize("question", [("what is it?", "s.png"), {"text": "a", "image": "s"}])
+def test_text_with_an_image_has_a_default_of_its_own(shipped: Path, question: Any) -> None:
+    with pytest.raises(ModelError, match=r"'lxmert_shapes', the default for text\+image"):
+        load_model(None, None, question)
+    (shipped / "mnist").rename(shipped / "lxmert_shapes")
+    facts = json.loads((shipped / "lxmert_shapes" / "bundled.json").read_text())
+    (shipped / "lxmert_shapes" / "bundled.json").write_text(
+        json.dumps(facts | {"name": "lxmert_shapes", "stream": "text+image"})
+    )
+    assert load_model(None, None, question).name == "lxmert_shapes"
+
+
 def test_bundled_names_come_before_folders(shipped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(shipped.parent)
     (shipped.parent / "sst2").mkdir()

@@ -63,8 +63,8 @@ Target = Annotated[
         "--target",
         "-t",
         metavar="WHAT",
-        help="A class index, a label, or [bold]'a>b'[/bold]: why a rather than b."
-        " Default: what the model predicts.",
+        help="A class index, a label, what a model wrote, or [bold]'a>b'[/bold]: why a rather"
+        " than b. Default: what the model predicts.",
         show_default=False,
     ),
 ]

@@ -39,7 +39,8 @@ class Question:
         """The model, which can be asked this; raises where it reads something else."""
         loaded = load_model(model, None, self.inputs)
         family = family_of(loaded.module)
-        _check_streams(self.has, _reads(loaded, family), loaded.name)
+        writes = any(source.stream == "generated" for source in family.sources) if family else False
+        _check_streams(self.has, _reads(loaded, family), loaded.name, writes)
         if self.query is not None and family is not None and not _has_queries(family):
             raise TargetError(
                 f"--query {self.query} asks an object query and {loaded.name} has none; leave it"
@@ -96,8 +97,11 @@ def _has_queries(family: Family) -> bool:
     return any("queries" in stack.streams for stack in family.all_stacks)
 
 
-def _check_streams(has: set[str], reads: set[str], name: str) -> None:
-    """Nothing; raises where the model lacks an input or was given one that it does not read."""
+def _check_streams(has: set[str], reads: set[str], name: str, writes: bool) -> None:
+    """Nothing; raises where the model lacks an input or was given one that it does not read.
+
+    `writes` says that it gives text, which somebody may have passed as INPUT.
+    """
     if not reads <= set(SPOKEN) or has == reads:
         return
     said = f"{name} reads {' and '.join(SPOKEN[one] for one in sorted(reads, reverse=True))}"
@@ -106,13 +110,12 @@ def _check_streams(has: set[str], reads: set[str], name: str) -> None:
         missing = " and ".join(how.get(one, one) for one in sorted(reads - has))
         raise InputError(f"{said}: give {missing} as well, as in {EXAMPLE}")
     extra = sorted(has - reads)[0]
-    fitting = _listed(streams=has)
-    raise InputError(
-        f"{said} and was given {'an image' if extra == 'image' else 'a text'}; leave it out, or"
-        f" choose another --model{fitting}"
-        if has > reads
-        else f"{said} and was given {SPOKEN[extra]}; choose another --model{fitting}"
-    )
+    other = f"choose another --model{_listed(streams=has)}"
+    if not has > reads:
+        raise InputError(f"{said} and was given {SPOKEN[extra]}; {other}")
+    what = "an image" if extra == "image" else "a text"
+    meant = "; what it writes is named by --target" if writes and extra == "text" else ""
+    raise InputError(f"{said} and was given {what}; leave it out, or {other}{meant}")
 
 
 def _listed(task: str = "", streams: set[str] | None = None) -> str:

@@ -75,7 +75,8 @@ def _told_apart(inputs: Any, wanted: Sequence[Source], module: nn.Module) -> dic
     samples = inputs if isinstance(inputs, list) else [inputs]
     raw: dict[str, list[Any]] = {}
     for sample in samples:
-        parts = sample if isinstance(sample, tuple | list) else (sample,)
+        parts = [*sample.values()] if isinstance(sample, Mapping) else sample
+        parts = parts if isinstance(parts, tuple | list) else [parts]
         kinds = [_kind(part) for part in parts]
         if sorted(kinds) != ["image", "text"]:
             raise InputError(

@@ -130,6 +130,7 @@ def _stream(stream: Stream, layout: Layout) -> Stream:
         tokens=listed(stream.tokens, ""),
         word_ids=listed(stream.word_ids, None),
         states=None if stream.states is None else layout.outward(stream.states),
+        deciding=None if stream.deciding is None else layout.outward(stream.deciding),
     )
 
 

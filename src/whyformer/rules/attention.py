@@ -111,16 +111,17 @@ def softmax_marked(
 def mixing_detached(
     ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
 ) -> Tensor:
-    """attention @ values with the attention detached; any other product counts twice."""
+    """attention @ values with the attention detached; any other product in halves to its factors.
+
+    By gradient each of two factors would get the whole: a similarity of two towers, twice its
+    value. Only where a sum is promised, for the gradient itself knows no halves.
+    """
     if marks.marked(args[0], marks.ATTENTION):
         ledger.count("attention")
         return function(args[0].detach(), *args[1:], **kwargs)
-    if len(args) < 2 or not (tracked(args[0]) and tracked(args[1])):
+    if len(args) < 2 or not (ledger.active and tracked(args[0]) and tracked(args[1])):
         return function(*args, **kwargs)
-    factors = ledger.enters(args[:2])
-    output = function(*factors, *args[2:], **kwargs)
-    ledger.balance(function.__name__, factors, output, leak=True, batch_first=True)
-    return output
+    return function(share(args[0], 0.5), share(args[1], 0.5), *args[2:], **kwargs)
 
 
 def einsum_detached(

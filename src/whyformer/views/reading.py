@@ -60,6 +60,7 @@ class Word:
     text: str
     score: float
     special: bool = False
+    deciding: bool = False  # the answer is read here, so that it explains itself above all
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ class TextPanel:
         return _share(word.score, self.span)
 
     def is_beyond(self, word: Word) -> bool:
-        """Whether the word, a special one, has more score than the scale has colour."""
+        """Whether the word, a special or deciding one, has more score than the scale has colour."""
         return abs(word.score) > self.span * (1 + NOISE)
 
     @property
@@ -304,9 +305,9 @@ def _texts(items: Sequence[Item]) -> list[str]:
 
 
 def _text(name: str, words: tuple[Word, ...]) -> TextPanel:
-    # The scale is that of the strongest word of the user's own: [CLS] and [SEP] often hold
-    # many times as much, and scaled by them every word would look alike.
-    own = [abs(w.score) for w in words if not w.special and math.isfinite(w.score)]
+    # The scale is that of the strongest word of the user's own: [CLS] and [SEP], and the token
+    # that decides, often hold many times as much, and scaled by them all words would look alike.
+    own = [abs(w.score) for w in words if not (w.special or w.deciding) and math.isfinite(w.score)]
     every = [abs(w.score) for w in words if math.isfinite(w.score)]
     span = max(own, default=0.0) or max(every, default=0.0) or 1.0
     signed = any(w.score < -NOISE * span for w in words)
@@ -327,15 +328,23 @@ def _image(stream: Stream, index: int) -> ImagePanel:
 
 
 def _words(one: Attribution, stream: Stream) -> tuple[Word, ...]:
+    def decides(*columns: int) -> bool:
+        # Where scores add up, the deciding token's is a part of the sum like any other.
+        read = stream.deciding if one.conservation is None else None
+        return read is not None and any(bool(read[0, column]) for column in columns)
+
     if stream.tokens is None:
         # Raw embeddings have no words: their positions stand in, counted from 0 as tensors are.
         scores, unit = stream.scores[0].tolist(), _UNNAMED.get(stream.name, "")
-        return tuple(Word(f"{unit}{i}", score) for i, score in enumerate(scores))
+        return tuple(
+            Word(f"{unit}{i}", score, deciding=decides(i)) for i, score in enumerate(scores)
+        )
     groups = joined(stream.word_ids[0] if stream.word_ids else range(len(stream.tokens[0])))
     special = [stream.word_ids is not None and stream.word_ids[0][g[0]] is None for g in groups]
     merged = one.words(stream.name)
     return tuple(
-        Word(visible(text), score, odd) for (text, score), odd in zip(merged, special, strict=True)
+        Word(visible(text), score, odd, decides(*group))
+        for (text, score), odd, group in zip(merged, special, groups, strict=True)
     )
 
 

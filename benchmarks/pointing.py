@@ -1,0 +1,360 @@
+"""How well each method points at the shape that an answer is about, and what its ranking is worth.
+
+    python benchmarks/pointing.py [--questions 500] [--models a,b] [--methods a,b,...] [--seed 0]
+                                  [--batch 50] [--threads 1] [--json FILE]
+
+The bundled models of scenes answer questions about held-out scenes (`training/scenes.py`), where it
+is known which shape a question is about. One question is drawn from each scene, so that they are
+independent; questions whose answer is "no" are about no shape and are left out. Every method
+explains the answer that the model gives, right or wrong. `detr_shapes` is asked for one of the
+shapes that it found in each scene (right label, IoU at least 0.5): the map of that object's query.
+
+Pointing. The region with the highest score counts as a hit
+  strictly     where the shape covers at least a quarter of it, or no region more than it
+  loosely      where the shape covers any of it
+and `mass` is the share of the positive relevance of all regions that lies in the loose ones. The
+row "chance" is what a region drawn at random would score, worked out and not drawn.
+
+Perturbation (ICCV 2021), question answering only. Tokens are taken away at the fractions 0, .25, .5,
+.75, .8, .85, .9, .95 and 1, what is left rounded down, and the area under the share of unchanged
+answers is taken by trapezoids: 1 where nothing ever changes an answer. Positive takes the most
+relevant first (lower is better), negative the least relevant (higher is better); signed scores are
+ranked as they are. Regions and words are really taken away, not masked; [CLS] and [SEP] stay.
+Areas against the true answer are in the JSON.
+
+Equal scores are ranked at random, by --seed. Behind each figure is one standard error over the
+questions. Times are CPU milliseconds for a question, explained in batches.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for `training`, which is not installed
+
+import numpy
+import torch
+import transformers
+from rich.console import Console
+from rich.progress import Progress
+from torch import Tensor, nn
+
+import perturbation
+import whyformer as wf
+from training import scenes
+from training.scenes import Scene, Shape
+from whyformer.inputs.regions import RegionGrid
+
+MODELS = ("lxmert_shapes", "visualbert_shapes", "detr_shapes")
+
+QUARTER = 0.25
+SURE, OVERLAP = 0.5, 0.5  # what DETR has found: from which probability, and IoU, on
+
+
+class Contender(NamedTuple):
+    """A method and the options that it runs with."""
+
+    method: str
+    options: dict[str, Any]
+
+
+CONTENDERS = {name: Contender(name, {}) for name in wf.methods()} | {
+    "gae:use_lrp": Contender("gae", {"use_lrp": True}),
+    "integrated_gradients": Contender("integrated_gradients", {"steps": 8}),
+}
+
+
+class Figure(NamedTuple):
+    """A mean over the questions and its standard error."""
+
+    mean: float
+    error: float
+
+    @classmethod
+    def of(cls, values: Tensor) -> Figure:
+        """Of one value per question."""
+        values = values.double()
+        error = float(values.std(correction=1)) / math.sqrt(len(values)) if len(values) > 1 else 0.0
+        return cls(float(values.mean()), error)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A model with what it is asked, and the shape that each question is about."""
+
+    model: nn.Module
+    inputs: dict[str, Tensor]
+    targets: Sequence[Any] | None  # per question; None for whatever the model predicts
+    cover: Tensor  # (questions, regions): the share of each that the shape covers
+    right: float  # the share of the questions that the model answers rightly
+    predict: perturbation.Predict | None = None
+    answers: Tensor | None = None  # (questions,) the true ones
+    removable: Tensor | None = None  # (questions, tokens): words, not [CLS], [SEP] and padding
+
+    def explained(self, contender: Contender, batch: int) -> Iterator[dict[str, Tensor]]:
+        """The scores of every stream, a batch at a time."""
+        for places in torch.arange(len(self.cover)).split(batch):
+            part = {name: value[places] for name, value in self.inputs.items()}
+            target = self.targets and [self.targets[i] for i in places.tolist()]
+            found = wf.explain(
+                part, self.model, method=contender.method, target=target, **contender.options
+            )
+            yield {name: stream.scores for name, stream in found.streams.items()}
+
+
+# -- what is asked ---------------------------------------------------------------------------------
+
+
+def answering(name: str, count: int, seed: int) -> Trial:
+    """Questions to LXMERT or VisualBERT about one shape each, one from each held-out scene."""
+    folder = wf.models()[name].folder
+    kind = json.loads((folder / "config.json").read_text())["architectures"][0]
+    model = getattr(transformers, kind).from_pretrained(folder, dtype=torch.float32).eval()
+    words = transformers.AutoTokenizer.from_pretrained(folder)
+    drawings = list(scenes.scenes(scenes.HELD_OUT, count))
+    chance = numpy.random.default_rng(seed)
+    asked = []
+    for drawing in drawings:
+        about_one = [one for one in drawing.questions() if one.about is not None]
+        asked.append(about_one[int(chance.integers(len(about_one)))])
+    grid = RegionGrid.load(folder)
+    features, boxes, _ = grid([drawing.render() for drawing in drawings])
+    inputs = dict(words([one.text for one in asked], padding=True, return_tensors="pt"))
+    if grid.boxes_in_features:
+        inputs["visual_embeds"] = features
+        inputs["visual_attention_mask"] = torch.ones(features.shape[:2])
+    else:
+        inputs |= {"visual_feats": features, "visual_pos": boxes}
+
+    @torch.inference_mode()
+    def predict(given: dict[str, Tensor]) -> Tensor:
+        output = model(**given)
+        logits = getattr(output, "logits", None)
+        return (output.question_answering_score if logits is None else logits).argmax(-1)
+
+    answers = torch.tensor([model.config.label2id[one.answer] for one in asked])
+    special = torch.tensor(words.all_special_ids)
+    pairs = zip(drawings, asked, strict=True)
+    return Trial(
+        model=model,
+        inputs=inputs,
+        targets=None,
+        cover=torch.stack([cover(d, d.shapes[one.about or 0], grid.grid) for d, one in pairs]),
+        right=float((predict(inputs) == answers).double().mean()),
+        predict=predict,
+        answers=answers,
+        removable=~torch.isin(inputs["input_ids"], special),
+    )
+
+
+@torch.inference_mode()
+def detecting(name: str, count: int, seed: int) -> Trial:
+    """One of the objects that DETR found in each held-out scene, and the shape that it is."""
+    from training.shapes_detr import boxes, corners, overlaps
+
+    folder = wf.models()[name].folder
+    model = transformers.AutoModelForObjectDetection.from_pretrained(folder, dtype=torch.float32)
+    processor = transformers.AutoImageProcessor.from_pretrained(folder)
+    chance = numpy.random.default_rng(seed)
+    pixels, targets, covers = [], [], []
+    present = found = 0
+    for first in range(0, count, 100):
+        drawings = list(scenes.scenes(scenes.HELD_OUT + first, min(100, count - first)))
+        shown = processor(images=[d.render() for d in drawings], return_tensors="pt")
+        output = model.eval()(**shown)
+        chances = output.logits.softmax(-1)[..., :-1]
+        for i, drawing in enumerate(drawings):
+            sureness, labels = chances[i].max(-1)
+            shared = overlaps(corners(output.pred_boxes[i]), corners(boxes(drawing)))
+            true = torch.tensor([scenes.LABELS.index(shape.label) for shape in drawing.shapes])
+            fits = (sureness[:, None] >= SURE) & (labels[:, None] == true) & (shared >= OVERLAP)
+            present, found = present + len(true), found + int(fits.any(0).sum())
+            hits = fits.nonzero().tolist()
+            if hits:
+                query, shape = hits[int(chance.integers(len(hits)))]
+                pixels.append(shown["pixel_values"][i])
+                targets.append(wf.query(query, int(labels[query])))
+                covers.append((drawing, drawing.shapes[shape]))
+    inputs = {"pixel_values": torch.stack(pixels)}
+    first_map = wf.explain(
+        {"pixel_values": inputs["pixel_values"][:1]}, model, method="random", target=targets[0]
+    )
+    grid = first_map.streams["image"].grid
+    assert grid is not None
+    return Trial(
+        model=model,
+        inputs=inputs,
+        targets=targets,
+        cover=torch.stack([cover(drawing, shape, grid) for drawing, shape in covers]),
+        right=found / present,
+    )
+
+
+TRIALS: dict[str, Callable[[str, int, int], Trial]] = {
+    "lxmert_shapes": answering,
+    "visualbert_shapes": answering,
+    "detr_shapes": detecting,
+}
+
+
+def cover(drawing: Scene, shape: Shape, grid: tuple[int, int]) -> Tensor:
+    """The share of each cell of the grid that the shape covers, (cells,)."""
+    mask = torch.from_numpy(drawing.mask(shape))
+    rows, columns = grid
+    return mask.reshape(rows, scenes.SIDE // rows, columns, -1).mean((1, 3)).flatten()
+
+
+# -- what comes of it ------------------------------------------------------------------------------
+
+
+def strict(cover: Tensor) -> Tensor:
+    """The regions that are a hit in the strict sense, (questions, regions)."""
+    return (cover >= QUARTER) | (cover == cover.max(1, keepdim=True).values)
+
+
+def pointing(scores: Tensor, cover: Tensor, seed: int) -> dict[str, Tensor]:
+    """Hits and mass, one value per question.
+
+    "flat" is whether all regions score the same: then there is nothing to point with.
+    """
+    best = perturbation.order(scores, seed)[:, :1]
+    positive = scores.clamp(min=0).double()
+    total = positive.sum(1)
+    inside = (positive * (cover > 0)).sum(1)
+    return {
+        "strict": strict(cover).gather(1, best).squeeze(1),
+        "loose": (cover > 0).gather(1, best).squeeze(1),
+        "mass": torch.where(total > 0, inside / total.clamp(min=1e-300), 0.0),
+        "flat": scores.amax(1) == scores.amin(1),
+    }
+
+
+def chance(cover: Tensor) -> dict[str, Figure]:
+    """What a region drawn at random would score."""
+    hit, touched = strict(cover).double().mean(1), (cover > 0).double().mean(1)
+    return {"strict": Figure.of(hit), "loose": Figure.of(touched), "mass": Figure.of(touched)}
+
+
+def perturbed(trial: Trial, scores: dict[str, Tensor], seed: int) -> dict[str, Any]:
+    """Areas under the four curves against the model's own and the true answers, and the curves."""
+    assert trial.predict is not None
+    assert trial.answers is not None
+    assert trial.removable is not None
+    own = trial.predict(trial.inputs)
+    figures: dict[str, Any] = {}
+    found = perturbation.curves(trial.predict, trial.inputs, scores, trial.removable, seed)
+    for (stream, way), answers in found:
+        figures[f"{stream} {way}"] = Figure.of(perturbation.area(answers == own))
+        figures[f"{stream} {way}, true answer"] = Figure.of(
+            perturbation.area(answers == trial.answers)
+        )
+        figures[f"{stream} {way}, curve"] = (answers == own).double().mean(1).tolist()
+    return figures
+
+
+def measure(
+    trial: Trial, names: Sequence[str], batch: int, seed: int, step: Callable[[str], None]
+) -> dict[str, dict[str, Any]]:
+    """{contender: figures}; `step` is told before each one which it is."""
+    results: dict[str, dict[str, Any]] = {}
+    for name in names:
+        step(name)
+        start = time.process_time()
+        parts = list(trial.explained(CONTENDERS[name], batch))
+        spent = time.process_time() - start
+        scores = {stream: torch.cat([part[stream] for part in parts]) for stream in parts[0]}
+        pointed = pointing(scores["image"], trial.cover, seed)
+        results[name] = {key: Figure.of(values) for key, values in pointed.items()}
+        if trial.predict is not None:
+            results[name] |= perturbed(trial, scores, seed)
+        results[name]["milliseconds"] = 1000 * spent / len(trial.cover)
+    return results
+
+
+# -- showing ---------------------------------------------------------------------------------------
+
+
+def table(results: dict[str, dict[str, Any]], by_chance: dict[str, Figure]) -> str:
+    """A Markdown table in per cent, the best at pointing first."""
+    some = next(iter(results.values()))
+    ways = [f"{stream} {way}" for stream, way in perturbation.WAYS if f"{stream} {way}" in some]
+    columns = ["strict", "loose", "mass", *ways]
+    rows = [["", *columns, "ms"], ["---"] * (len(columns) + 2)]
+    best_first = sorted(results, key=lambda name: -results[name]["strict"].mean)
+    for name in best_first:
+        found = results[name]
+        cells = [shown(found[column]) for column in columns]
+        rows.append([f"`{name}`", *cells, f"{found['milliseconds']:.1f}"])
+    rows.append(["chance", *(shown(by_chance[c]) if c in by_chance else "" for c in columns), ""])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def shown(figure: Figure) -> str:
+    """A figure in per cent with its standard error."""
+    return f"{100 * figure.mean:.1f} ± {100 * figure.error:.1f}"
+
+
+def plain(value: Any) -> Any:
+    """What JSON can hold, figures as objects."""
+    if isinstance(value, Figure):
+        return value._asdict()
+    return {key: plain(v) for key, v in value.items()} if isinstance(value, dict) else value
+
+
+def main() -> int:
+    there = [name for name in MODELS if name in wf.models()]
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--questions", type=int, default=500)
+    parser.add_argument("--models", default=",".join(there))
+    parser.add_argument("--methods", default=",".join(CONTENDERS))
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--batch", type=int, default=50)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    models, names = options.models.split(","), options.methods.split(",")
+    for given, known in ((models, there), (names, [*CONTENDERS])):
+        unknown = [one for one in given if one not in known]
+        if unknown:
+            print(f"unknown: {', '.join(unknown)}; there are {', '.join(known)}", file=sys.stderr)
+            return 2
+    torch.set_num_threads(options.threads)
+    results: dict[str, Any] = {"questions": options.questions, "seed": options.seed, "models": {}}
+    for model in models:
+        with Progress(console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task(f"{model}: scenes", total=len(names) + 1)
+            trial = TRIALS[model](model, options.questions, options.seed)
+
+            def step(name: str, model: str = model, bar: Progress = bar, task: Any = task) -> None:
+                bar.update(task, advance=1, description=f"{model}: {name}")
+
+            found = measure(trial, names, options.batch, options.seed, step)
+        by_chance = chance(trial.cover)
+        results["models"][model] = {
+            "explained": len(trial.cover),
+            "right": trial.right,
+            "chance": by_chance,
+            "methods": found,
+        }
+        said = "shapes found" if trial.predict is None else "answers right"
+        print(f"\n{model}: {len(trial.cover)} explained, {100 * trial.right:.1f} % of {said}\n")
+        print(table(found, by_chance), flush=True)
+    if options.json:
+        options.json.write_text(json.dumps(plain(results), indent=2), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

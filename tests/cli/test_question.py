@@ -1,0 +1,178 @@
+"""Images, and texts with images: what is read, what a model may be asked, what is written."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+import whyformer
+from whyformer import query
+from whyformer.errors import InputError
+
+Run = Callable[..., Any]
+QUESTION = "'what colour is the cross?'"
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Path:
+    """A picture of coloured shapes in the working folder."""
+    samples = whyformer.models()["lxmert_shapes"].folder / "samples"
+    return Path(shutil.copy(samples / "scene1.png", tmp_path / "scene.png"))
+
+
+def refused(result: Any, *pieces: str) -> None:
+    """The command ended with 2 and one line of error that says all the pieces."""
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    for piece in pieces:
+        assert piece in result.stderr
+
+
+# -- what is read ----------------------------------------------------------------------------------
+
+
+def test_a_text_goes_with_the_image(run: Run, asked: Any, scene: Path, tmp_path: Path) -> None:
+    assert run(f"explain --image scene.png {QUESTION}").exit_code == 0
+    wanted = {"text": "what colour is the cross?", "image": Path("scene.png")}
+    assert asked.inputs == wanted
+    (tmp_path / "question.txt").write_text("what colour is the cross?\n")
+    for line in ("explain -i scene.png -", "explain question.txt --image scene.png"):
+        assert run(line, "what colour is the cross?\n").exit_code == 0
+        assert asked.inputs == wanted
+
+
+def test_an_image_alone_leaves_stdin_alone(run: Run, asked: Any, scene: Path) -> None:
+    assert run("explain --image scene.png", "not read").exit_code == 0
+    assert asked.inputs == Path("scene.png")
+
+
+def test_the_image_may_come_through_stdin(run: Run, asked: Any) -> None:
+    buffer = BytesIO()
+    Image.new("L", (4, 3)).save(buffer, "PNG")
+    assert run(f"explain --image - {QUESTION}", buffer.getvalue()).exit_code == 0
+    assert asked.inputs["image"].size == (4, 3)
+    refused(run("explain --image - text", "words"), "stdin holds text")
+    refused(run("explain --image - -", "words"), "both '-'")
+
+
+def test_images_that_cannot_be_had(run: Run, asked: Any, scene: Path, tmp_path: Path) -> None:
+    (tmp_path / "broken.png").write_text("not an image")
+    refused(run(f"explain {QUESTION} --image nope.png"), "no image file 'nope.png'")
+    refused(run(f"explain {QUESTION} --image broken.png"), "'broken.png' cannot be read")
+    refused(run(f"explain {QUESTION} --image ."), "is a folder")
+    refused(run("explain scene.png --image scene.png"), "give one image", "text as INPUT")
+    assert not asked.calls
+
+
+@pytest.mark.parametrize(
+    ("typed", "wanted"),
+    [
+        ("--query 3", query(3)),
+        ("--query 3 --target 'red circle'", query(3, "red circle")),
+        ("--query 0 -t 7", query(0, 7)),
+        (
+            "--query 1 -t 'a>b'",
+            whyformer.contrast(query(1, "a"), query(1, "b")),
+        ),
+    ],
+)
+def test_queries(run: Run, asked: Any, scene: Path, typed: str, wanted: Any) -> None:
+    assert run(f"explain --image scene.png {typed}").exit_code == 0
+    assert asked.keywords["target"] == wanted
+
+
+def test_a_target_without_its_query(run: Run, asked: Any) -> None:
+    def refuse(method: str) -> None:
+        raise InputError("say which with target=wf.query(index, label), not 'red circle'")
+
+    asked.instead = refuse
+    refused(run("explain film"), "say which with --query N --target LABEL, not")
+
+
+# -- what is written -------------------------------------------------------------------------------
+
+
+def test_a_picture_is_written_unless_another_file_is(
+    run: Run, asked: Any, scene: Path, tmp_path: Path
+) -> None:
+    assert run("explain --image scene.png --json w.json").stderr == "wrote w.json\n"
+    assert run("explain scene.png").stderr == ""
+    assert not (tmp_path / "why.png").exists()
+    assert run("explain --image scene.png -q").stderr == "wrote why.png\n"
+    assert (tmp_path / "why.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_image_itself_is_never_written_over(
+    run: Run, asked: Any, scene: Path, tmp_path: Path
+) -> None:
+    before = scene.read_bytes()
+    refused(run("explain --image scene.png --png ./scene.png"), "is the image that is to be")
+    scene.rename(tmp_path / "why.png")
+    refused(run("explain --image why.png"), "--png 'why.png'", "--png explained.png")
+    assert (tmp_path / "why.png").read_bytes() == before
+    assert not asked.calls
+
+
+def test_a_locked_folder_only_loses_the_picture(
+    run: Run, asked: Any, scene: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("whyformer.cli.files.os.access", lambda _, mode: mode != os.W_OK)
+    result = run("explain --image scene.png")
+    assert result.exit_code == 0
+    assert result.stderr.startswith("note: no picture is written")
+
+
+# -- the whole way, with the models that ship ------------------------------------------------------
+
+
+def test_a_question_about_an_image(run: Run, scene: Path, tmp_path: Path) -> None:
+    result = run(f"explain --image scene.png {QUESTION} --method gae -o normalize=false")
+    assert result.exit_code == 0, result.output
+    for piece in ("why purple?", "model lxmert_shapes", "[CLS]", "colour", "cross", "row 3"):
+        assert piece in result.stdout
+    assert result.stderr == "wrote why.png\n"
+    with Image.open(tmp_path / "why.png") as picture:
+        assert picture.width > 200
+
+
+@pytest.mark.parametrize(
+    ("line", "pieces"),
+    [
+        (f"{QUESTION} --model sst2", ("sst2 reads text and was given an image", "lxmert_shapes")),
+        ("--model sst2", ("sst2 reads text and was given images", "mnist")),
+        ("--model lxmert_shapes", ("reads text and images", "give a text as INPUT")),
+        (f"{QUESTION} --model mnist", ("mnist reads images and was given a text", "leave it out")),
+        (f"{QUESTION} --query 3", ("--query 3", "lxmert_shapes has none")),
+        ("--query 3", ("--query 3", "mnist has none")),
+    ],
+)
+def test_models_that_cannot_be_asked_that(
+    run: Run, scene: Path, line: str, pieces: tuple[str, ...]
+) -> None:
+    refused(run(f"explain --image scene.png {line}"), *pieces)
+
+
+def test_a_question_without_its_image(run: Run) -> None:
+    refused(run(f"explain {QUESTION} --model lxmert_shapes"), "give --image FILE as well")
+    refused(run("compare film --model mnist"), "mnist reads images and was given text")
+    refused(run("compare film --query 1"), "sst2 has none")
+
+
+@pytest.mark.skipif("detr_shapes" not in whyformer.models(), reason="no bundled detector")
+def test_a_detector(run: Run, scene: Path) -> None:
+    detect = "explain --model detr_shapes --image scene.png"
+    assert "at query" in run(f"{detect} --method gae").stdout
+    result = run(f"{detect} --method gae --query 3 --target 'red circle'")
+    assert "why red circle at query 3?" in result.stdout
+    refused(run(f"{detect} --query 99"), "no object query 99; pass 0 to")
+    refused(run(f"{detect} --target 'red circle'"), "--query N --target LABEL")
+    refused(run(f"{detect} --query 1 --target 'reed circle'"), "Did you mean 'red circle'?")

@@ -1,0 +1,75 @@
+"""What tests of every family share: fitting targets, one sample of a batch, padding anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import whyformer as wf
+from whyformer.families import Family, Source, family_of
+from whyformer.families.tiny import tiny_inputs, tiny_models
+
+DETECTORS = {"detr", "yolos"}
+SIMILARITIES = {"clip", "siglip"}
+SEVERAL = [name for name, (known, _) in tiny_models().items() if known.sources]
+
+
+def target_of(name: str) -> Any:
+    """Class or token 1, or what a model without classes has in their place."""
+    if name in DETECTORS:
+        return wf.query(1, 1)
+    return None if name in SIMILARITIES else 1
+
+
+def is_image(known: Family) -> bool:
+    """Whether its one stream is an image."""
+    return not known.sources and known.stream == "image"
+
+
+def sources_of(model: nn.Module) -> tuple[Source, ...]:
+    """Where the streams of a model's inputs come from."""
+    known = family_of(model)
+    assert known is not None
+    if known.sources:
+        return known.sources
+    if is_image(known):
+        return (Source("image", "pixel_values", kind="pixels"),)
+    return (Source("text", "input_ids", mask="attention_mask"),)
+
+
+def columns_of(source: Source, inputs: dict[str, Tensor]) -> list[str]:
+    """The arguments with one entry per token, where the stream can be padded."""
+    if source.kind not in ("ids", "features") or source.mask not in inputs:
+        return []
+    return [name for name in (source.carrier, source.mask, *source.beside) if name in inputs]
+
+
+def only(model: nn.Module, inputs: dict[str, Tensor], sample: int) -> dict[str, Tensor]:
+    """One sample of a batch, without its padding."""
+    one = {name: value[sample : sample + 1] for name, value in inputs.items()}
+    for source in sources_of(model):
+        names = columns_of(source, inputs)
+        if names:
+            real = inputs[source.mask][sample].bool()
+            one |= {name: one[name][:, real] for name in names}
+    return one
+
+
+def padded(model: nn.Module, lengths: Sequence[int], padding: str) -> dict[str, Tensor]:
+    """Tiny inputs with the padding of every stream on one side."""
+    inputs = tiny_inputs(model, lengths)
+    if padding == "right":
+        return inputs
+    for source in sources_of(model):
+        for name in columns_of(source, inputs):
+            spare = (inputs[source.mask] == 0).sum(1).tolist() if name != source.mask else None
+            if spare is not None:
+                inputs[name] = torch.stack(
+                    [row.roll(n, 0) for row, n in zip(inputs[name], spare, strict=True)]
+                )
+        if columns_of(source, inputs):
+            inputs[source.mask] = inputs[source.mask].flip(1)
+    return inputs
