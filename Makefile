@@ -24,7 +24,7 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m pip install --quiet -c constraints.txt -e ".[dev,flow]"
 	@touch $@
 
-demo: $(READY) ## explain a sentence and a digit: in the terminal, as a page, as a picture
+demo: $(READY) ## explain what the bundled models say: in the terminal, as pages, as pictures
 	$(PYTHON) examples/demo.py demo
 
 test: $(READY) ## the default tests, under five minutes on two cores

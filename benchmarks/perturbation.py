@@ -2,6 +2,7 @@
 
 Taken away means gone: the model is called without the token, as if it had never been there. Masking
 would say the same, but not once everything is masked: attention then looks at all tokens alike.
+Without any region, the last step, the model sees one of zeros: the same for every method.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from torch import Tensor
 # The shares that are taken away, as the authors' LXMERT script has them.
 FRACTIONS = (0.0, 0.25, 0.5, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0)
 TEXT = ("input_ids", "attention_mask", "token_type_ids")
-IMAGE = ("visual_feats", "visual_pos", "visual_embeds", "visual_attention_mask")
+IMAGE = ("visual_feats", "visual_pos", "visual_embeds")
 WAYS = (("image", "positive"), ("image", "negative"), ("text", "positive"), ("text", "negative"))
 
 Inputs = dict[str, Tensor]
@@ -25,7 +26,7 @@ def order(scores: Tensor, seed: int = 0) -> Tensor:
     """Which tokens come first, (batch, tokens): highest score first, equal ones in random order."""
     generator = torch.Generator().manual_seed(seed)
     shuffled = torch.rand(scores.shape, generator=generator).argsort(1)
-    ranked = scores.gather(1, shuffled).argsort(1, descending=True, stable=True)
+    ranked = scores.gather(1, shuffled).argsort(dim=1, descending=True, stable=True)
     return shuffled.gather(1, ranked)
 
 
@@ -44,17 +45,21 @@ def kept(scores: Tensor, removable: Tensor, fraction: float, way: str, seed: int
 
 
 def without(inputs: Inputs, stay: Tensor, names: tuple[str, ...]) -> Inputs:
-    """The inputs with only the tokens that stay, closed up; padding behind has mask 0."""
-    longest = int(stay.sum(1).max())
-    index = (~stay).int().argsort(1, stable=True)[:, :longest]
+    """The inputs with only the tokens that stay, closed up; padding behind has mask 0.
+
+    Where none stays there is one of zeros: the code of LXMERT cannot be called with no region.
+    """
+    longest = max(1, int(stay.sum(1).max()))
+    index = (~stay).int().argsort(dim=1, stable=True)[:, :longest]
     cut = dict(inputs)
     for name in names:
         if name in inputs:
             value = inputs[name]
             wide = index.reshape(*index.shape, *[1] * (value.ndim - 2))
-            cut[name] = value.gather(1, wide.expand(*index.shape, *value.shape[2:]))
+            left = value.gather(1, wide.expand(*index.shape, *value.shape[2:]))
+            cut[name] = left if stay.any() else torch.zeros_like(left)
     if "attention_mask" in names:
-        cut["attention_mask"] = stay.gather(1, index).long()
+        cut["attention_mask"] = cut["attention_mask"] * stay.gather(1, index)
     return cut
 
 

@@ -15,12 +15,12 @@ Pointing. The region with the highest score counts as a hit
 and `mass` is the share of the positive relevance of all regions that lies in the loose ones. The
 row "chance" is what a region drawn at random would score, worked out and not drawn.
 
-Perturbation (ICCV 2021), question answering only. Tokens are taken away at the fractions 0, .25, .5,
-.75, .8, .85, .9, .95 and 1, what is left rounded down, and the area under the share of unchanged
-answers is taken by trapezoids: 1 where nothing ever changes an answer. Positive takes the most
-relevant first (lower is better), negative the least relevant (higher is better); signed scores are
-ranked as they are. Regions and words are really taken away, not masked; [CLS] and [SEP] stay.
-Areas against the true answer are in the JSON.
+Perturbation (ICCV 2021), question answering only. Tokens are taken away at the fractions 0, .25,
+.5, .75, .8, .85, .9, .95 and 1, what is left rounded down, and the area under the share of
+unchanged answers is taken by trapezoids: 100 % where nothing ever changes an answer. Positive takes
+the most relevant first (lower is better), negative the least relevant (higher is better); signed
+scores are ranked as they are. Regions and words are really taken away, not masked; [CLS] and [SEP]
+stay. Areas against the true answer are in the JSON.
 
 Equal scores are ranked at random, by --seed. Behind each figure is one standard error over the
 questions. Times are CPU milliseconds for a question, explained in batches.
@@ -132,7 +132,6 @@ def answering(name: str, count: int, seed: int) -> Trial:
     inputs = dict(words([one.text for one in asked], padding=True, return_tensors="pt"))
     if grid.boxes_in_features:
         inputs["visual_embeds"] = features
-        inputs["visual_attention_mask"] = torch.ones(features.shape[:2])
     else:
         inputs |= {"visual_feats": features, "visual_pos": boxes}
 
@@ -331,6 +330,7 @@ def main() -> int:
             print(f"unknown: {', '.join(unknown)}; there are {', '.join(known)}", file=sys.stderr)
             return 2
     torch.set_num_threads(options.threads)
+    transformers.utils.logging.disable_progress_bar()
     results: dict[str, Any] = {"questions": options.questions, "seed": options.seed, "models": {}}
     for model in models:
         with Progress(console=Console(stderr=True), transient=True) as bar:

@@ -68,7 +68,7 @@ def _stacks(family: Family) -> str:
     """The sequences that they make of them, and who asks whom."""
     stacks = [stack.name for stack in family.all_stacks]
     pairs = [p for said in family.attention.values() for p in _pairs(said) if p[0] != p[1]]
-    asks = [f"{a} asks {b}" for a, b in dict.fromkeys(pairs)]
+    asks = [f"{a} → {b}" for a, b in dict.fromkeys(pairs)]
     return "; ".join([", ".join(stacks), *asks])
 
 

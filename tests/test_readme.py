@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -12,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from examples import demo
 
 import whyformer as wf
 from docs import tables
-from examples import demo
 from whyformer.cli import main
 from whyformer.families import families
 
@@ -52,6 +53,8 @@ def run_console(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_code_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    # What the command lines of a page ask about.
+    shutil.copy(wf.models()["lxmert_shapes"].folder / "samples" / "scene1.png", "scene.png")
     # A family that a page declares is forgotten afterwards.
     monkeypatch.setattr(families, "_entries", dict(families.items()))
     names: dict[str, Any] = {"__name__": page.stem}
@@ -65,7 +68,8 @@ def test_code_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_links_lead_somewhere(page: Path) -> None:
-    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8"))
+    prose = FENCE.sub("", page.read_text(encoding="utf-8"))  # code has brackets of its own
+    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", prose)
     local = [target for target in targets if "://" not in target]
     missing = [target for target in local if not (page.parent / target).exists()]
     assert not missing

@@ -43,7 +43,8 @@ blip_answering = declare(
     model_types=("blip",),
     classes=("BlipForQuestionAnswering",),
     sources=(
-        Source("text", "input_ids", mask="attention_mask", part="text_encoder"),
+        # The answer's cross attention is given the question's mask and leaves it unused.
+        Source("text", "input_ids", mask="attention_mask", part="text_encoder", padding=False),
         _IMAGE,
         Source(
             "generated",

@@ -28,6 +28,7 @@ class Source:
     width: str = ""  # features: the config's name for how many numbers a token has
     stride: int = 1  # features: how many rows of them make one token state
     optional: bool = False  # forward can do without
+    padding: bool = True  # False: the model reads this stream's padding, whatever the mask says
 
 
 @dataclass(frozen=True)

@@ -102,6 +102,7 @@ def tiny_inputs(
         else:
             # Later streams are shorter, so that nobody takes one for the other.
             sizes = [max(1, length - 3 * (number > 0)) for length in lengths]
+            sizes = sizes if source.padding else [6] * len(lengths)
             inputs |= _tiny_tokens(source, part.config, sizes, padding, generator)
     return inputs
 

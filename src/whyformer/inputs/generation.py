@@ -7,6 +7,7 @@ where nothing is given, an encoder-decoder is asked to write first.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -175,7 +176,8 @@ def _own_words(prepared: Prepared, module: nn.Module, source: Source) -> Rows:
             " the ids of the generated tokens as target"
         )
     arguments = {k: v for k, v in prepared.arguments.items() if k != "use_cache"}
-    with torch.no_grad(), quiet_transformers():
+    with torch.no_grad(), quiet_transformers(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # advice about settings that are the user's
         generate: Any = module.generate
         written = generate(**arguments, do_sample=False)
     return _rows(written)

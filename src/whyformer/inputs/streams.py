@@ -145,6 +145,13 @@ def _read(
     part = part_of(module, source)
     if source.kind == "ids":
         check_rank(own[source.carrier], source.carrier)
+        mask = own.get(source.mask) if source.mask else None
+        if not source.padding and isinstance(mask, Tensor) and bool((mask == 0).any()):
+            raise InputError(
+                f"{forward.owner} reads the padding of '{source.carrier}', whatever"
+                f" '{source.mask}' says, so that padding would change the result; explain texts of"
+                " one length together, or one at a time, without padding"
+            )
         return Sequences(
             arguments=on_module(own, module),
             carrier=source.carrier,

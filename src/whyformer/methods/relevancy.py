@@ -66,12 +66,12 @@ def rolled_out(
 ) -> Relevancies:
     """Rollout in its bi-modal form: R_ab = R_aa^T . cross . R_bb, each as it was at that moment."""
     relevancy = _start(capture, found)
+    reached = {stack: _reached(capture, found, stack).unsqueeze(2) for stack, _ in relevancy}
     for moment in moments(found):
         changes: Relevancies = {}
         for mixing in moment:
             a, b = mixing.pair
-            # Padding looks at real tokens; transposed, they would look back at it.
-            real = capture.masks[a].unsqueeze(2)
+            real = reached[a]
             if mixing.within:
                 step = stepped(mixing.matrix, residual, normalize) * real
                 changes[a, a] = step @ relevancy[a, a]
@@ -109,6 +109,21 @@ def with_last_cross(capture: Capture, found: Sequence[Mixing], normalize: bool) 
             crossing[a, b] = mixing.matrix
     own = {pair: matrix for pair, matrix in relevancy.items() if pair[0] == pair[1]}
     return own | {p: m for p, m in _through(crossing).items() if p[0] != p[1]}
+
+
+def _reached(capture: Capture, found: Sequence[Mixing], stack: str) -> Tensor:
+    """The tokens that the deciding ones of their stack have looked at, (batch, tokens).
+
+    Padding looks at real tokens, and so does what comes later in a text: transposed, as eq. 10
+    has it, real tokens would look back at them.
+    """
+    if stack not in capture.deciding:
+        return capture.masks[stack]
+    seen = (capture.deciding[stack] != 0).to(found[0].matrix.dtype).unsqueeze(1)
+    for mixing in reversed(found):
+        if mixing.within and mixing.asking == stack:
+            seen = ((seen + seen @ mixing.matrix.abs()) != 0).to(seen.dtype)
+    return (seen.squeeze(1) != 0) & capture.masks[stack]
 
 
 def _start(capture: Capture, found: Sequence[Mixing]) -> Relevancies:
