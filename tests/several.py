@@ -42,7 +42,7 @@ def sources_of(model: nn.Module) -> tuple[Source, ...]:
 
 def columns_of(source: Source, inputs: dict[str, Tensor]) -> list[str]:
     """The arguments with one entry per token, where the stream can be padded."""
-    if source.kind not in ("ids", "features") or source.mask not in inputs:
+    if source.kind not in ("ids", "features") or source.mask not in inputs or not source.padding:
         return []
     return [name for name in (source.carrier, source.mask, *source.beside) if name in inputs]
 
@@ -58,18 +58,23 @@ def only(model: nn.Module, inputs: dict[str, Tensor], sample: int) -> dict[str, 
     return one
 
 
-def padded(model: nn.Module, lengths: Sequence[int], padding: str) -> dict[str, Tensor]:
-    """Tiny inputs with the padding of every stream on one side."""
+def padded(
+    model: nn.Module, lengths: Sequence[int], padding: str, more: int = 2
+) -> dict[str, Tensor]:
+    """Tiny inputs with so many more columns of padding in every stream, all of it on one side."""
     inputs = tiny_inputs(model, lengths)
-    if padding == "right":
-        return inputs
+    config: Any = model.config
     for source in sources_of(model):
-        for name in columns_of(source, inputs):
-            spare = (inputs[source.mask] == 0).sum(1).tolist() if name != source.mask else None
-            if spare is not None:
-                inputs[name] = torch.stack(
-                    [row.roll(n, 0) for row, n in zip(inputs[name], spare, strict=True)]
-                )
-        if columns_of(source, inputs):
-            inputs[source.mask] = inputs[source.mask].flip(1)
+        names = columns_of(source, inputs)
+        for name in names:
+            value = inputs[name]
+            fill = getattr(config, "pad_token_id", None) or 0 if source.kind == "ids" else 0
+            fill = fill if name == source.carrier else 0
+            spare = torch.full((len(value), more, *value.shape[2:]), fill, dtype=value.dtype)
+            inputs[name] = torch.cat([value, spare], 1)
+        if names and padding == "left":
+            shifts = (inputs[source.mask or ""] == 0).sum(1).tolist()
+            for name in names:
+                rows = zip(inputs[name], shifts, strict=True)
+                inputs[name] = torch.stack([row.roll(shift, 0) for row, shift in rows])
     return inputs

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import inspect
 import re
 import tomllib
 from pathlib import Path
 
 import whyformer as wf
-from whyformer.attribution import Stream
+from whyformer.attribution import Layer, Stream
 
 
 def test_the_package_offers_these_names_and_no_others() -> None:
@@ -98,13 +99,52 @@ def test_a_stream_has_these_attributes() -> None:
         "image",
         "pixels",
         "states",
+        "said",
     ]
+
+
+def test_a_layer_has_these_attributes() -> None:
+    assert [field.name for field in dataclasses.fields(Layer)] == [
+        "attention",
+        "gradient",
+        "relevance",
+        "relevance_sum",
+        "entering",
+        "leaving",
+        "asking",
+        "answering",
+        "together",
+    ]
+
+
+def test_a_family_is_declared_by_these_names() -> None:
+    """What a user writes to explain a model of several streams of their own."""
+    declared = importlib.import_module("whyformer.families")
+    assert {"Family", "Source", "Stack", "declare"} <= set(declared.__all__)
+    assert {f.name for f in dataclasses.fields(declared.Source)} >= {
+        "stream",
+        "carrier",
+        "kind",
+        "mask",
+        "beside",
+        "part",
+        "width",
+        "optional",
+    }
+    assert {f.name for f in dataclasses.fields(declared.Stack)} == {
+        "streams",
+        "blocks",
+        "leaves",
+        "read",
+        "hidden",
+    }
 
 
 def test_the_methods_and_models_that_were_promised_are_there() -> None:
     assert set(wf.methods()) >= {
         "attention_flow",
         "attn_lrp",
+        "full_lrp",
         "gae",
         "grad_cam",
         "gradient_x_input",
@@ -112,9 +152,28 @@ def test_the_methods_and_models_that_were_promised_are_there() -> None:
         "lrp_ah",
         "lrp_ah_ln",
         "lrp_ln",
+        "partial_lrp",
         "random",
         "raw_attention",
         "rollout",
+        "transformer_attribution",
+    }
+    assert set(wf.families()) >= {
+        "bart",
+        "blip_answering",
+        "blip_captioning",
+        "blip_matching",
+        "clip",
+        "detr",
+        "lxmert",
+        "marian",
+        "siglip",
+        "t5",
+        "vilt",
+        "vision_encoder_decoder",
+        "visual_bert",
+        "whisper",
+        "yolos",
     }
     assert set(wf.models()) >= {"mnist", "sst2"}
 

@@ -43,9 +43,11 @@ def explain(
 ) -> Attribution:
     """Which tokens made the model say that, as an `Attribution`.
 
-    `inputs` is text, a list of texts, a (text, text) pair, an image or its path, a tensor, or a
-    mapping of what the model's forward takes. `target` is what to explain: None for the predicted
-    class, an index, a label, one per sample, `contrast`, `token`, `span`, or a callable from the
+    `inputs` is text, a list of texts, a (text, text) pair, an image or its path, a (text, image)
+    pair or a mapping of both, a tensor, or a mapping of what the model's forward takes. `target`
+    is what to explain: None for the predicted class (of a detector the surest query's, of an
+    encoder-decoder every token that it writes), an index, a label, one per sample, `contrast`,
+    `query`, `token`, `span`, a generated text as ids (batch, tokens), or a callable from the
     model's output to one value per sample. `keep` holds on to "states", "attention", "gradient",
     and where the method has them "maps" and "relevance".
 

@@ -16,11 +16,14 @@ from torch.overrides import _get_current_function_mode_stack
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 import whyformer as wf
-from whyformer.families import families
+from tests.several import target_of
+from whyformer.families import families, family_of
 from whyformer.families.tiny import tiny_inputs, tiny_models
 
-NAMES = ("bert", "albert", "deberta_v2", "dinov2_registers", "gpt2", "gemma2")
-FAILING = ("bert", "dinov2_registers", "gemma2")  # one of each stream and direction will do
+ONE_STREAM = ("bert", "albert", "deberta_v2", "dinov2_registers", "gpt2", "gemma2")
+NAMES = (*ONE_STREAM, "clip", "detr", "lxmert", "t5", "vilt")
+# One of each stream and direction will do, and of streams that ask each other.
+FAILING = ("bert", "dinov2_registers", "gemma2", "lxmert", "t5")
 METHODS = list(wf.methods())
 
 
@@ -114,7 +117,23 @@ def untouched(model: nn.Module) -> Iterator[None]:
     assert_equal(state_of_model(model), model_before, "model")
 
 
-def explain(model: nn.Module, method: str, target: Any = 1, **options: Any) -> wf.Attribution:
+def blocks_of(model: nn.Module) -> list[nn.Module]:
+    """The blocks that the token states go through, those that speak last."""
+    known = family_of(model)
+    assert known is not None
+    paths = [stack.blocks for stack in known.all_stacks if not stack.hidden]
+    if known.name == "lxmert":
+        paths = [*paths, "encoder.x_layers"]
+    return [block for path in paths for block in attrgetter(path)(model.base_model)]
+
+
+USUAL = object()
+
+
+def explain(model: nn.Module, method: str, target: Any = USUAL, **options: Any) -> wf.Attribution:
+    if target is USUAL:
+        known = family_of(model)
+        target = target_of("" if known is None else known.name)
     if "steps" in wf.methods()[method].options:
         options = {"steps": 3, **options}
     return wf.explain(tiny_inputs(model), model, method=method, target=target, **options)
@@ -156,7 +175,7 @@ def test_what_was_kept_holds_no_graph(method: str) -> None:
 def test_after_an_error_in_the_forward(name: str, method: str) -> None:
     model = lived_in(name)
     expected = explain(model, method).scores
-    blocks = attrgetter(tiny_models()[name][0].blocks)(model.base_model)
+    blocks = blocks_of(model)
 
     def boom(*_: object) -> None:
         raise PlantedError
@@ -175,6 +194,7 @@ def backward_error(model: nn.Module, method: str, block: nn.Module, at: str) -> 
     Where it was, it must have come out; methods that look at no gradient never meet it.
     """
     met = []
+    kind = str(getattr(model.config, "model_type", ""))
 
     def fail(gradient: Tensor) -> None:
         met.append(True)
@@ -189,7 +209,8 @@ def backward_error(model: nn.Module, method: str, block: nn.Module, at: str) -> 
             plant(result[0] if isinstance(result, tuple) else result)
 
     def target(output: Any) -> Tensor:
-        value: Tensor = output.logits.flatten(1).sum(dim=1)
+        scores = output.question_answering_score if "lxmert" in kind else output.logits
+        value: Tensor = scores.flatten(1).sum(dim=1)
         if at == "head":
             plant(value)
         return value
@@ -216,7 +237,7 @@ def backward_error(model: nn.Module, method: str, block: nn.Module, at: str) -> 
 def test_after_an_error_in_the_backward(name: str, method: str, at: str) -> None:
     model = lived_in(name)
     expected = explain(model, method).scores
-    blocks = attrgetter(tiny_models()[name][0].blocks)(model.base_model)
+    blocks = blocks_of(model)
     met = backward_error(model, method, blocks[0], at)
     if method in ("lrp_ah_ln", "gae", "attn_lrp", "integrated_gradients"):
         assert met, "the error was planted where nothing passes"
@@ -261,7 +282,7 @@ def test_inputs_are_not_written_to() -> None:
         model = lived_in(name)
         inputs = tiny_inputs(model)
         before = {key: value.clone() for key, value in inputs.items()}
-        wf.explain(inputs, model, target=1)
+        wf.explain(inputs, model, target=target_of(name))
         assert_equal(inputs, before)
         assert not any(value.requires_grad for value in inputs.values())
 

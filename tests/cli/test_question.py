@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from PIL import Image
 import whyformer
 from whyformer import query
 from whyformer.errors import InputError
+from whyformer.inputs.quiet import quiet_loading
 
 Run = Callable[..., Any]
 QUESTION = "'what colour is the cross?'"
@@ -176,3 +178,39 @@ def test_a_detector(run: Run, scene: Path) -> None:
     refused(run(f"{detect} --query 99"), "no object query 99; pass 0 to")
     refused(run(f"{detect} --target 'red circle'"), "--query N --target LABEL")
     refused(run(f"{detect} --query 1 --target 'reed circle'"), "Did you mean 'red circle'?")
+
+
+@pytest.mark.skipif("clip_shapes" not in whyformer.models(), reason="no bundled model of towers")
+def test_a_text_and_an_image_that_may_fit(run: Run, scene: Path) -> None:
+    result = run("explain --model clip_shapes --image scene.png 'a red square' --method gae")
+    assert result.exit_code == 0, result.output
+    for piece in ("why similarity?", "red", "square", "row"):
+        assert piece in result.stdout
+    assert result.stderr == "wrote why.png\n"
+    refused(run("explain 'a red square' --model clip_shapes"), "give --image FILE as well")
+
+
+@pytest.mark.skipif("caption_shapes" not in whyformer.models(), reason="no bundled captioner")
+def test_a_caption(run: Run, scene: Path) -> None:
+    captioned = "explain --model caption_shapes --image scene.png"
+    result = run(f"{captioned} --method gae")
+    assert result.exit_code == 0, result.output
+    assert "output by" in result.stdout
+    assert "cross" in result.stdout
+    assert result.stderr == "wrote why.png\n"
+    refused(run(f"{captioned} 'a red square'"), "reads images and was given a text", "--target")
+
+
+def test_what_a_model_writes(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "writer"
+    with quiet_loading():
+        whyformer.families()["t5"].tiny().save_pretrained(folder)  # type: ignore[misc, operator]
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(whyformer.models()["lxmert_shapes"].folder / name, folder / name)
+    result = run(
+        "explain 'is there a red circle' -m ./writer -t 'blue square' -M gae -q --json w.json"
+    )
+    assert result.exit_code == 0, result.output
+    streams = json.loads((tmp_path / "w.json").read_text("utf-8"))["streams"]
+    assert list(streams) == ["source", "generated"]
+    assert "circle" in streams["source"]["tokens"][0]

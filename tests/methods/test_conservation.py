@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 import whyformer as wf
+from tests.several import SEVERAL, only, target_of
 from whyformer.families import families
 from whyformer.families.tiny import tiny_inputs, tiny_models
 
@@ -50,7 +51,8 @@ def assert_conserved(attribution: wf.Attribution, tolerance: float) -> None:
         rtol=tolerance,
         atol=tolerance,
     )
-    assert attribution.scores.abs().max() > 1e-3, "sinks that take everything would also add up"
+    largest = max(stream.scores.abs().max() for stream in attribution.streams.values())
+    assert largest > 1e-3, "sinks that take everything would also add up"
 
 
 def explain(model: nn.Module, method: str, target: Any = 1, **options: Any) -> wf.Attribution:
@@ -66,19 +68,37 @@ def test_identity_activations_conserve(
     name: str, attention: str | None, dtype: torch.dtype
 ) -> None:
     model = model_of(name, dtype, attention)
-    attribution = explain(model, "lrp_ah_ln", activations="identity")
+    attribution = explain(model, "lrp_ah_ln", target_of(name), activations="identity")
     assert_conserved(attribution, TOLERANCE[dtype])
 
 
 @PRECISIONS
 @pytest.mark.parametrize("name", tiny_models())
 def test_attn_lrp_conserves(name: str, dtype: torch.dtype) -> None:
-    assert_conserved(explain(model_of(name, dtype), "attn_lrp"), TOLERANCE[dtype])
+    attribution = explain(model_of(name, dtype), "attn_lrp", target_of(name))
+    assert_conserved(attribution, TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("method", ["lrp_ah_ln", "attn_lrp"])
+@pytest.mark.parametrize("name", SEVERAL)
+def test_each_sample_conserves_on_its_own(name: str, method: str) -> None:
+    """Sinks and conservation of a sample in a batch of three are those it has alone."""
+    model = model_of(name, torch.float64)
+    options = {"activations": "identity"} if method == "lrp_ah_ln" else {}
+    inputs = tiny_inputs(model, (7, 5, 6))
+    together = wf.explain(inputs, model, method=method, target=target_of(name), **options)
+    assert_conserved(together, 1e-10)
+    alone = wf.explain(
+        only(model, inputs, 1), model, method=method, target=target_of(name), **options
+    )
+    assert alone.sinks.keys() == together.sinks.keys()
+    for sink, amount in alone.sinks.items():
+        torch.testing.assert_close(amount, together[1].sinks[sink], rtol=1e-8, atol=1e-9)
 
 
 def one_logit(output: Any) -> Tensor:
     """(batch,) class 1 of the first token where the head labels tokens, of the sample otherwise."""
-    logits = output.logits
+    logits: Tensor = output.logits
     return logits[:, 0, 1] if logits.dim() == 3 else logits[:, 1]
 
 

@@ -12,18 +12,18 @@ TEXT = {
     "eos_token_id": 59,
 }
 VISION = {k: v for k, v in IMAGE.items() if k != "num_labels"}
-SOURCES = (
-    Source("text", "input_ids", mask="attention_mask", beside=("position_ids",), part="text_model"),
-    Source("image", "pixel_values", kind="pixels", part="vision_model"),
-)
-
 clip = declare(
     "clip",
     title="CLIP",
     stream="text",
     model_types=("clip",),
     classes=("CLIPModel",),
-    sources=SOURCES,
+    sources=(
+        Source(
+            "text", "input_ids", mask="attention_mask", beside=("position_ids",), part="text_model"
+        ),
+        Source("image", "pixel_values", kind="pixels", part="vision_model"),
+    ),
     stacks=(
         Stack(("text",), "text_model.encoder.layers"),
         Stack(("image",), "vision_model.encoder.layers"),

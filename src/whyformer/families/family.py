@@ -29,6 +29,7 @@ class Source:
     stride: int = 1  # features: how many rows of them make one token state
     optional: bool = False  # forward can do without
     padding: bool = True  # False: the model reads this stream's padding, whatever the mask says
+    full: bool = False  # texts are padded to all the positions that the model has, without a mask
 
 
 @dataclass(frozen=True)

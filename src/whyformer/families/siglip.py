@@ -1,7 +1,7 @@
 """SigLIP (Zhai et al., 2023): two towers; a probe asks the patches for the image's summary."""
 
-from whyformer.families.clip import SOURCES, TEXT, VISION
-from whyformer.families.family import Stack, declare
+from whyformer.families.clip import TEXT, VISION
+from whyformer.families.family import Source, Stack, declare
 from whyformer.families.tiny import tiny_model
 
 siglip = declare(
@@ -10,7 +10,19 @@ siglip = declare(
     stream="text",
     model_types=("siglip",),
     classes=("SiglipModel",),
-    sources=SOURCES,
+    sources=(
+        # It reads the last column, as it was trained: texts fill all positions, padding included.
+        Source(
+            "text",
+            "input_ids",
+            mask="attention_mask",
+            beside=("position_ids",),
+            part="text_model",
+            padding=False,
+            full=True,
+        ),
+        Source("image", "pixel_values", kind="pixels", part="vision_model"),
+    ),
     stacks=(
         Stack(("text",), "text_model.encoder.layers"),
         Stack(("image",), "vision_model.encoder.layers", read=False),

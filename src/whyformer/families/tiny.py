@@ -123,13 +123,13 @@ def _tiny_features(
     """Regions, one fewer than tokens, and what is said about each."""
     counts = [length - 1 for length in lengths]
     width, most = getattr(config, source.width), max(counts)
-    rows = [torch.randn(40, width, generator=generator)[:most] for _ in lengths]
+    both = [torch.randn(40, width + 4, generator=generator)[:most] for _ in lengths]
+    rows, boxes = [row[:, :width] for row in both], [row[:, width:].sigmoid() for row in both]
     real = torch.arange(most) < torch.tensor(counts).unsqueeze(1)
     inputs = {source.carrier: torch.stack(rows).to(dtype) * real.unsqueeze(2)}
     if source.mask:
         inputs[source.mask] = real.to(dtype)
     if "visual_pos" in source.beside:
-        boxes = [torch.rand(40, 4, generator=generator)[:most] for _ in lengths]
         inputs["visual_pos"] = torch.stack(boxes).to(dtype) * real.unsqueeze(2)
     return inputs
 

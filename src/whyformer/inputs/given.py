@@ -11,9 +11,10 @@ from torch import Tensor, nn
 
 from whyformer.errors import InputError
 from whyformer.families import Family, Source
-from whyformer.inputs.forward import Forward
+from whyformer.inputs.forward import Forward, positions_of
 from whyformer.inputs.images import image_arguments
 from whyformer.inputs.kinds import as_texts, is_image, kind_of
+from whyformer.inputs.padding import padded, padding_id
 from whyformer.inputs.processors import image_processor_of, tokenizer_of
 from whyformer.inputs.regions import FILE as REGIONS
 from whyformer.inputs.regions import RegionGrid
@@ -110,6 +111,8 @@ def _made(
         tokenizer = tokenizer_of(processor, module)
         texts = as_texts(items)
         made, groups, notes = text_arguments(texts, part, forward, tokenizer, truncation)
+        if source.full:
+            made = _filled(made, part, tokenizer)
         renamed = {"input_ids": source.carrier, "attention_mask": source.mask}
         named = {renamed.get(k) or k: v for k, v in made.items() if forward.takes(k)}
         return replace(
@@ -141,6 +144,14 @@ def _made(
         arguments={**given.arguments, **made},
         pictures={**given.pictures, source.stream: (regions, pictures)},
     )
+
+
+def _filled(made: dict[str, Any], part: nn.Module, tokenizer: Any) -> dict[str, Any]:
+    """The ids with padding up to the last position that the model has, which it reads too."""
+    both = zip(made["input_ids"], made["attention_mask"], strict=True)
+    rows = [row[real.bool()].tolist() for row, real in both]
+    limit, fill = positions_of(part) or max(map(len, rows)), padding_id(part, tokenizer)
+    return {"input_ids": padded([row + [fill] * (limit - len(row)) for row in rows], fill)}
 
 
 def regions_of(module: nn.Module) -> RegionGrid | None:

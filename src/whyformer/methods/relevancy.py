@@ -29,7 +29,7 @@ def propagated(
     adding to what is there instead of replacing it.
     """
     relevancy = _start(capture, found)
-    own = {stack: relevancy[stack, stack] for stack, _ in relevancy}
+    own = {stack: start for (stack, _), start in relevancy.items()}
 
     def weighing(stack: str) -> Tensor:
         return (
@@ -48,16 +48,20 @@ def propagated(
                     change = mixing.matrix  # eq. 10; the asking side's is transposed
                     if self_in_rule_10:
                         change = weighing(a).transpose(1, 2) @ change @ weighing(b)
-                else:
+                elif (b, c) in relevancy:
                     change = mixing.matrix @ relevancy[b, c]  # eqs. 6 and 7, eq. 11 where c is a
+                elif aggregate or (a, c) not in relevancy:
+                    continue
+                else:
+                    change = torch.zeros_like(relevancy[a, c])
+                if not aggregate and (a, c) in relevancy:
+                    # Where the target wants nothing of a layer, it is as if it were not there.
+                    idle = (mixing.matrix == 0).flatten(1).all(1).reshape(-1, 1, 1)
+                    change = torch.where(idle, relevancy[a, c], change)
                 changes[a, c] = change
-            if not aggregate:
-                # Where the target wants nothing of a layer, it is as if it were not there.
-                idle = (mixing.matrix == 0).flatten(1).all(1).reshape(-1, 1, 1)
-                for c in own:
-                    changes[a, c] = torch.where(idle, relevancy[a, c], changes[a, c])
         for pair, change in changes.items():
-            relevancy[pair] = relevancy[pair] + change if aggregate else change
+            adds = aggregate and pair in relevancy
+            relevancy[pair] = relevancy[pair] + change if adds else change
     return relevancy
 
 
@@ -107,8 +111,7 @@ def with_last_cross(capture: Capture, found: Sequence[Mixing], normalize: bool) 
             crossing[a, b] = mixing.matrix @ relevancy[b, b]  # a pooler reads what has come up
         else:
             crossing[a, b] = mixing.matrix
-    own = {pair: matrix for pair, matrix in relevancy.items() if pair[0] == pair[1]}
-    return own | {p: m for p, m in _through(crossing).items() if p[0] != p[1]}
+    return relevancy | _through(crossing)
 
 
 def _reached(capture: Capture, found: Sequence[Mixing], stack: str) -> Tensor:
@@ -127,15 +130,10 @@ def _reached(capture: Capture, found: Sequence[Mixing], stack: str) -> Tensor:
 
 
 def _start(capture: Capture, found: Sequence[Mixing]) -> Relevancies:
-    """Every token explains itself and nothing else."""
+    """Every token explains itself; a pair of stacks that has not met has no entry."""
     some = found[0].matrix
     stacks = dict.fromkeys(stack for mixing in found for stack in mixing.pair)
-    own = {s: torch.diag_embed(capture.masks[s].to(some)) for s in stacks}
-    return {
-        (a, b): own[a] if a == b else some.new_zeros(len(some), own[a].shape[1], own[b].shape[1])
-        for a in stacks
-        for b in stacks
-    }
+    return {(s, s): torch.diag_embed(capture.masks[s].to(some)) for s in stacks}
 
 
 def _normalised(relevancy: Tensor, own: Tensor) -> Tensor:

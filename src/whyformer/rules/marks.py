@@ -38,8 +38,8 @@ def is_own_leaf(tensor: Tensor) -> bool:
 
 
 def carry(source: Any, result: Any) -> Any:
-    """The result, with the mark of what it was made from."""
+    """The result, with the mark of what it was made from; being stale is no mark of its value."""
     kind = getattr(source, _SLOT, None)
-    if kind is not None and isinstance(result, Tensor):
+    if kind not in (None, STALE) and isinstance(result, Tensor):
         mark(result, kind)
     return result
