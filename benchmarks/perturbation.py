@@ -7,15 +7,17 @@ Without any region, the last step, the model sees one of zeros: the same for eve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 # The shares that are taken away, as the authors' LXMERT script has them.
 FRACTIONS = (0.0, 0.25, 0.5, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0)
-TEXT = ("input_ids", "attention_mask", "token_type_ids")
-IMAGE = ("visual_feats", "visual_pos", "visual_embeds")
+NAMES = {
+    "text": ("input_ids", "attention_mask", "token_type_ids"),
+    "image": ("visual_feats", "visual_pos", "visual_embeds"),
+}
 WAYS = (("image", "positive"), ("image", "negative"), ("text", "positive"), ("text", "negative"))
 
 Inputs = dict[str, Tensor]
@@ -63,21 +65,33 @@ def without(inputs: Inputs, stay: Tensor, names: tuple[str, ...]) -> Inputs:
     return cut
 
 
-def curves(
-    predict: Predict, inputs: Inputs, scores: dict[str, Tensor], removable: Tensor, seed: int
-) -> Iterator[tuple[tuple[str, str], Tensor]]:
-    """Each stream and way with its answers, (fractions, questions).
+class Answers:
+    """A model's answers to questions of which some tokens are gone; each is asked for once.
 
-    Only words can be removed from the text that are `removable`; of the image, every region.
+    Short questions have few parts, and most methods ask for the same ones.
     """
-    for stream, way in WAYS:
-        names = TEXT if stream == "text" else IMAGE
-        out = removable if stream == "text" else torch.ones_like(scores["image"], dtype=torch.bool)
-        answers = [
-            predict(without(inputs, kept(scores[stream], out, fraction, way, seed), names))
-            for fraction in FRACTIONS
-        ]
-        yield (stream, way), torch.stack(answers)
+
+    def __init__(self, predict: Predict, inputs: Inputs) -> None:
+        self._predict = predict
+        self._inputs = inputs
+        self._known: dict[tuple[str, int, bytes], int] = {}
+
+    def __call__(self, stream: str, stay: Tensor) -> Tensor:
+        """The answers, (questions,), with only those tokens of that stream."""
+        keys = [(stream, i, row.numpy().tobytes()) for i, row in enumerate(stay)]
+        new = [i for i, key in enumerate(keys) if key not in self._known]
+        if new:
+            part = {name: value[new] for name, value in self._inputs.items()}
+            found = self._predict(without(part, stay[new], NAMES[stream])).tolist()
+            self._known.update(zip((keys[i] for i in new), found, strict=True))
+        return torch.tensor([self._known[key] for key in keys])
+
+    def curve(
+        self, stream: str, way: str, scores: Tensor, removable: Tensor, seed: int = 0
+    ) -> Tensor:
+        """The answers at every fraction, (fractions, questions)."""
+        stays = (kept(scores, removable, fraction, way, seed) for fraction in FRACTIONS)
+        return torch.stack([self(stream, stay) for stay in stays])
 
 
 def area(right: Tensor) -> Tensor:

@@ -29,6 +29,7 @@ questions. Times are CPU milliseconds for a question, explained in batches.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import os
@@ -52,7 +53,7 @@ from torch import Tensor, nn
 import perturbation
 import whyformer as wf
 from training import scenes
-from training.scenes import Scene, Shape
+from training.scenes import Question, Scene, Shape
 from whyformer.inputs.regions import RegionGrid
 
 MODELS = ("lxmert_shapes", "visualbert_shapes", "detr_shapes")
@@ -97,8 +98,8 @@ class Trial:
     targets: Sequence[Any] | None  # per question; None for whatever the model predicts
     cover: Tensor  # (questions, regions): the share of each that the shape covers
     right: float  # the share of the questions that the model answers rightly
-    predict: perturbation.Predict | None = None
-    answers: Tensor | None = None  # (questions,) the true ones
+    answers: perturbation.Answers | None = None  # what it answers where tokens are gone
+    true: Tensor | None = None  # (questions,) answers
     removable: Tensor | None = None  # (questions, tokens): words, not [CLS], [SEP] and padding
 
     def explained(self, contender: Contender, batch: int) -> Iterator[dict[str, Tensor]]:
@@ -121,12 +122,7 @@ def answering(name: str, count: int, seed: int) -> Trial:
     kind = json.loads((folder / "config.json").read_text())["architectures"][0]
     model = getattr(transformers, kind).from_pretrained(folder, dtype=torch.float32).eval()
     words = transformers.AutoTokenizer.from_pretrained(folder)
-    drawings = list(scenes.scenes(scenes.HELD_OUT, count))
-    chance = numpy.random.default_rng(seed)
-    asked = []
-    for drawing in drawings:
-        about_one = [one for one in drawing.questions() if one.about is not None]
-        asked.append(about_one[int(chance.integers(len(about_one)))])
+    drawings, asked = zip(*questions(count, seed), strict=True)
     grid = RegionGrid.load(folder)
     features, boxes, _ = grid([drawing.render() for drawing in drawings])
     inputs = dict(words([one.text for one in asked], padding=True, return_tensors="pt"))
@@ -141,7 +137,7 @@ def answering(name: str, count: int, seed: int) -> Trial:
         logits = getattr(output, "logits", None)
         return (output.question_answering_score if logits is None else logits).argmax(-1)
 
-    answers = torch.tensor([model.config.label2id[one.answer] for one in asked])
+    true = torch.tensor([model.config.label2id[one.answer] for one in asked])
     special = torch.tensor(words.all_special_ids)
     pairs = zip(drawings, asked, strict=True)
     return Trial(
@@ -149,11 +145,23 @@ def answering(name: str, count: int, seed: int) -> Trial:
         inputs=inputs,
         targets=None,
         cover=torch.stack([cover(d, d.shapes[one.about or 0], grid.grid) for d, one in pairs]),
-        right=float((predict(inputs) == answers).double().mean()),
-        predict=predict,
-        answers=answers,
+        right=float((predict(inputs) == true).double().mean()),
+        answers=perturbation.Answers(predict, inputs),
+        true=true,
         removable=~torch.isin(inputs["input_ids"], special),
     )
+
+
+def questions(count: int, seed: int) -> Iterator[tuple[Scene, Question]]:
+    """That many held-out scenes, each with one question about one of its shapes."""
+    chance = numpy.random.default_rng(seed)
+    numbers = itertools.count(scenes.HELD_OUT)
+    while count:
+        drawing = scenes.scene(next(numbers))
+        about_one = [one for one in drawing.questions() if one.about is not None]
+        if about_one:  # some scenes have but one question, and its answer is no
+            yield drawing, about_one[int(chance.integers(len(about_one)))]
+            count -= 1
 
 
 @torch.inference_mode()
@@ -246,18 +254,19 @@ def chance(cover: Tensor) -> dict[str, Figure]:
 
 def perturbed(trial: Trial, scores: dict[str, Tensor], seed: int) -> dict[str, Any]:
     """Areas under the four curves against the model's own and the true answers, and the curves."""
-    assert trial.predict is not None
     assert trial.answers is not None
     assert trial.removable is not None
-    own = trial.predict(trial.inputs)
+    removable = {
+        "text": trial.removable,
+        "image": torch.ones_like(scores["image"], dtype=torch.bool),
+    }
     figures: dict[str, Any] = {}
-    found = perturbation.curves(trial.predict, trial.inputs, scores, trial.removable, seed)
-    for (stream, way), answers in found:
-        figures[f"{stream} {way}"] = Figure.of(perturbation.area(answers == own))
-        figures[f"{stream} {way}, true answer"] = Figure.of(
-            perturbation.area(answers == trial.answers)
-        )
-        figures[f"{stream} {way}, curve"] = (answers == own).double().mean(1).tolist()
+    for stream, way in perturbation.WAYS:
+        given = trial.answers.curve(stream, way, scores[stream], removable[stream], seed)
+        own, true = given == given[0], given == trial.true  # nothing is gone at the first fraction
+        figures[f"{stream} {way}"] = Figure.of(perturbation.area(own))
+        figures[f"{stream} {way}, true answer"] = Figure.of(perturbation.area(true))
+        figures[f"{stream} {way}, curve"] = own.double().mean(1).tolist()
     return figures
 
 
@@ -274,7 +283,7 @@ def measure(
         scores = {stream: torch.cat([part[stream] for part in parts]) for stream in parts[0]}
         pointed = pointing(scores["image"], trial.cover, seed)
         results[name] = {key: Figure.of(values) for key, values in pointed.items()}
-        if trial.predict is not None:
+        if trial.answers is not None:
             results[name] |= perturbed(trial, scores, seed)
         results[name]["milliseconds"] = 1000 * spent / len(trial.cover)
     return results
@@ -348,7 +357,7 @@ def main() -> int:
             "chance": by_chance,
             "methods": found,
         }
-        said = "shapes found" if trial.predict is None else "answers right"
+        said = "shapes found" if trial.answers is None else "answers right"
         print(f"\n{model}: {len(trial.cover)} explained, {100 * trial.right:.1f} % of {said}\n")
         print(table(found, by_chance), flush=True)
     if options.json:

@@ -99,6 +99,7 @@ def test_a_stream_has_these_attributes() -> None:
         "image",
         "pixels",
         "states",
+        "deciding",
         "said",
     ]
 

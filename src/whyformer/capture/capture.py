@@ -358,7 +358,8 @@ class Capture:
 
     def _find_segments(self, watch: Watch) -> None:
         family = self._family
-        prefix = None if family is None else family.prefix_tokens(self.module.config)
+        config = getattr(self.module, "config", None)
+        prefix = None if family is None else family.prefix_tokens(config)
         for name, states in watch.states.items():
             self.tokens[name] = count = self._batch_first(states).shape[1]
             found = find_segments(

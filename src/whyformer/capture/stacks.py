@@ -105,7 +105,10 @@ def _askers(
         for path, part in root.named_modules():
             for pattern, said in patterns.items():
                 if pattern.fullmatch(path):
-                    found[part] = said if isinstance(said[0], tuple) else (said,)
+                    # A list of modules is never called itself.
+                    called = part if isinstance(part, nn.ModuleList) else (part,)
+                    pairs = said if isinstance(said[0], tuple) else (said,)
+                    found |= dict.fromkeys(called, pairs)
     return tuple(found.items())
 
 

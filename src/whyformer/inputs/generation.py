@@ -26,7 +26,7 @@ from whyformer.inputs.prepared import Prepared
 from whyformer.inputs.quiet import quiet_transformers
 from whyformer.inputs.sequence import Sequences, on_module
 from whyformer.inputs.tensors import NOT_PER_SAMPLE
-from whyformer.inputs.text import tokenized
+from whyformer.inputs.text import unchanged
 from whyformer.inputs.wanted import Contrast, Token
 
 GENERATED = "generated"
@@ -150,8 +150,11 @@ def _encoded(target: Any, tokenizer: Any, module: nn.Module, source: Source) -> 
             f"the target is text and {type(module).__name__} comes without a tokenizer; pass"
             " processor=, or the ids of the generated tokens"
         )
-    rows, _ = tokenized(tokenizer, as_texts(target), types=False)
-    return _trimmed(rows["input_ids"], module, source)
+    texts = [text for text in as_texts(target) if isinstance(text, str)]
+    with unchanged(tokenizer):
+        # As what is written, which translators tokenize otherwise than what is read.
+        rows = tokenizer(text_target=texts, truncation=False, padding=False)["input_ids"]
+    return _trimmed(_rows(rows), module, source)
 
 
 def _trimmed(rows: Rows, module: nn.Module, source: Source) -> Rows:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from whyformer.attribution import Layer
@@ -39,9 +40,14 @@ def mixings(
 ) -> list[Mixing]:
     """One mixing per layer, in the order they ran; `mix` makes it of the parts it reads."""
     return [
-        Mixing(layer.asking, layer.answering, mix(*layer.read(*parts)), layer.together)
+        Mixing(layer.asking, layer.answering, _normal(mix(*layer.read(*parts))), layer.together)
         for layer in layers
     ]
+
+
+def _normal(matrix: Tensor) -> Tensor:
+    """The matrix without its denormal numbers: products with them take a hundred times as long."""
+    return F.hardshrink(matrix, torch.finfo(matrix.dtype).tiny)
 
 
 def averaged(attention: Tensor) -> Tensor:
