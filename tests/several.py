@@ -24,6 +24,34 @@ def target_of(name: str) -> Any:
     return None if name in SIMILARITIES else 1
 
 
+def value_of(name: str, model: nn.Module, inputs: dict[str, Tensor]) -> Tensor:
+    """What `target_of` means in a plain forward of the model, (batch,), read by hand."""
+    known = tiny_models()[name][0]
+    heard: list[Any] = []
+    part = model.get_submodule(known.speaks)
+    handle = part.register_forward_hook(lambda m, args, output: heard.append(output))
+    with torch.no_grad():
+        model(**inputs)
+    handle.remove()
+    output = heard[-1]
+    if name in SIMILARITIES:
+        similarity: Tensor = output.logits_per_image.diagonal()
+        return similarity
+    scores: Tensor = next(
+        output[key]
+        for key in ("logits", "question_answering_score", "itm_score")
+        if output.get(key) is not None
+    )
+    if name in DETECTORS:
+        return scores[:, 1, 1]
+    if scores.ndim == 2:
+        return scores[:, 1]
+    generated = [s for s in known.sources if s.stream == "generated"]
+    mask = inputs[(generated[0].mask or "") if generated else "attention_mask"]
+    last = mask.shape[1] - 1 - mask.flip(1).argmax(1)
+    return scores[torch.arange(len(scores)), last, 1]
+
+
 def is_image(known: Family) -> bool:
     """Whether its one stream is an image."""
     return not known.sources and known.stream == "image"

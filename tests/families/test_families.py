@@ -98,7 +98,7 @@ def test_its_tiny_model_is_recognised(name: str) -> None:
 def test_every_model_type_it_covers_has_a_tiny_model(name: str) -> None:
     family = families[name]
     tried = {built(tiny)[1].config.model_type for tiny in (name, *family.variants)}
-    # mT5 and mBART are T5 and BART by another name: tests/adversarial builds them.
+    # mT5 and mBART are T5 and BART by another name: tests/test_odd_streams.py builds them.
     assert tried == set(family.model_types) - {"mt5", "mbart"}
 
 

@@ -168,10 +168,10 @@ def test_attribution_comes_back_as_given() -> None:
             target=torch.tensor([0, 0]),
             output=torch.ones(2),
             labels=("x", "x"),
-            layers=(Layer(attention=attention),),
+            layers=(Layer(attention=attention, asking="text", answering="text"),),
             maps={("text", "text"): attention[:, 0]},
         ),
-        layout,
+        {"text": layout},
     )
     text = moved.streams["text"]
     assert text.scores.tolist() == [[0, 1, 2], [3, 0, 0]]

@@ -362,7 +362,14 @@ def test_object_queries() -> None:
     with pytest.raises(TargetError, match="no object query 3; pass 0 to 2"):
         ask(query(3), output, module)
     with pytest.raises(TargetError, match=r"3 object queries; say which with target=wf\.query"):
-        ask(None, output, module)
+        ask(1, output, module)
+    # Without a target, the surest query: where "no object" has the smallest share.
+    output["logits"][:, 2, 3] = -50
+    assert ask(None, output, module).labels == ("cow at query 2",) * 2
+    output["pred_boxes"][:, 1] = torch.tensor([0.1, 0.2, 0.3, 0.4])
+    goal = ask(query(1, "width"), output, module)
+    assert goal.labels[0] == "width at query 1"
+    torch.testing.assert_close(goal.value, torch.tensor([0.3, 0.3]))
 
 
 # -- callables --------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 import whyformer as wf
-from tests.several import SEVERAL, columns_of, only, padded, sources_of, target_of
+from tests.several import SEVERAL, columns_of, only, padded, sources_of, target_of, value_of
 from whyformer.families.tiny import tiny_inputs, tiny_models
 
 LENGTHS = (7, 5)
@@ -89,6 +89,19 @@ def test_batch_equals_singles(name: str, method: str, dtype: torch.dtype) -> Non
         assert_same(alone, together[i], together, loose)
         torch.testing.assert_close(alone.output, together[i].output, rtol=1e-4, atol=1e-5)
         assert together.target[i] == alone.target[0] == (target_of(name) is not None)
+
+
+def test_the_value_is_the_models_own(name: str, method: str) -> None:
+    """Rules say how to go back; the way there stays as it was, in every precision."""
+    for dtype, tolerance in ((torch.float64, 1e-6), (torch.float32, 1e-4)):
+        if dtype == torch.float32 and name in set(SEVERAL) - SINGLE:
+            continue
+        model = model_of(name, dtype)
+        expected = value_of(name, model, tiny_inputs(model, LENGTHS))
+        # transformers narrows some softmaxes to float32, which whyformer does not let it do.
+        torch.testing.assert_close(
+            in_batch(name, method, dtype).output, expected, rtol=tolerance, atol=tolerance
+        )
 
 
 def test_padding_changes_nothing(name: str, method: str) -> None:

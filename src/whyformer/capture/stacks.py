@@ -101,14 +101,17 @@ def _askers(
     """Modules around attention, and the pairs of stacks that their calls mix in turn."""
     found: dict[nn.Module, tuple[Pair, ...]] = {}
     patterns = {_pattern(path): said for path, said in labels.items()}
-    for root in reversed(roots(module)):
-        for path, part in root.named_modules():
-            for pattern, said in patterns.items():
-                if pattern.fullmatch(path):
-                    # A list of modules is never called itself.
-                    called = part if isinstance(part, nn.ModuleList) else (part,)
-                    pairs = said if isinstance(said[0], tuple) else (said,)
-                    found |= dict.fromkeys(called, pairs)
+    base = roots(module)[-1]
+    prefix = ""
+    for path, part in module.named_modules() if patterns else ():
+        if part is base and path:
+            prefix = f"{path}."
+        for pattern, said in patterns.items():
+            if pattern.fullmatch(path) or pattern.fullmatch(path.removeprefix(prefix)):
+                # A list of modules is never called itself.
+                called = part if isinstance(part, nn.ModuleList) else (part,)
+                pairs = said if isinstance(said[0], tuple) else (said,)
+                found |= dict.fromkeys(called, pairs)
     return tuple(found.items())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from torch import nn
@@ -17,15 +18,18 @@ class ClassNames:
 
     def __init__(self, module: nn.Module, count: int, last: tuple[str, ...] = ()) -> None:
         """`last` names the entries behind those of the config."""
-        named = getattr(getattr(module, "config", None), "id2label", None) or {}
-        known = max(0, count - len(last))
-        self.names = [str(named.get(i, named.get(str(i), i))) for i in range(known)]
-        self.names += last[-count:]
+        self.named = getattr(getattr(module, "config", None), "id2label", None) or {}
+        self.count, self.last = count, last[-count:]
+
+    @cached_property
+    def names(self) -> list[str]:
+        """All of them; there may be thousands, and most calls want one."""
+        return [self.name(i) for i in range(self.count)]
 
     def index(self, wanted: int | str) -> int:
         """The number of a class given by number or by name, whatever its case."""
         if isinstance(wanted, int):
-            if 0 <= wanted < len(self.names):
+            if 0 <= wanted < self.count:
                 return wanted
             raise TargetError(f"there is no class {wanted}. {self.listing()}")
         if wanted in self.names:
@@ -41,7 +45,10 @@ class ClassNames:
 
     def name(self, index: int) -> str:
         """What the class is called."""
-        return self.names[index]
+        behind = index - (self.count - len(self.last))
+        if behind >= 0:
+            return self.last[behind]
+        return str(self.named.get(index, self.named.get(str(index), index)))
 
     def listing(self) -> str:
         """The first classes and how many there are."""

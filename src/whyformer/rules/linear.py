@@ -36,7 +36,7 @@ _LAST_AXIS = {F.linear}
 TABLE: dict[Function, Any] = {
     **dict.fromkeys((F.linear, F.conv1d, F.conv2d, F.conv3d), linear),
     **dict.fromkeys(
-        (torch.addmm, Tensor.addmm, torch.baddbmm, Tensor.baddbmm, torch.addbmm, torch.addmv),
+        (torch.addmm, Tensor.addmm, torch.addbmm, torch.addmv),
         addmm,
     ),
 }

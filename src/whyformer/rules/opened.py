@@ -9,6 +9,9 @@ from __future__ import annotations
 import functools
 from types import FunctionType
 
+import torch
+from torch import Tensor
+
 from whyformer.rules.operations import Function
 
 _HAND_OVER = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
@@ -17,6 +20,8 @@ _HAND_OVER = ("has_torch_function", "has_torch_function_unary", "has_torch_funct
 @functools.cache
 def opened(function: Function) -> Function | None:
     """The function's body without its hand-over, or None where it has no Python body."""
+    if function in _WRITTEN_OUT:
+        return _WRITTEN_OUT[function]
     if not isinstance(function, FunctionType) or not function.__module__.startswith("torch"):
         return None
     if not any(name in function.__code__.co_names for name in _HAND_OVER):
@@ -27,6 +32,19 @@ def opened(function: Function) -> Function | None:
     )
     body.__kwdefaults__ = function.__kwdefaults__
     return body
+
+
+def _baddbmm(
+    added: Tensor, left: Tensor, right: Tensor, *, beta: float = 1, alpha: float = 1
+) -> Tensor:
+    """What torch.baddbmm computes, by operations that have rules: both factors may be tracked."""
+    product = torch.bmm(left, right)
+    product = product if alpha == 1 else product * alpha
+    return product + (added if beta == 1 else added * beta)
+
+
+# Operations without a Python body that are two in one.
+_WRITTEN_OUT: dict[Function, Function] = dict.fromkeys((torch.baddbmm, Tensor.baddbmm), _baddbmm)
 
 
 def _never(*_: object) -> bool:
