@@ -12,8 +12,10 @@ shapes that it found in each scene (right label, IoU at least 0.5): the map of t
 Pointing. The region with the highest score counts as a hit
   strictly     where the shape covers at least a quarter of it, or no region more than it
   loosely      where the shape covers any of it
-and `mass` is the share of the positive relevance of all regions that lies in the loose ones. The
-row "chance" is what a region drawn at random would score, worked out and not drawn.
+and a miss counts as `other` where another shape covers any of it instead. `mass` is the share of
+the positive relevance of all regions that lies in the loose hits. "colour", "kind" and "yes" are
+strict hits at the questions with such answers. The row "chance" is what a region drawn at random
+would score, worked out and not drawn.
 
 Perturbation (ICCV 2021), question answering only. Tokens are taken away at the fractions 0, .25,
 .5, .75, .8, .85, .9, .95 and 1, what is left rounded down, and the area under the share of
@@ -36,7 +38,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -59,6 +61,7 @@ from whyformer.inputs.regions import RegionGrid
 MODELS = ("lxmert_shapes", "visualbert_shapes", "detr_shapes")
 
 QUARTER = 0.25
+TYPES = {**dict.fromkeys(scenes.COLOURS, "colour"), scenes.YES: "yes"}  # by answer; else "kind"
 SURE, OVERLAP = 0.5, 0.5  # what DETR has found: from which probability, and IoU, on
 
 
@@ -97,10 +100,12 @@ class Trial:
     inputs: dict[str, Tensor]
     targets: Sequence[Any] | None  # per question; None for whatever the model predicts
     cover: Tensor  # (questions, regions): the share of each that the shape covers
+    others: Tensor  # the same, of all other shapes of the scene
     right: float  # the share of the questions that the model answers rightly
     answers: perturbation.Answers | None = None  # what it answers where tokens are gone
     true: Tensor | None = None  # (questions,) answers
     removable: Tensor | None = None  # (questions, tokens): words, not [CLS], [SEP] and padding
+    types: dict[str, Tensor] = field(default_factory=dict)  # (questions,): whether it is of a type
 
     def explained(self, contender: Contender, batch: int) -> Iterator[dict[str, Tensor]]:
         """The scores of every stream, a batch at a time."""
@@ -139,16 +144,20 @@ def answering(name: str, count: int, seed: int) -> Trial:
 
     true = torch.tensor([model.config.label2id[one.answer] for one in asked])
     special = torch.tensor(words.all_special_ids)
-    pairs = zip(drawings, asked, strict=True)
+    about = [d.shapes[one.about or 0] for d, one in zip(drawings, asked, strict=True)]
+    covered, others = covers(drawings, about, grid.grid)
+    kinds = [TYPES.get(one.answer, "kind") for one in asked]
     return Trial(
         model=model,
         inputs=inputs,
         targets=None,
-        cover=torch.stack([cover(d, d.shapes[one.about or 0], grid.grid) for d, one in pairs]),
+        cover=covered,
+        others=others,
         right=float((predict(inputs) == true).double().mean()),
         answers=perturbation.Answers(predict, inputs),
         true=true,
         removable=~torch.isin(inputs["input_ids"], special),
+        types={kind: torch.tensor([each == kind for each in kinds]) for kind in sorted({*kinds})},
     )
 
 
@@ -173,7 +182,7 @@ def detecting(name: str, count: int, seed: int) -> Trial:
     model = transformers.AutoModelForObjectDetection.from_pretrained(folder, dtype=torch.float32)
     processor = transformers.AutoImageProcessor.from_pretrained(folder)
     chance = numpy.random.default_rng(seed)
-    pixels, targets, covers = [], [], []
+    pixels, targets, chosen, about = [], [], [], []
     present = found = 0
     for first in range(0, count, 100):
         drawings = list(scenes.scenes(scenes.HELD_OUT + first, min(100, count - first)))
@@ -191,18 +200,21 @@ def detecting(name: str, count: int, seed: int) -> Trial:
                 query, shape = hits[int(chance.integers(len(hits)))]
                 pixels.append(shown["pixel_values"][i])
                 targets.append(wf.query(query, int(labels[query])))
-                covers.append((drawing, drawing.shapes[shape]))
+                chosen.append(drawing)
+                about.append(drawing.shapes[shape])
     inputs = {"pixel_values": torch.stack(pixels)}
     first_map = wf.explain(
         {"pixel_values": inputs["pixel_values"][:1]}, model, method="random", target=targets[0]
     )
     grid = first_map.streams["image"].grid
     assert grid is not None
+    covered, others = covers(chosen, about, grid)
     return Trial(
         model=model,
         inputs=inputs,
         targets=targets,
-        cover=torch.stack([cover(drawing, shape, grid) for drawing, shape in covers]),
+        cover=covered,
+        others=others,
         right=found / present,
     )
 
@@ -214,11 +226,22 @@ TRIALS: dict[str, Callable[[str, int, int], Trial]] = {
 }
 
 
-def cover(drawing: Scene, shape: Shape, grid: tuple[int, int]) -> Tensor:
-    """The share of each cell of the grid that the shape covers, (cells,)."""
-    mask = torch.from_numpy(drawing.mask(shape))
+def covers(
+    drawings: Sequence[Scene], about: Sequence[Shape], grid: tuple[int, int]
+) -> tuple[Tensor, Tensor]:
+    """The share of each cell that the shape covers, and that the others do, (scenes, cells)."""
     rows, columns = grid
-    return mask.reshape(rows, scenes.SIDE // rows, columns, -1).mean((1, 3)).flatten()
+
+    def cover(drawing: Scene, shape: Shape) -> Tensor:
+        mask = torch.from_numpy(drawing.mask(shape))
+        return mask.reshape(rows, scenes.SIDE // rows, columns, -1).mean((1, 3)).flatten()
+
+    own, others = [], []
+    for drawing, shape in zip(drawings, about, strict=True):
+        own.append(cover(drawing, shape))
+        rest = [cover(drawing, other) for other in drawing.shapes if other is not shape]
+        others.append(torch.stack(rest).sum(0))
+    return torch.stack(own), torch.stack(others)
 
 
 # -- what comes of it ------------------------------------------------------------------------------
@@ -229,33 +252,51 @@ def strict(cover: Tensor) -> Tensor:
     return (cover >= QUARTER) | (cover == cover.max(1, keepdim=True).values)
 
 
-def pointing(scores: Tensor, cover: Tensor, seed: int) -> dict[str, Tensor]:
+def pointing(scores: Tensor, trial: Trial, seed: int) -> dict[str, Tensor]:
     """Hits and mass, one value per question.
 
     "flat" is whether all regions score the same: then there is nothing to point with.
     """
     best = perturbation.order(scores, seed)[:, :1]
+    touched = trial.cover > 0
     positive = scores.clamp(min=0).double()
     total = positive.sum(1)
-    inside = (positive * (cover > 0)).sum(1)
+    inside = (positive * touched).sum(1)
     return {
-        "strict": strict(cover).gather(1, best).squeeze(1),
-        "loose": (cover > 0).gather(1, best).squeeze(1),
+        **{name: regions.gather(1, best).squeeze(1) for name, regions in hits(trial).items()},
         "mass": torch.where(total > 0, inside / total.clamp(min=1e-300), 0.0),
         "flat": scores.amax(1) == scores.amin(1),
     }
 
 
-def chance(cover: Tensor) -> dict[str, Figure]:
+def hits(trial: Trial) -> dict[str, Tensor]:
+    """Which regions count as what, (questions, regions)."""
+    touched = trial.cover > 0
+    return {
+        "strict": strict(trial.cover),
+        "loose": touched,
+        "other": (trial.others > 0) & ~touched,
+    }
+
+
+def by_type(trial: Trial, values: Tensor) -> dict[str, Figure]:
+    """The figures of the questions of each type."""
+    return {name: Figure.of(values[these]) for name, these in trial.types.items()}
+
+
+def chance(trial: Trial) -> dict[str, Figure]:
     """What a region drawn at random would score."""
-    hit, touched = strict(cover).double().mean(1), (cover > 0).double().mean(1)
-    return {"strict": Figure.of(hit), "loose": Figure.of(touched), "mass": Figure.of(touched)}
+    shares = {name: regions.double().mean(1) for name, regions in hits(trial).items()}
+    shares["mass"] = shares["loose"]
+    figures = {name: Figure.of(values) for name, values in shares.items()}
+    return figures | by_type(trial, shares["strict"])
 
 
 def perturbed(trial: Trial, scores: dict[str, Tensor], seed: int) -> dict[str, Any]:
     """Areas under the four curves against the model's own and the true answers, and the curves."""
     assert trial.answers is not None
     assert trial.removable is not None
+    assert trial.true is not None
     removable = {
         "text": trial.removable,
         "image": torch.ones_like(scores["image"], dtype=torch.bool),
@@ -263,7 +304,8 @@ def perturbed(trial: Trial, scores: dict[str, Tensor], seed: int) -> dict[str, A
     figures: dict[str, Any] = {}
     for stream, way in perturbation.WAYS:
         given = trial.answers.curve(stream, way, scores[stream], removable[stream], seed)
-        own, true = given == given[0], given == trial.true  # nothing is gone at the first fraction
+        own = given == given[0]  # nothing is gone at the first fraction
+        true = given == trial.true
         figures[f"{stream} {way}"] = Figure.of(perturbation.area(own))
         figures[f"{stream} {way}, true answer"] = Figure.of(perturbation.area(true))
         figures[f"{stream} {way}, curve"] = own.double().mean(1).tolist()
@@ -281,8 +323,9 @@ def measure(
         parts = list(trial.explained(CONTENDERS[name], batch))
         spent = time.process_time() - start
         scores = {stream: torch.cat([part[stream] for part in parts]) for stream in parts[0]}
-        pointed = pointing(scores["image"], trial.cover, seed)
+        pointed = pointing(scores["image"], trial, seed)
         results[name] = {key: Figure.of(values) for key, values in pointed.items()}
+        results[name] |= by_type(trial, pointed["strict"])
         if trial.answers is not None:
             results[name] |= perturbed(trial, scores, seed)
         results[name]["milliseconds"] = 1000 * spent / len(trial.cover)
@@ -292,19 +335,27 @@ def measure(
 # -- showing ---------------------------------------------------------------------------------------
 
 
-def table(results: dict[str, dict[str, Any]], by_chance: dict[str, Figure]) -> str:
-    """A Markdown table in per cent, the best at pointing first."""
+def tables(results: dict[str, dict[str, Any]], by_chance: dict[str, Figure]) -> str:
+    """Markdown tables in per cent, of pointing and of perturbation, the best first."""
     some = next(iter(results.values()))
     ways = [f"{stream} {way}" for stream, way in perturbation.WAYS if f"{stream} {way}" in some]
-    columns = ["strict", "loose", "mass", *ways]
-    rows = [["", *columns, "ms"], ["---"] * (len(columns) + 2)]
-    best_first = sorted(results, key=lambda name: -results[name]["strict"].mean)
-    for name in best_first:
-        found = results[name]
-        cells = [shown(found[column]) for column in columns]
-        rows.append([f"`{name}`", *cells, f"{found['milliseconds']:.1f}"])
-    rows.append(["chance", *(shown(by_chance[c]) if c in by_chance else "" for c in columns), ""])
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    hits = [c for c in ("strict", "colour", "kind", "yes", "loose", "other", "mass") if c in some]
+    pointed = sorted(results, key=lambda name: -results[name]["strict"].mean)
+    made = [table(hits, [(name, results[name]) for name in pointed] + [("chance", by_chance)])]
+    if ways:
+        perturbed = sorted(results, key=lambda name: results[name][ways[0]].mean)
+        made.append(table(ways, [(name, results[name]) for name in perturbed]))
+    return "\n\n".join(made)
+
+
+def table(columns: Sequence[str], rows: Sequence[tuple[str, dict[str, Any]]]) -> str:
+    """One Markdown table with a row for each method, and its time where that is known."""
+    lines = [["", *columns, "ms"], ["---"] * (len(columns) + 2)]
+    for name, found in rows:
+        spent = f"{found['milliseconds']:.1f}" if "milliseconds" in found else ""
+        title = f"`{name}`" if name in CONTENDERS else name
+        lines.append([title, *(shown(found[column]) for column in columns), spent])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def shown(figure: Figure) -> str:
@@ -350,7 +401,7 @@ def main() -> int:
                 bar.update(task, advance=1, description=f"{model}: {name}")
 
             found = measure(trial, names, options.batch, options.seed, step)
-        by_chance = chance(trial.cover)
+        by_chance = chance(trial)
         results["models"][model] = {
             "explained": len(trial.cover),
             "right": trial.right,
@@ -359,7 +410,7 @@ def main() -> int:
         }
         said = "shapes found" if trial.answers is None else "answers right"
         print(f"\n{model}: {len(trial.cover)} explained, {100 * trial.right:.1f} % of {said}\n")
-        print(table(found, by_chance), flush=True)
+        print(tables(found, by_chance), flush=True)
     if options.json:
         options.json.write_text(json.dumps(plain(results), indent=2), encoding="utf-8")
     return 0

@@ -22,6 +22,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -190,9 +191,7 @@ def measure(case: Case, methods: list[str], rounds: int) -> dict[str, float]:
     if case.pixels:
         work[PIXELS] = lambda: plain(case, PIXELS)
     for name in methods:
-        work[name] = lambda name=name: wf.explain(
-            case.inputs, case.model, method=name, target=case.target
-        )
+        work[name] = partial(wf.explain, case.inputs, case.model, method=name, target=case.target)
     best = dict.fromkeys(work, float("inf"))
     for job in work.values():
         job()

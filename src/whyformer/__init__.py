@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from whyformer import errors
 from whyformer.attribution import Attribution, load
 from whyformer.bundled import BundledModel
@@ -14,7 +12,8 @@ from whyformer.families import families as _families
 from whyformer.inputs.targets import contrast, query, span, token
 from whyformer.methods import Method
 from whyformer.methods import methods as _methods
-from whyformer.registry import Registry
+from whyformer.metrics import Metric
+from whyformer.metrics import metrics as _metrics
 
 __version__ = "0.1.0"
 __all__ = [
@@ -32,15 +31,13 @@ __all__ = [
     "token",
 ]
 
-_metrics: Registry[Any] = Registry("metric", "whyformer.metrics")
-
 
 def methods() -> dict[str, Method]:
     """Every method by name."""
     return dict(_methods)
 
 
-def metrics() -> dict[str, Any]:
+def metrics() -> dict[str, Metric]:
     """Every metric by name."""
     return dict(_metrics)
 

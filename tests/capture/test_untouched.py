@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from operator import attrgetter
 from typing import Any
@@ -34,6 +34,8 @@ class PlantedError(RuntimeError):
 def lived_in(name: str) -> nn.Module:
     """A tiny model as users have them: some frozen, some with gradients, partly in training."""
     model = tiny_models()[name][1]()
+    if name == "detr":
+        model(**tiny_inputs(model))  # transformers puts hooks of its own there when it first runs
     for i, parameter in enumerate(model.parameters()):
         parameter.requires_grad_(i % 3 != 0)
         if i % 2:
@@ -61,7 +63,7 @@ def state_of_model(model: nn.Module) -> dict[str, Any]:
             type(module),
             module.training,
             sorted(vars(module)),
-            {key: list(value) if value is not None else None for key, value in parts.items()},
+            {key: list(v) if isinstance(v, Mapping) else v for key, v in parts.items()},
         )
     found["config"] = model.config.to_dict() | {"attention": model.config._attn_implementation}
     return found

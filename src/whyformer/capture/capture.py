@@ -333,7 +333,8 @@ class Capture:
     ) -> Goal:
         # Once a class was predicted, that class is meant: other states may predict others.
         target = self._target if self.goal is None else self.goal.target
-        if watch.at == "embeddings" and (self.prepared.others or not self.stacks.only):
+        only = self.stacks.only
+        if watch.at == "embeddings" and (only is None or len(only.stack.streams) > 1):
             raise OptionError(
                 "at='embeddings' is for models with one stream of text: not every stream here has"
                 " word embeddings; use at='states'"

@@ -127,10 +127,15 @@ def _call(module: nn.Module, arguments: Mapping[str, Any]) -> Any:
     try:
         with torch.autograd.graph.disable_saved_tensors_hooks(HIDDEN):
             return module(**arguments)
-    except RuntimeError as error:
+    except (RuntimeError, ValueError, IndexError, TypeError) as error:
+        name = type(module).__name__
         if str(error) == HIDDEN:
-            raise ModelError(f"{type(module).__name__} cannot be explained: {HIDDEN}") from error
-        raise
+            raise ModelError(f"{name} cannot be explained: {HIDDEN}") from error
+        said = (str(error).strip().splitlines() or ["it says nothing"])[0]
+        raise ModelError(
+            f"{name} failed on these inputs with {type(error).__name__}: {said}. Check that"
+            " model(**inputs) runs; if it does, this is a fault of whyformer."
+        ) from error
 
 
 def _hooks(

@@ -48,7 +48,7 @@ def find_segments(
     counts = {stream: None if one is None else one.count for stream, one in inputs.items()}
     spare = tokens - sum(count for count in counts.values() if count is not None)
     unknown = [stream for stream, count in counts.items() if count is None]
-    patched = next((s for s, one in inputs.items() if one is not None and one.grid), None)
+    patched = next((s for s, one in inputs.items() if one is not None and one.is_image), None)
     before = 0
     if patched is not None and (unknown or spare):
         before = (prefix or 0) if unknown else spare

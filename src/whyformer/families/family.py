@@ -25,7 +25,8 @@ class Source:
     mask: str | None = None  # the argument that is 0 at this stream's padding
     beside: tuple[str, ...] = ()  # arguments with one entry per token
     part: str = ""  # the sub-module whose config describes the stream; the model by default
-    width: str = ""  # features: the config's name for how many numbers a token has
+    # Of arguments with several numbers per token, the config's name for how many.
+    widths: Mapping[str, str] = field(default_factory=dict)
     stride: int = 1  # features: how many rows of them make one token state
     optional: bool = False  # forward can do without
     padding: bool = True  # False: the model reads this stream's padding, whatever the mask says

@@ -95,7 +95,7 @@ def tiny_inputs(
             inputs[source.carrier] = _stacked([shape] * len(lengths), generator, dtype)
         elif source.kind == "sound":
             frames = source.stride * part.config.max_source_positions
-            width = getattr(part.config, source.width)
+            width = getattr(part.config, source.widths[source.carrier])
             inputs[source.carrier] = _stacked([(width, frames)] * len(lengths), generator, dtype)
         elif source.kind == "features":
             inputs |= _tiny_features(source, part.config, lengths, generator, dtype)
@@ -122,7 +122,7 @@ def _tiny_features(
 ) -> dict[str, Tensor]:
     """Regions, one fewer than tokens, and what is said about each."""
     counts = [length - 1 for length in lengths]
-    width, most = getattr(config, source.width), max(counts)
+    width, most = getattr(config, source.widths[source.carrier]), max(counts)
     both = [torch.randn(40, width + 4, generator=generator)[:most] for _ in lengths]
     rows, boxes = [row[:, :width] for row in both], [row[:, width:].sigmoid() for row in both]
     real = torch.arange(most) < torch.tensor(counts).unsqueeze(1)

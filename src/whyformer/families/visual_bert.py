@@ -20,7 +20,7 @@ visual_bert = declare(
             kind="features",
             mask="visual_attention_mask",
             beside=("visual_token_type_ids", "image_text_alignment"),
-            width="visual_embedding_dim",
+            widths={"visual_embeds": "visual_embedding_dim"},
         ),
     ),
     stacks=(Stack(("text", "image"), "encoder.layer"),),

@@ -20,7 +20,9 @@ whisper = encoder_decoder(
     title="Whisper",
     model_types=("whisper",),
     classes=("WhisperForConditionalGeneration",),
-    source=Source("audio", "input_features", kind="sound", width="num_mel_bins", stride=2),
+    source=Source(
+        "audio", "input_features", kind="sound", widths={"input_features": "num_mel_bins"}, stride=2
+    ),
     generated=GENERATED,
     tiny=tiny_model("WhisperForConditionalGeneration", **_SIZES),
     **BART,

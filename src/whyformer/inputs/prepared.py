@@ -47,6 +47,11 @@ class Prepared:
         return self if stream == self.stream else self.others.get(stream)
 
     @property
+    def is_image(self) -> bool:
+        """Whether the tokens are parts of an image, before which a class token may stand."""
+        return self.grid is not None or self.image is not None
+
+    @property
     def count(self) -> int | None:
         """How many tokens the stream has, where that can be known before the model runs."""
         if self.mask is not None:

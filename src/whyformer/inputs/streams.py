@@ -194,13 +194,16 @@ def _features(
             f"'{source.carrier}' is a tensor of {value.dtype} with shape {tuple(value.shape)};"
             f" expected floating numbers of rank 3 {axes}"
         )
-    width = getattr(getattr(part, "config", None), source.width, None) if source.width else None
-    found = value.shape[1 if sound else 2]
-    if width is not None and found != width:
-        raise InputError(
-            f"'{source.carrier}' has {found} numbers per token in shape {tuple(value.shape)}, the"
-            f" model takes {width} (config.{source.width}); pass {axes} with a width of {width}"
-        )
+    for name, called in source.widths.items():
+        width, given_width = getattr(part.config, called, None), own.get(name)
+        if width is None or not isinstance(given_width, Tensor):
+            continue
+        found = given_width.shape[1 if sound else -1]
+        if found != width:
+            raise InputError(
+                f"'{name}' has {found} numbers per token in shape {tuple(given_width.shape)}, the"
+                f" model takes {width} (config.{called}); pass {axes} with a width of {width}"
+            )
     count = -(-value.shape[2] // source.stride) if sound else value.shape[1]
     mask = _mask(own.get(source.mask) if source.mask else None, value, count, source)
     for name in source.beside:

@@ -78,9 +78,9 @@ def uniform(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, A
 def divide(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
     """left / right; the divisor is a scale: it takes nothing."""
     left, right = _two(args, kwargs)
-    if tracked(left) and tracked(right):
-        right = right.detach()
-    return marks.carry(left, function(left, right, *args[2:]))
+    if not (tracked(left) and tracked(right)):
+        return marks.carry(left, function(*args, **kwargs))
+    return marks.carry(left, function(left, right.detach(), *args[2:]))
 
 
 PLAIN = {**dict.fromkeys(MULTIPLY | DIVIDE, plain)}

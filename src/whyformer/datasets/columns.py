@@ -1,0 +1,126 @@
+"""Samples from named columns: the user's own CSV, JSONL and Parquet, and `datasets` objects."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from whyformer.datasets.dataset import Sample, Spot
+from whyformer.errors import InputError
+from whyformer.registry import nearest
+
+# What a column is called where nobody says otherwise, in order of preference.
+USUAL = {
+    "text": ("text", "sentence", "sentence1", "premise", "content", "review"),
+    "text2": ("text2", "sentence2", "hypothesis"),
+    "image": ("image", "img", "image_path", "file"),
+    "label": ("label", "labels", "class", "target"),
+    "id": (),  # only when asked for: an id should not change with the content
+}
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which column holds what; an empty name is a part that these samples do not have."""
+
+    text: str = ""
+    text2: str = ""
+    image: str = ""
+    label: str = ""
+    id: str = ""
+    labels: tuple[str, ...] = ()
+    folder: Path | None = None  # the paths of images are relative to it
+
+    @property
+    def wanted(self) -> list[str]:
+        """The columns that have to be read."""
+        return [c for c in (self.text, self.text2, self.image, self.label, self.id) if c]
+
+    def sample(self, name: str, row: Mapping[str, Any], spot: Spot) -> Sample:
+        """The sample that one row stands for."""
+        texts = [self._text(row, column, spot) for column in (self.text, self.text2) if column]
+        text = tuple(texts) if len(texts) == 2 else "".join(texts)
+        inputs: Any = text
+        if self.image:
+            picture = self._image(row.get(self.image), spot)
+            inputs = {"text": text, "image": picture} if texts else picture
+        label, label_name = self._label(row.get(self.label)) if self.label else (None, None)
+        return Sample(name, inputs, label, label_name)
+
+    def _text(self, row: Mapping[str, Any], column: str, spot: Spot) -> str:
+        value = row.get(column)
+        if not isinstance(value, str) or not value.strip():
+            found = "empty" if value in (None, "") or isinstance(value, str) else repr(value)
+            raise spot.wrong(f"{column!r} is {found}", "a text")
+        return value
+
+    def _image(self, value: Any, spot: Spot) -> Any:
+        """The path of an image, or an image that is stored in the row."""
+        if isinstance(value, Mapping):  # how `datasets` writes images to Parquet
+            value = value.get("bytes") or value.get("path")
+        if isinstance(value, Image.Image):
+            return value
+        if isinstance(value, bytes):
+            try:
+                return Image.open(io.BytesIO(value))
+            except OSError as error:
+                raise spot.wrong(f"{self.image!r} is no image", "the bytes of an image") from error
+        if not isinstance(value, str | Path) or not str(value).strip():
+            raise spot.wrong(f"{self.image!r} is {value!r}", "the path of an image")
+        path = (self.folder or Path()) / value
+        if not path.is_file():
+            raise spot.wrong(f"there is no image {path}", "the path of an image")
+        return path
+
+    def _label(self, value: Any) -> tuple[int | str | None, str | None]:
+        if value is None or (isinstance(value, str) and not value.strip()):
+            return None, None
+        if isinstance(value, str) and not re.fullmatch(r"[+-]?\d+", value.strip()):
+            value = value.strip()
+            if value in self.labels:
+                return self.labels.index(value), value
+            return value, value
+        if isinstance(value, float) and not value.is_integer():
+            return str(value), None
+        number = int(value)
+        named = 0 <= number < len(self.labels)
+        return number, self.labels[number] if named else None
+
+
+def choose(
+    columns: Sequence[str],
+    origin: object,
+    options: Mapping[str, str],
+    *,
+    labels: Sequence[str] = (),
+    folder: Path | None = None,
+) -> Columns:
+    """The columns that the options name, and for the rest those with the usual names."""
+    lower = {column.lower(): column for column in reversed(columns)}
+    found: dict[str, str] = {}
+    for part, usual in USUAL.items():
+        asked = options.get(part, "")
+        if asked and asked not in columns:
+            raise InputError(
+                f"{origin} has no column {asked!r}.{nearest(asked, columns)}"
+                f" The columns are: {', '.join(columns)}."
+            )
+        found[part] = asked or next((lower[name] for name in usual if name in lower), "")
+    if not found["text"] and not found["image"]:
+        raise InputError(
+            f"{origin} has no column that is called text or image."
+            f" The columns are: {', '.join(columns)}."
+            " Say which one to read, with text=COLUMN or image=COLUMN."
+        )
+    return Columns(**found, labels=tuple(labels), folder=folder)
+
+
+def label_names(labels: str) -> tuple[str, ...]:
+    """The names of the labels by index, from "negative|positive"."""
+    return tuple(name.strip() for name in labels.split("|")) if labels else ()

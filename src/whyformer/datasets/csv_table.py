@@ -1,0 +1,48 @@
+"""The user's own CSV or TSV: a header that names the columns, then a sample per row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from whyformer.datasets.columns import choose, label_names
+from whyformer.datasets.dataset import Contents, Row, Sample, dataset
+from whyformer.datasets.files import Record, Where, table
+
+SPLITS = ("all", "train", "dev", "test", "validation")
+
+
+@dataset(
+    "csv",
+    title="Your own CSV or TSV with named columns",
+    task="any",
+    splits=SPLITS,
+    layout="a .csv or .tsv file, or a folder of train.csv, dev.csv, ..., with columns text, text2,"
+    " image, label, or others named by options",
+)
+def csv_table(
+    where: Where,
+    *,
+    text: str = "",
+    text2: str = "",
+    image: str = "",
+    label: str = "",
+    labels: str = "",
+    delimiter: str = "",
+    encoding: str = "utf-8",
+) -> Contents:
+    """The rows as samples; options name the columns, and `labels` the labels: "bad|good"."""
+    file = where.find(f"{where.split}.csv", f"{where.split}.tsv")
+    between = delimiter or ("\t" if file.suffix == ".tsv" else ",")
+    found = table(file, between, encoding)
+    asked = {"text": text, "text2": text2, "image": image, "label": label}
+    columns = choose(found.columns, file, asked, labels=label_names(labels), folder=file.parent)
+
+    def read(name: str, record: Record) -> Sample:
+        return columns.sample(name, record.named(), record.spot)
+
+    def rows() -> Iterator[Row]:
+        for number, record in enumerate(found.records()):
+            yield Row(where.id(number), record.spot, partial(read, where.id(number), record))
+
+    return Contents(rows, columns.labels)

@@ -1,0 +1,179 @@
+"""ERASER: documents, annotations and the evidence for them as spans of tokens (all its tasks)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from whyformer.datasets.dataset import Contents, Row, Sample, Spot, dataset
+from whyformer.datasets.files import Where, choice, clean, entry, lines, parse_line, within
+from whyformer.errors import InputError
+
+# Of Movies; it names the task and says nothing about the sample.
+SAME_FOR_ALL = "What is the sentiment of this review?"
+# The names and order of the classes, told by the names that occur.
+KNOWN = (
+    ("NEG", "POS"),
+    ("False", "True"),
+    ("REFUTES", "SUPPORTS"),
+    ("contradiction", "entailment", "neutral"),
+    ("A", "B", "C", "D", "E"),
+    ("significantly decreased", "no significant difference", "significantly increased"),
+)
+Sentences = list[list[str]]  # a document: its lines, each a list of tokens
+
+
+@dataset(
+    "eraser",
+    title="ERASER: Movies, BoolQ, MultiRC, FEVER, Evidence Inference, e-SNLI, CoS-E",
+    task="text-classification",
+    splits=("test", "val", "train"),
+    layout="{train,val,test}.jsonl and either a folder docs of token files or docs.jsonl",
+    licence="research use; see each task",
+    paper="DeYoung et al. 2020",
+)
+def eraser(where: Where, *, query: str = "auto") -> Contents:
+    """The documents with the tokens that people marked: `extras["rationale"]` holds spans of them.
+
+    A text is a document's tokens with one space between them, so a span (start, end) is of
+    `text.split(" ")`. A query goes before the document as a pair, unless it is the same for all
+    samples (Movies) or query="no"; two documents without a query are a pair (e-SNLI).
+    `extras["tokens"]` are those of the documents in order, and spans count through all of them.
+    """
+    choice("query", query, ("auto", "yes", "no"))
+    file = where.find(f"{where.split}.jsonl")
+    document = _documents(where)
+    labels = _labels(file)
+
+    def read(name: str, spot: Spot, annotation: dict[str, Any]) -> Sample:
+        label = str(entry(annotation, "classification", (str, bool, int), spot))
+        groups = entry(annotation, "evidences", list, spot)
+        evidence = [span for group in groups for span in _spans(group, spot)]
+        named = _docids(annotation, [e["docid"] for e in evidence])
+        docs = {docid: document(docid, spot) for docid in named}
+        tokens, starts = [], {}
+        for docid, sentences in docs.items():
+            starts[docid] = len(tokens)
+            tokens += [token for sentence in sentences for token in sentence]
+        spans = [_span(e, docs[e["docid"]], starts[e["docid"]], spot) for e in evidence]
+        texts = [" ".join(t for sentence in d for t in sentence) for d in docs.values()]
+        extras = {
+            "tokens": tuple(tokens),
+            "rationale": tuple(sorted(set(spans))),
+            "documents": tuple(docs),
+            "query": annotation.get("query") or "",
+        }
+        asked = extras["query"] if query != "no" else ""
+        if query == "auto" and asked == SAME_FOR_ALL:
+            asked = ""
+        return Sample(name, _inputs(asked, texts), *_label(label, labels), extras)
+
+    def row(number: int, spot: Spot, line: str) -> Row:
+        try:
+            annotation = parse_line(line, spot)
+            at = where.id(entry(annotation, "annotation_id", (str, int), spot))
+        except InputError as error:
+            return Row(where.id(f"line {spot.line}"), spot, partial(_raise, error))
+        return Row(at, spot, partial(read, at, spot, annotation))
+
+    def rows() -> Iterator[Row]:
+        found = ((spot, line) for spot, line in lines(file) if line.strip())
+        for number, (spot, line) in enumerate(found):
+            yield row(number, spot, line)
+
+    return Contents(rows, labels)
+
+
+def _raise(error: Exception) -> Sample:
+    raise error
+
+
+def _labels(file: Path) -> tuple[str, ...]:
+    """The classes in their usual order where they are a known task's, else sorted."""
+    found: set[str] = set()
+    for spot, line in lines(file):
+        try:
+            found.add(str(parse_line(line, spot)["classification"]))
+        except (InputError, KeyError):
+            continue  # said when the row is read
+    known = next((names for names in KNOWN if found and found <= set(names)), None)
+    return known or tuple(sorted(found))
+
+
+def _label(name: str, labels: tuple[str, ...]) -> tuple[int | str, str]:
+    return (labels.index(name) if name in labels else name), name
+
+
+def _spans(group: Any, spot: Spot) -> list[Any]:
+    if not isinstance(group, list) or not all(isinstance(e, dict) and "docid" in e for e in group):
+        raise spot.wrong("'evidences' holds something else", "lists of objects with a docid")
+    return group
+
+
+def _docids(annotation: Mapping[str, Any], evidence: list[str]) -> list[str]:
+    """The documents of a sample, in order: those named, those of the evidence, else its own."""
+    named = [*(annotation.get("docids") or []), *evidence] or [annotation["annotation_id"]]
+    ids = list(dict.fromkeys(map(str, named)))
+    # e-SNLI names them in either order, and models are trained with the premise first.
+    return sorted(ids, key=lambda docid: docid.endswith("_hypothesis"))
+
+
+def _inputs(query: str, texts: list[str]) -> str | tuple[str, str]:
+    if query:
+        return query, " ".join(texts)
+    return (texts[0], texts[1]) if len(texts) == 2 else " ".join(texts)
+
+
+def _span(
+    evidence: Mapping[str, Any], sentences: Sentences, start: int, spot: Spot
+) -> tuple[int, int]:
+    """Where a piece of evidence starts and ends among the tokens of all documents."""
+    ends = [0]
+    for sentence in sentences:
+        ends.append(ends[-1] + len(sentence))
+    first, last = evidence.get("start_token", -1), evidence.get("end_token", -1)
+    if first == -1 == last:  # only sentences were marked
+        lines_of = evidence.get("start_sentence", -1), evidence.get("end_sentence", -1)
+        if all(isinstance(n, int) and 0 <= n < len(ends) for n in lines_of):
+            first, last = (ends[n] for n in lines_of)
+    if not (isinstance(first, int) and isinstance(last, int) and 0 <= first < last <= ends[-1]):
+        raise spot.wrong(
+            f"evidence from token {first} to {last} of {evidence['docid']}",
+            f"a span within its {ends[-1]} tokens",
+        )
+    return start + first, start + last
+
+
+def _documents(where: Where) -> Callable[[str, Spot], Sentences]:
+    """A function from the id of a document to its sentences of tokens."""
+    found = where.maybe("docs", "docs.jsonl")
+    if found is None:
+        raise where.missing("docs", "docs.jsonl")
+    if found.is_dir():
+
+        def from_folder(docid: str, spot: Spot) -> Sentences:
+            file = within(found, docid, spot)
+            if not file.is_file():
+                raise spot.wrong(f"there is no document {file}", "a file for every document")
+            return [_tokens(clean(line, place)) for place, line in lines(file)]
+
+        return from_folder
+    texts: dict[str, str] = {}
+    for spot, line in lines(found):
+        if line.strip():
+            row = parse_line(line, spot)
+            texts[str(entry(row, "docid", (str, int), spot))] = entry(row, "document", str, spot)
+
+    def from_file(docid: str, spot: Spot) -> Sentences:
+        if docid not in texts:
+            raise spot.wrong(f"{found.name} has no document {docid!r}", "a document for every one")
+        return [_tokens(line) for line in texts[docid].split("\n")]
+
+    return from_file
+
+
+def _tokens(line: str) -> list[str]:
+    """The tokens of a line; only spaces part them, as in the benchmark's own code."""
+    return [token for token in line.strip().split(" ") if token]

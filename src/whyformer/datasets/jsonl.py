@@ -1,0 +1,53 @@
+"""The user's own JSON lines: one object per line, its keys as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from whyformer.datasets.columns import choose, label_names
+from whyformer.datasets.csv_table import SPLITS
+from whyformer.datasets.dataset import Contents, Row, Sample, Spot, dataset
+from whyformer.datasets.files import Where, lines, parse_line
+from whyformer.errors import InputError
+
+
+@dataset(
+    "jsonl",
+    title="Your own JSON lines with named keys",
+    task="any",
+    splits=SPLITS,
+    layout="a .jsonl file, or a folder of train.jsonl, dev.jsonl, ..., one object per line with"
+    " text, text2, image, label, or others named by options",
+)
+def jsonl(
+    where: Where,
+    *,
+    text: str = "",
+    text2: str = "",
+    image: str = "",
+    label: str = "",
+    labels: str = "",
+    encoding: str = "utf-8",
+) -> Contents:
+    """The lines as samples; the first object says which keys there are."""
+    file = where.find(f"{where.split}.jsonl", f"{where.split}.json")
+    first = next(((spot, line) for spot, line in lines(file, encoding) if line.strip()), None)
+    if first is None:
+        raise InputError(f"{file} is empty: one JSON object per line is expected.")
+    keys = [*parse_line(first[1], first[0])]
+    asked = {"text": text, "text2": text2, "image": image, "label": label}
+    columns = choose(keys, file, asked, labels=label_names(labels), folder=file.parent)
+
+    def read(name: str, spot: Spot, line: str) -> Sample:
+        row = parse_line(line, spot)
+        if columns.label and not isinstance(row.get(columns.label), str | int | float | None):
+            raise spot.wrong(f"{columns.label!r} is no label", "a number or a name")
+        return columns.sample(name, row, spot)
+
+    def rows() -> Iterator[Row]:
+        found = ((spot, line) for spot, line in lines(file, encoding) if line.strip())
+        for number, (spot, line) in enumerate(found):
+            yield Row(where.id(number), spot, partial(read, where.id(number), spot, line))
+
+    return Contents(rows, columns.labels)

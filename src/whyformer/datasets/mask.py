@@ -1,0 +1,36 @@
+"""Masks of what is shown: the object, the background, and what counts as neither."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy
+from PIL import Image
+
+OBJECT, BACKGROUND, IGNORED = 1, 0, -1
+
+
+@dataclass(frozen=True)
+class Mask:
+    """A mask that is read when it is asked for, and what its values stand for."""
+
+    source: Any  # the path of an image, or an array (height, width)
+    foreground: tuple[int, ...] = ()  # the values of the object; none: every one but 0
+    ignore: tuple[int, ...] = ()  # the values that count as neither object nor background
+
+    def read(self) -> numpy.ndarray[Any, numpy.dtype[numpy.int8]]:
+        """1 at the object, 0 at the background, -1 at what is ignored, (height, width)."""
+        values = self.source
+        if isinstance(values, str | Path):
+            with Image.open(values) as image:
+                # A palette's numbers are the classes; colours would be its looks.
+                values = numpy.asarray(
+                    image if image.mode in ("1", "L", "P", "I") else image.convert("L")
+                )
+        values = numpy.asarray(values).astype(numpy.int64)
+        is_object = numpy.isin(values, self.foreground) if self.foreground else values != 0
+        read = numpy.where(is_object, OBJECT, BACKGROUND).astype(numpy.int8)
+        read[numpy.isin(values, self.ignore)] = IGNORED
+        return read

@@ -1,0 +1,56 @@
+"""The user's own Parquet file, read group by group with pyarrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from whyformer.datasets.columns import choose, label_names
+from whyformer.datasets.csv_table import SPLITS
+from whyformer.datasets.dataset import Contents, Row, Spot, dataset
+from whyformer.datasets.files import Where, optional
+from whyformer.errors import InputError
+
+AT_ONCE = 256  # rows: images may be stored in them
+
+
+@dataset(
+    "parquet",
+    title="Your own Parquet file with named columns",
+    task="any",
+    splits=SPLITS,
+    layout="a .parquet file, or a folder of train.parquet, dev.parquet, ..., with columns text,"
+    " text2, image, label, or others named by options",
+    package="pyarrow",
+)
+def parquet(
+    where: Where,
+    *,
+    text: str = "",
+    text2: str = "",
+    image: str = "",
+    label: str = "",
+    labels: str = "",
+) -> Contents:
+    """The rows as samples; an image is a path, or stored in the row as `datasets` does."""
+    file = where.find(f"{where.split}.parquet")
+    library = optional("pyarrow.parquet", f"Reading {file.name}")
+    broken = optional("pyarrow", f"Reading {file.name}").ArrowException
+    try:
+        with library.ParquetFile(file) as opened:
+            names, count = opened.schema_arrow.names, opened.metadata.num_rows
+    except (broken, OSError) as error:
+        raise InputError(f"{file} is not a Parquet file ({error}).") from error
+    asked = {"text": text, "text2": text2, "image": image, "label": label}
+    columns = choose(names, file, asked, labels=label_names(labels), folder=file.parent)
+
+    def rows() -> Iterator[Row]:
+        number = 0
+        with library.ParquetFile(file) as opened:
+            for batch in opened.iter_batches(AT_ONCE, columns=columns.wanted):
+                for cells in batch.to_pylist():
+                    spot, at = Spot(file, entry=f"row {number}"), where.id(number)
+                    yield Row(at, spot, partial(columns.sample, at, cells, spot))
+                    number += 1
+
+    return Contents(rows, columns.labels, count)

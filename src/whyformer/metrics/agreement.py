@@ -1,0 +1,66 @@
+"""Agreement of two attributions of the same inputs, by rank (Spearman 1904, Kendall 1945)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from torch import Tensor
+
+from whyformer.attribution import Attribution, Stream
+from whyformer.errors import InputError
+from whyformer.metrics.metric import metric
+from whyformer.metrics.order import chosen, finite
+from whyformer.metrics.ranks import kendall, spearman
+from whyformer.metrics.score import Score
+
+Rank = Literal["spearman", "kendall"]
+
+
+@metric(
+    "agreement",
+    title="Agreement: do two attributions rank the tokens alike?",
+    paper="Spearman 1904; Kendall 1945 (tau-b)",
+    better="neither",
+    range=(-1.0, 1.0),
+    convention="Rank correlation of the scores of two attributions, padding left out.",
+)
+def agreement(
+    attribution: Attribution,
+    other: Attribution,
+    *,
+    stream: str | None = None,
+    rank: Rank = "spearman",
+    absolute: bool = False,
+) -> Score:
+    """Rank correlation of two attributions, (batch,); `parts` has it for every common stream.
+
+    Two flat maps agree (1), a flat one with another neither agrees nor disagrees (0).
+    """
+    one = chosen(attribution, stream)
+    chosen(other, one.name)
+    parts = {
+        name: correlated(here, other.streams[name], rank, absolute)
+        for name, here in attribution.streams.items()
+        if name in other.streams
+    }
+    return Score(
+        parts[one.name],
+        convention=f"{'tau-b' if rank == 'kendall' else rank} of the"
+        f" {'absolute ' if absolute else ''}scores of '{one.name}', equal scores share a rank,"
+        " padding left out",
+        parts=parts,
+    )
+
+
+def correlated(left: Stream, right: Stream, rank: Rank, absolute: bool) -> Tensor:
+    """Rank correlation of one stream's scores in two attributions, (batch,)."""
+    mask = left.mask
+    if left.scores.shape != right.scores.shape or not mask.equal(right.mask.to(mask.device)):
+        raise InputError(
+            f"the attributions are not of the same inputs: stream '{left.name}' has tokens"
+            f" {tuple(left.scores.shape)} and {tuple(right.scores.shape)}, or other padding"
+        )
+    first, second = (finite(s.scores.to(mask.device), mask).double() for s in (left, right))
+    if absolute:
+        first, second = first.abs(), second.abs()
+    return (kendall if rank == "kendall" else spearman)(first, second, mask)

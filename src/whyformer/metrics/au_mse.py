@@ -1,0 +1,73 @@
+"""Area under the squared error of the logits while pruning, AU-MSE (Ali et al., ICML 2022)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from whyformer.attribution import Attribution
+from whyformer.metrics.auac import STEPS
+from whyformer.metrics.metric import metric
+from whyformer.metrics.order import (
+    Rounding,
+    Special,
+    area,
+    checked,
+    chosen,
+    finite,
+    first,
+    listed,
+    place,
+    removable,
+)
+from whyformer.metrics.rerun import Rerun, ask
+from whyformer.metrics.score import Score
+
+
+@metric(
+    "au_mse",
+    title="Pruning: the least relevant are taken away first, the logits should stay",
+    paper="Ali et al.: XAI for Transformers, ICML 2022",
+    better="lower",
+    range=(0.0, None),
+    convention="Area under the squared error of the logits, smallest |score| taken away first.",
+)
+def au_mse(
+    attribution: Attribution,
+    rerun: Rerun,
+    keep: Tensor | None = None,
+    *,
+    stream: str | None = None,
+    steps: tuple[float, ...] = STEPS,
+    order: Literal["absolute", "signed"] = "absolute",
+    error: Literal["sum", "mean"] = "sum",
+    special: Special = "remove",
+    rounding: Rounding = "up",
+) -> Score:
+    """Area under the squared error of the logits while the input empties, (batch,).
+
+    As in the authors' code: the smallest |score| goes first, since evidence against a class moves
+    the logits as much as evidence for it, and squares are summed over classes, not averaged.
+    """
+    one = chosen(attribution, stream)
+    steps = checked(steps)
+    among = removable(one, keep, special)
+    scores = finite(one.scores, one.mask)
+    places = place(-(scores.abs() if order == "absolute" else scores), among)
+    full = ask(rerun, one.name, one.mask)
+    errors = []
+    for step in steps:
+        logits = ask(rerun, one.name, one.mask & ~first(places, among, step, rounding))
+        squares = (logits - full).square()
+        errors.append(squares.sum(1) if error == "sum" else squares.mean(1))
+    curve = torch.stack(errors, 1)
+    return Score(
+        area(curve, steps),
+        curve,
+        steps,
+        f"squared error of the logits ({error} over classes) while the least relevant tokens of"
+        f" '{one.name}' ({order} scores) are taken away first, shares {listed(steps)}, their"
+        f" number rounded {rounding}; area by trapezoids over its width; special tokens: {special}",
+    )

@@ -1,0 +1,74 @@
+"""Area under the activation curve, AUAC (Ali et al., ICML 2022, sec. 5.2)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from whyformer.attribution import Attribution
+from whyformer.metrics.metric import metric
+from whyformer.metrics.order import (
+    Rounding,
+    Special,
+    area,
+    checked,
+    chosen,
+    finite,
+    first,
+    listed,
+    place,
+    removable,
+)
+from whyformer.metrics.rerun import Against, Rerun, ask, asked_class, of_class
+from whyformer.metrics.score import Score
+
+STEPS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+
+
+@metric(
+    "auac",
+    title="Activation: the most relevant are added first to an empty input",
+    paper="Ali et al.: XAI for Transformers, ICML 2022",
+    better="higher",
+    range=(0.0, 1.0),
+    convention="Area under the probability of the explained class, most relevant added first.",
+)
+def auac(
+    attribution: Attribution,
+    rerun: Rerun,
+    labels: Tensor | None = None,
+    keep: Tensor | None = None,
+    *,
+    stream: str | None = None,
+    steps: tuple[float, ...] = STEPS,
+    against: Against = "target",
+    measure: Literal["probability", "logit"] = "probability",
+    special: Special = "remove",
+    rounding: Rounding = "up",
+) -> Score:
+    """Area under the class while an empty input fills up, the most relevant first, (batch,).
+
+    As in the authors' code: signed scores, eleven shares, their number rounded up, [CLS] and [SEP]
+    taken away like any other token.
+    """
+    one = chosen(attribution, stream)
+    steps = checked(steps)
+    among = removable(one, keep, special)
+    places = place(finite(one.scores, one.mask), among)
+    classes = asked_class(against, ask(rerun, one.name, one.mask), attribution, labels)
+    heights = []
+    for step in steps:
+        kept = (one.mask & ~among) | first(places, among, step, rounding)
+        logits = ask(rerun, one.name, kept)
+        heights.append(of_class(logits.softmax(1) if measure == "probability" else logits, classes))
+    curve = torch.stack(heights, 1)
+    return Score(
+        area(curve, steps),
+        curve,
+        steps,
+        f"{measure} of the {against} class while the most relevant tokens of '{one.name}' are"
+        f" added first to an empty input, shares {listed(steps)}, their number rounded {rounding};"
+        f" area by trapezoids over its width; special tokens: {special}",
+    )

@@ -1,0 +1,61 @@
+"""What ERASER's two measures share (DeYoung et al., ACL 2020, sec. 4.2, eqs. 1-2)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from whyformer.attribution import Attribution
+from whyformer.metrics.order import (
+    Special,
+    checked,
+    chosen,
+    finite,
+    first,
+    listed,
+    place,
+    removable,
+)
+from whyformer.metrics.rerun import Against, Rerun, ask, asked_class, of_class
+from whyformer.metrics.score import Score
+
+PAPER = "DeYoung et al.: ERASER, a Benchmark to Evaluate Rationalized NLP Models, ACL 2020"
+BINS = (0.01, 0.05, 0.1, 0.2, 0.5)
+
+
+def drops(
+    attribution: Attribution,
+    rerun: Rerun,
+    labels: Tensor | None,
+    keep: Tensor | None,
+    stream: str | None,
+    bins: tuple[float, ...],
+    against: Against,
+    special: Special,
+    only_rationale: bool,
+) -> Score:
+    """What the class loses with only, or without, the top share of the tokens, (batch,).
+
+    The number of tokens is rounded up, so that the smallest share of a sentence is one token.
+    """
+    one = chosen(attribution, stream)
+    bins = checked(bins, "bins")
+    among = removable(one, keep, special)
+    places = place(finite(one.scores, one.mask), among)
+    full = ask(rerun, one.name, one.mask)
+    classes = asked_class(against, full, attribution, labels)
+    before = of_class(full.softmax(1), classes)
+    lost = []
+    for share in bins:
+        top = first(places, among, share, "up")
+        kept = (one.mask & ~among) | top if only_rationale else one.mask & ~top
+        lost.append(before - of_class(ask(rerun, one.name, kept).softmax(1), classes))
+    curve = torch.stack(lost, 1)
+    return Score(
+        curve.mean(1),
+        curve,
+        bins,
+        f"probability of the {against} class lost {'with only' if only_rationale else 'without'}"
+        f" the top shares {listed(bins)} of '{one.name}', their number rounded up, mean of the"
+        f" bins; special tokens: {special}",
+    )

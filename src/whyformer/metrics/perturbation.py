@@ -1,0 +1,115 @@
+"""Positive and negative perturbation (Chefer et al., CVPR 2021, sec. 4.1; ICCV 2021, sec. 4.1)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from whyformer.attribution import Attribution, Stream
+from whyformer.metrics.metric import Better, Compute, metric
+from whyformer.metrics.order import (
+    Rounding,
+    Special,
+    area,
+    checked,
+    chosen,
+    finite,
+    first,
+    listed,
+    place,
+    removable,
+)
+from whyformer.metrics.pixels import image_size, pixel_map, pixels_of
+from whyformer.metrics.rerun import Against, Rerun, ask, asked_class, of_class
+from whyformer.metrics.score import Score
+
+PAPER = "Chefer, Gur, Wolf: Transformer Interpretability Beyond Attention Visualization, CVPR 2021"
+
+# As the authors' scripts have them: ViT's images, and LXMERT's questions and regions.
+IMAGE_STEPS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+TOKEN_STEPS = (0.0, 0.25, 0.5, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0)
+
+Level = Literal["token", "pixel"]
+Measure = Literal["accuracy", "probability"]
+
+
+def _perturbation(way: str, order: str, better: Better) -> Compute:
+    """The metric that takes the most, or the least, relevant away first."""
+
+    @metric(
+        f"perturbation_{way}",
+        title=f"{way.capitalize()} perturbation: the {order} relevant are taken away first",
+        paper=PAPER,
+        better=better,
+        range=(0.0, 1.0),
+        convention=f"Area under the accuracy while the {order} relevant are taken away first.",
+    )
+    def perturbation(
+        attribution: Attribution,
+        rerun: Rerun,
+        labels: Tensor | None = None,
+        keep: Tensor | None = None,
+        *,
+        stream: str | None = None,
+        steps: tuple[float, ...] | None = None,
+        against: Against = "predicted",
+        measure: Measure = "accuracy",
+        level: Level = "token",
+        special: Special = "keep",
+        rounding: Rounding | None = None,
+        normalised: bool = True,
+    ) -> Score:
+        """Area under what is left of a class while its tokens, or pixels, go, (batch,).
+
+        A faithful map finds what the class rests on: with the most relevant gone the curve falls
+        at once, with the least relevant gone it stays up. `parts` has both curves. Steps and
+        rounding are those of the authors' ViT script for images, of their LXMERT script else.
+        """
+        one = chosen(attribution, stream)
+        images = one.grid is not None and len(attribution.streams) == 1
+        steps = checked(steps or (IMAGE_STEPS if images else TOKEN_STEPS))
+        # LXMERT's script rounds down what is left, ViT's what is taken away.
+        rounding = rounding or ("down" if images else "up")
+        scores, there, among = _items(one, keep, special, level)
+        places = place(scores if order == "most" else -scores, among)
+
+        full = ask(rerun, one.name, there)
+        classes = asked_class(against, full, attribution, labels)
+        right, probable = [], []
+        for step in steps:
+            logits = ask(rerun, one.name, there & ~first(places, among, step, rounding))
+            right.append(logits.argmax(1) == classes)
+            probable.append(of_class(logits.softmax(1), classes))
+        curves = {
+            "accuracy": torch.stack(right, 1).double(),
+            "probability": torch.stack(probable, 1),
+        }
+        return Score(
+            area(curves[measure], steps, normalised),
+            curves[measure],
+            steps,
+            f"{measure} of the {against} class while the {order} relevant {level}s of '{one.name}' are"
+            f" taken away first, shares {listed(steps)}, their number rounded {rounding};"
+            f" area by trapezoids{' over its width' if normalised else ''};"
+            f" special tokens: {special}",
+            curves,
+        )
+
+    return perturbation
+
+
+positive = _perturbation("positive", "most", "lower")
+negative = _perturbation("negative", "least", "higher")
+
+
+def _items(
+    stream: Stream, keep: Tensor | None, special: Special, level: Level
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Scores, which are no padding, and which may be taken away, (batch, tokens or pixels)."""
+    among = removable(stream, keep, special)
+    if level == "token":
+        return finite(stream.scores, stream.mask), stream.mask, among
+    scores, inside = (part.flatten(1) for part in pixel_map(stream, image_size(stream)))
+    return scores, inside, inside & pixels_of(stream, among).flatten(1)

@@ -1,0 +1,61 @@
+"""An image's scores as pixels: patches go up bilinearly, padding bleeds into nothing."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from whyformer.attribution import Stream
+from whyformer.errors import InputError
+from whyformer.metrics.order import finite
+
+
+def image_size(stream: Stream) -> tuple[int, int]:
+    """(height, width) of the image that the model saw."""
+    for seen in (stream.pixels, stream.image):
+        if seen is not None:
+            return seen.shape[-2], seen.shape[-1]
+    raise InputError(f"stream '{stream.name}' does not know the size of its image")
+
+
+def pixels_of(stream: Stream, patches: Tensor, size: tuple[int, int] | None = None) -> Tensor:
+    """Which pixels belong to some patches, (batch, height, width)."""
+    if stream.grid is None:
+        raise InputError(f"stream '{stream.name}' has no grid: it is not an image")
+    maps = patches.unflatten(1, stream.grid).float()
+    return _resized(maps, size or image_size(stream), "nearest") > 0
+
+
+def pixel_map(stream: Stream, size: tuple[int, int]) -> tuple[Tensor, Tensor]:
+    """Scores and which of them are no padding, (batch, height, width) both.
+
+    A method that reaches pixels is taken at its pixels.
+    """
+    inside = pixels_of(stream, stream.mask, size)
+    if stream.pixels is not None:
+        reached = finite(stream.pixels, torch.ones_like(stream.pixels, dtype=torch.bool))
+        same = reached.shape[-2:] == torch.Size(size)
+        return (reached if same else _resized(reached, size, "bilinear")), inside
+    mask = stream.mask.unflatten(1, stream.grid or (1, -1))
+    scores = finite(stream.scores, stream.mask).unflatten(1, mask.shape[1:]) * mask
+    raised = _resized(scores, size, "bilinear")
+    if not mask.all():
+        # Over the weight that fell on patches, a pixel at the edge of padding is what it would
+        # be at the edge of the image.
+        weight = _resized(mask.to(scores.dtype), size, "bilinear")
+        raised = raised / weight.where(inside, 1)
+    return raised.masked_fill(~inside, 0), inside
+
+
+def minmax(scores: Tensor, counted: Tensor) -> Tensor:
+    """Each sample's scores from 0 to 1, (batch, items); all 0 where they are all the same."""
+    low = scores.masked_fill(~counted, torch.inf).amin(1, keepdim=True)
+    span = scores.masked_fill(~counted, -torch.inf).amax(1, keepdim=True) - low
+    scaled = (scores - low) / span.where(span > 0, 1)
+    return scaled.where(counted & (span > 0), 0)
+
+
+def _resized(maps: Tensor, size: tuple[int, int], mode: str) -> Tensor:
+    corners = False if mode == "bilinear" else None
+    return F.interpolate(maps.unsqueeze(1), size, mode=mode, align_corners=corners).squeeze(1)

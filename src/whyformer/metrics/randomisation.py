@@ -1,0 +1,53 @@
+"""Randomisation: does the map change with the weights? (Adebayo et al., NeurIPS 2018, sec. 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from whyformer.attribution import Attribution
+from whyformer.errors import InputError
+from whyformer.metrics.agreement import Rank, correlated
+from whyformer.metrics.metric import metric
+from whyformer.metrics.order import chosen
+from whyformer.metrics.score import Score
+
+
+@metric(
+    "randomisation",
+    title="Randomisation: does the map change when the weights are randomised?",
+    paper="Adebayo et al.: Sanity Checks for Saliency Maps, NeurIPS 2018",
+    better="lower",
+    range=(-1.0, 1.0),
+    convention="Rank correlation of |scores| with those of the model with randomised weights.",
+)
+def randomisation(
+    attribution: Attribution,
+    other: Attribution | Sequence[Attribution],
+    *,
+    stream: str | None = None,
+    rank: Rank = "spearman",
+    absolute: bool = True,
+) -> Score:
+    """How much of the map is left once the weights are random, (batch,).
+
+    `other` is the attribution of the randomised model, or one for each further layer randomised
+    from the top: the curve then has them all, and the value is their mean. A map that stays flat
+    whatever the weights are scores 1.
+    """
+    one = chosen(attribution, stream)
+    others = [other] if isinstance(other, Attribution) else list(other)
+    if not others:
+        raise InputError("randomisation needs at least one attribution of a randomised model")
+    curve = torch.stack(
+        [correlated(one, chosen(each, one.name), rank, absolute) for each in others], 1
+    )
+    return Score(
+        curve.mean(1),
+        curve,
+        tuple(float(i) for i in range(1, len(others) + 1)),
+        f"{'tau-b' if rank == 'kendall' else rank} of the {'absolute ' if absolute else ''}scores"
+        f" of '{one.name}' with those of {len(others)} randomised"
+        f" model{'s, mean' if len(others) > 1 else ''}; padding left out",
+    )
