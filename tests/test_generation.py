@@ -51,7 +51,9 @@ def written(name: str) -> Tensor:
     """(batch, 1 + NEW) ids that begin as the model's own do."""
     model: Any = model_of(name)
     places = (getattr(model, "generation_config", None), model.config)
-    starts = (getattr(p, n, None) for n in ("decoder_start_token_id", "bos_token_id") for p in places)
+    starts = (
+        getattr(p, n, None) for n in ("decoder_start_token_id", "bos_token_id") for p in places
+    )
     start = next(s for s in starts if s is not None)
     ids = torch.tensor([[start, 7, 9, 11], [start, 12, 7, 8]])
     return ids[:, : 1 + NEW]

@@ -21,7 +21,6 @@ USUAL = {
     "text2": ("text2", "sentence2", "hypothesis"),
     "image": ("image", "img", "image_path", "file"),
     "label": ("label", "labels", "class", "target"),
-    "id": (),  # only when asked for: an id should not change with the content
 }
 
 
@@ -33,14 +32,13 @@ class Columns:
     text2: str = ""
     image: str = ""
     label: str = ""
-    id: str = ""
     labels: tuple[str, ...] = ()
     folder: Path | None = None  # the paths of images are relative to it
 
     @property
     def wanted(self) -> list[str]:
         """The columns that have to be read."""
-        return [c for c in (self.text, self.text2, self.image, self.label, self.id) if c]
+        return [c for c in (self.text, self.text2, self.image, self.label) if c]
 
     def sample(self, name: str, row: Mapping[str, Any], spot: Spot) -> Sample:
         """The sample that one row stands for."""

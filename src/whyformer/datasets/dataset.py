@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import heapq
 import inspect
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -101,9 +102,10 @@ class Format:
 
     def split(self, wanted: str) -> str:
         """This format's own name of a split: "val", "dev" and "validation" are one."""
-        same = {"dev", "val", "valid", "validation"}
-        for known in self.splits:
-            if wanted == known or {wanted, known} <= same:
+        same = ("dev", "val", "valid", "validation")
+        asked = (wanted, *(same if wanted in same else ()))
+        for known in sorted(self.splits, key=lambda known: known != wanted):
+            if known.startswith(asked):  # "val" is also COCO's "val2017"
                 return known
         raise OptionError(
             f"{self.name} has no split {wanted!r}.{nearest(wanted, self.splits)}"
@@ -191,8 +193,11 @@ class Dataset:
             self._count = sum(1 for _ in self._contents.rows())
         return self._count if self.limit is None else min(self.limit, self._count)
 
-    def rows(self) -> Iterator[Row]:
-        """The chosen rows, in the file's order."""
+    def ids(self) -> list[str]:
+        """The ids of the chosen rows, in the file's order; nothing else of them is read."""
+        return [row.id for row in self._rows()]
+
+    def _rows(self) -> Iterator[Row]:
         if self.limit is None:
             yield from self._contents.rows()
         elif self.seed is None:
@@ -211,7 +216,7 @@ class Dataset:
     def __iter__(self) -> Iterator[Sample]:
         report = self.report = Report()
         seen: set[str] = set()
-        for row in self.rows():
+        for row in self._rows():
             try:
                 if row.id in seen:
                     raise row.spot.wrong(f"the id {row.id!r} stands here again", "an id once")
@@ -229,5 +234,5 @@ class Dataset:
 def _read(row: Row) -> Sample:
     try:
         return row.read()
-    except OSError as error:  # a file that went away, may not be read, or is no image
+    except (OSError, EOFError, zlib.error) as error:  # gone, forbidden, cut short, no image
         raise row.spot.wrong(f"it cannot be read ({error})", "a readable file") from error

@@ -17,8 +17,8 @@ SAME_FOR_ALL = "What is the sentiment of this review?"
 KNOWN = (
     ("NEG", "POS"),
     ("False", "True"),
-    ("REFUTES", "SUPPORTS"),
-    ("contradiction", "entailment", "neutral"),
+    ("SUPPORTS", "REFUTES"),
+    ("contradiction", "neutral", "entailment"),
     ("A", "B", "C", "D", "E"),
     ("significantly decreased", "no significant difference", "significantly increased"),
 )
@@ -53,24 +53,25 @@ def eraser(where: Where, *, query: str = "auto") -> Contents:
         evidence = [span for group in groups for span in _spans(group, spot)]
         named = _docids(annotation, [e["docid"] for e in evidence])
         docs = {docid: document(docid, spot) for docid in named}
-        tokens, starts = [], {}
+        tokens: list[str] = []
+        starts: dict[str, int] = {}
         for docid, sentences in docs.items():
             starts[docid] = len(tokens)
             tokens += [token for sentence in sentences for token in sentence]
         spans = [_span(e, docs[e["docid"]], starts[e["docid"]], spot) for e in evidence]
         texts = [" ".join(t for sentence in d for t in sentence) for d in docs.values()]
+        asked = str(annotation.get("query") or "")
         extras = {
             "tokens": tuple(tokens),
             "rationale": tuple(sorted(set(spans))),
             "documents": tuple(docs),
-            "query": annotation.get("query") or "",
+            "query": asked,
         }
-        asked = extras["query"] if query != "no" else ""
-        if query == "auto" and asked == SAME_FOR_ALL:
+        if query == "no" or (query == "auto" and asked == SAME_FOR_ALL):
             asked = ""
         return Sample(name, _inputs(asked, texts), *_label(label, labels), extras)
 
-    def row(number: int, spot: Spot, line: str) -> Row:
+    def row(spot: Spot, line: str) -> Row:
         try:
             annotation = parse_line(line, spot)
             at = where.id(entry(annotation, "annotation_id", (str, int), spot))
@@ -79,9 +80,7 @@ def eraser(where: Where, *, query: str = "auto") -> Contents:
         return Row(at, spot, partial(read, at, spot, annotation))
 
     def rows() -> Iterator[Row]:
-        found = ((spot, line) for spot, line in lines(file) if line.strip())
-        for number, (spot, line) in enumerate(found):
-            yield row(number, spot, line)
+        return (row(spot, line) for spot, line in lines(file) if line.strip())
 
     return Contents(rows, labels)
 

@@ -74,7 +74,7 @@ def members(archive: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
     """
     try:
         with tarfile.open(archive) as opened:
-            for member in opened:
+            while (member := opened.next()) is not None:
                 if member.isfile() and member.size <= LARGEST:
                     yield member.name, partial(_bytes, opened, member)
                 # Else the archive keeps every header it has met: tens of thousands here.

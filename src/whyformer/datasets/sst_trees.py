@@ -16,7 +16,7 @@ LABELS = {
 NEUTRAL = "2"
 WRITTEN = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 FORM = "a tree as in (3 (2 It) (4 works)), every node with 0 to 4"
-_PART = re.compile(r"[()]|[^\s()]+")
+_PART = re.compile(r"[()]|[^ ()]+")  # a word may hold a space of another kind
 
 
 @dataset(

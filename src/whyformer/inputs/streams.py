@@ -195,7 +195,8 @@ def _features(
             f" expected floating numbers of rank 3 {axes}"
         )
     for name, called in source.widths.items():
-        width, given_width = getattr(part.config, called, None), own.get(name)
+        width = getattr(getattr(part, "config", None), called, None)
+        given_width = own.get(name)
         if width is None or not isinstance(given_width, Tensor):
             continue
         found = given_width.shape[1 if sound else -1]

@@ -69,7 +69,7 @@ def _perturbation(way: str, order: str, better: Better) -> Compute:
         """
         one = chosen(attribution, stream)
         images = one.grid is not None and len(attribution.streams) == 1
-        steps = checked(steps or (IMAGE_STEPS if images else TOKEN_STEPS))
+        steps = checked(steps if steps is not None else IMAGE_STEPS if images else TOKEN_STEPS)
         # LXMERT's script rounds down what is left, ViT's what is taken away.
         rounding = rounding or ("down" if images else "up")
         scores, there, among = _items(one, keep, special, level)
@@ -90,8 +90,8 @@ def _perturbation(way: str, order: str, better: Better) -> Compute:
             area(curves[measure], steps, normalised),
             curves[measure],
             steps,
-            f"{measure} of the {against} class while the {order} relevant {level}s of '{one.name}' are"
-            f" taken away first, shares {listed(steps)}, their number rounded {rounding};"
+            f"{measure} of the {against} class while the {order} relevant {level}s of '{one.name}'"
+            f" are taken away first, shares {listed(steps)}, their number rounded {rounding};"
             f" area by trapezoids{' over its width' if normalised else ''};"
             f" special tokens: {special}",
             curves,

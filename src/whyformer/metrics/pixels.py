@@ -38,14 +38,12 @@ def pixel_map(stream: Stream, size: tuple[int, int]) -> tuple[Tensor, Tensor]:
         same = reached.shape[-2:] == torch.Size(size)
         return (reached if same else _resized(reached, size, "bilinear")), inside
     mask = stream.mask.unflatten(1, stream.grid or (1, -1))
-    scores = finite(stream.scores, stream.mask).unflatten(1, mask.shape[1:]) * mask
-    raised = _resized(scores, size, "bilinear")
-    if not mask.all():
-        # Over the weight that fell on patches, a pixel at the edge of padding is what it would
-        # be at the edge of the image.
-        weight = _resized(mask.to(scores.dtype), size, "bilinear")
-        raised = raised / weight.where(inside, 1)
-    return raised.masked_fill(~inside, 0), inside
+    scores = finite(stream.scores, stream.mask).unflatten(1, mask.shape[1:])
+    # Padding takes on its neighbours' scores, so that a pixel beside it is what it would be at
+    # the edge of the image, to the last bit: equal pixels have to stay equal.
+    scores = _filled(scores, mask, 2)
+    scores = _filled(scores, mask.any(2, keepdim=True).expand_as(mask), 1)
+    return _resized(scores, size, "bilinear").masked_fill(~inside, 0), inside
 
 
 def minmax(scores: Tensor, counted: Tensor) -> Tensor:
@@ -54,6 +52,18 @@ def minmax(scores: Tensor, counted: Tensor) -> Tensor:
     span = scores.masked_fill(~counted, -torch.inf).amax(1, keepdim=True) - low
     scaled = (scores - low) / span.where(span > 0, 1)
     return scaled.where(counted & (span > 0), 0)
+
+
+def _filled(maps: Tensor, mask: Tensor, dim: int) -> Tensor:
+    """Maps whose padding has the score of the last patch before it, else of the first behind."""
+    length = maps.shape[dim]
+    shape = [1, 1, 1]
+    shape[dim] = length
+    index = torch.arange(length, device=maps.device).reshape(shape)
+    before = torch.where(mask, index, -1).cummax(dim).values
+    behind = torch.where(mask, index, length).flip(dim).cummin(dim).values.flip(dim)
+    nearest = torch.where(before >= 0, before, behind).clamp(max=length - 1)
+    return maps.gather(dim, nearest)
 
 
 def _resized(maps: Tensor, size: tuple[int, int], mode: str) -> Tensor:

@@ -1,0 +1,159 @@
+"""COCO instances: images with the boxes and outlines of the objects in them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy
+from PIL import Image, ImageDraw
+
+from whyformer.datasets.dataset import Contents, Row, Sample, Spot, dataset
+from whyformer.datasets.files import Where, entry, load_json, within
+from whyformer.errors import InputError
+
+Number = (int, float)
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One object: what it is and where."""
+
+    category: int  # COCO's own number: 1 to 90, with gaps
+    name: str
+    box: tuple[float, float, float, float]  # left, top, right, bottom, in pixels
+    size: tuple[int, int]  # of the image: height, width
+    outline: Any = None  # polygons, or run lengths
+    crowd: bool = False
+
+    def mask(self) -> numpy.ndarray[Any, numpy.dtype[numpy.uint8]]:
+        """1 where the object is, (height, width); its box where no outline is given."""
+        if isinstance(self.outline, Mapping):
+            return _from_runs(self.outline["counts"], *self.outline["size"])
+        image = Image.new("L", (self.size[1], self.size[0]))
+        draw = ImageDraw.Draw(image)
+        if not self.outline:
+            left, top, right, bottom = self.box
+            draw.rectangle((left, top, right - 1, bottom - 1), fill=1)
+        for polygon in self.outline or ():
+            draw.polygon([float(number) for number in polygon], fill=1)
+        return numpy.asarray(image)
+
+
+@dataset(
+    "coco",
+    title="COCO instances",
+    task="object-detection",
+    splits=("val2017", "train2017", "val2014", "train2014"),
+    layout="annotations/instances_val2017.json and a folder val2017 of images",
+    licence="annotations CC BY 4.0; images by their photographers",
+    paper="Lin et al. 2014",
+)
+def coco(where: Where, *, images: str = "") -> Contents:
+    """The paths of the images, with `extras["objects"]`, a tuple of `Instance`.
+
+    `images` names the folder of images where it is not the split's beside the annotations.
+    """
+    split = where.split
+    file = where.find(f"annotations/instances_{split}.json", f"instances_{split}.json")
+    folder = Path(images).expanduser() if images else _images(where, file)
+    found = load_json(file)
+    top = Spot(file)
+    pictures = entry(found, "images", list, top)
+    names = {
+        entry(c, "id", int, top): entry(c, "name", str, top)
+        for c in entry(found, "categories", list, top)
+    }
+    objects: dict[int, list[tuple[Spot, Any]]] = defaultdict(list)
+    for i, annotation in enumerate(entry(found, "annotations", list, top)):
+        spot = Spot(file, entry=f"annotations[{i}]")
+        objects[entry(annotation, "image_id", int, spot)].append((spot, annotation))
+
+    def read(at: str, picture: Any, spot: Spot) -> Sample:
+        path = within(folder, entry(picture, "file_name", str, spot), spot)
+        if not path.is_file():
+            raise spot.wrong(f"there is no image {path}", f"a file in {folder}")
+        size = entry(picture, "height", int, spot), entry(picture, "width", int, spot)
+        marked = (_instance(a, names, size, at_) for at_, a in objects.get(picture["id"], ()))
+        return Sample(at, path, extras={"objects": tuple(marked), "image_id": picture["id"]})
+
+    def rows() -> Iterator[Row]:
+        for i, picture in enumerate(pictures):
+            spot = Spot(file, entry=f"images[{i}]")
+            at = where.id(picture["id"] if _has_id(picture) else f"images[{i}]")
+            yield Row(at, spot, partial(read, at, picture, spot))
+
+    return Contents(rows, tuple(names[number] for number in sorted(names)), len(pictures))
+
+
+def _has_id(picture: Any) -> bool:
+    return isinstance(picture, dict) and "id" in picture
+
+
+def _images(where: Where, file: Path) -> Path:
+    around = (file.parent, file.parent.parent)
+    tried = [f / n for f in around for n in (where.split, f"images/{where.split}", "images")]
+    return next((folder for folder in tried if folder.is_dir()), file.parent)
+
+
+def _instance(
+    annotation: Any, names: Mapping[int, str], size: tuple[int, int], spot: Spot
+) -> Instance:
+    category = entry(annotation, "category_id", int, spot)
+    if category not in names:
+        raise spot.wrong(f"category {category} is not listed", "one of 'categories'")
+    box = entry(annotation, "bbox", list, spot)
+    if len(box) != 4 or not all(isinstance(n, Number) for n in box) or min(box[2:]) < 0:
+        raise spot.wrong(f"bbox is {box}", "left, top, width and height")
+    left, top, width, height = map(float, box)
+    outline = annotation.get("segmentation")
+    if isinstance(outline, dict):
+        counts, shape = (outline.get(key) for key in ("counts", "size"))
+        if not isinstance(counts, list | str) or shape != list(size):
+            raise spot.wrong("run lengths of another size", f"counts, and size {list(size)}")
+    elif outline and not all(isinstance(p, list) and len(p) >= 6 for p in outline):
+        raise spot.wrong("an outline that is no polygon", "x and y of three points or more")
+    return Instance(
+        category,
+        names[category],
+        (left, top, left + width, top + height),
+        size,
+        outline,
+        bool(annotation.get("iscrowd")),
+    )
+
+
+def _from_runs(
+    counts: list[int] | str, height: int, width: int
+) -> numpy.ndarray[Any, numpy.dtype[numpy.uint8]]:
+    """The mask that run lengths stand for: zeros first, column after column."""
+    runs = _unpacked(counts) if isinstance(counts, str) else counts
+    values = numpy.arange(len(runs)) % 2
+    if min(runs, default=0) < 0 or sum(runs) != height * width:
+        raise InputError(f"run lengths of {sum(runs)} pixels for a mask of {height} x {width}.")
+    return numpy.repeat(values, runs).astype(numpy.uint8).reshape((height, width), order="F")
+
+
+def _unpacked(text: str) -> list[int]:
+    """The run lengths in COCO's compressed text.
+
+    Five bits per character, lowest first, the sixth says that more follow, the last one's fifth is
+    the sign; from the fourth number on they are differences to the number two before.
+    """
+    runs: list[int] = []
+    value = shift = 0
+    for char in text:
+        bits = ord(char) - 48
+        value |= (bits & 0x1F) << shift
+        shift += 5
+        if bits & 0x20:
+            continue
+        if bits & 0x10:
+            value -= 1 << shift
+        runs.append(value + runs[-2] if len(runs) > 2 else value)
+        value = shift = 0
+    return runs

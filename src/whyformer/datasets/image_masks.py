@@ -1,0 +1,115 @@
+"""Images and masks of what they show, in two folders, matched by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from whyformer.datasets.dataset import Contents, Row, Sample, Spot, dataset
+from whyformer.datasets.files import Record, Where, image_files, table, within
+from whyformer.datasets.mask import Mask
+from whyformer.errors import OptionError
+
+ENDINGS = (".png", ".bmp", ".tif", ".tiff", ".gif", ".jpg")
+
+
+@dataclass(frozen=True)
+class Folders:
+    """Where images and masks are, and what the values of a mask stand for."""
+
+    images: Path
+    masks: Path
+    foreground: tuple[int, ...] = ()
+    ignore: tuple[int, ...] = ()
+
+    def mask(self, image: Path, spot: Spot) -> Mask:
+        """The mask with the image's name."""
+        for ending in ENDINGS:
+            file = self.masks / f"{image.stem}{ending}"
+            if file.is_file():
+                return Mask(file, self.foreground, self.ignore)
+        raise spot.wrong(
+            f"{image.name} has no mask {self.masks / image.stem}.png", "a mask for every image"
+        )
+
+
+@dataset(
+    "image_masks",
+    title="Your own images with masks of the object",
+    task="image-segmentation",
+    layout="images/NAME.jpg and masks/NAME.png; a mask is 0 at the background",
+)
+def image_masks(
+    where: Where, *, masks: str = "masks", foreground: str = "", ignore: str = ""
+) -> Contents:
+    """The paths of the images, with `extras["mask"]`; `foreground="1|2"` names a mask's values."""
+    folders = Folders(
+        _folder(where, "images"), _folder(where, masks), _values(foreground), _values(ignore)
+    )
+    files = image_files(folders.images)
+
+    def read(name: str, file: Path, spot: Spot) -> Sample:
+        return Sample(name, file, extras={"mask": folders.mask(file, spot)})
+
+    def rows() -> Iterator[Row]:
+        for file in files:
+            at, spot = where.id(file.stem), Spot(file)
+            yield Row(at, spot, partial(read, at, file, spot))
+
+    return Contents(rows, count=len(files))
+
+
+@dataset(
+    "pets",
+    title="Oxford-IIIT Pet with trimaps",
+    task="image-segmentation",
+    layout="images/NAME.jpg, trimaps/NAME.png (1 animal, 2 background, 3 boundary) and index.csv"
+    " (file, breed, imagenet_index)",
+    licence="CC BY-SA 4.0",
+    paper="Parkhi et al. 2012",
+)
+def pets(where: Where) -> Contents:
+    """The paths of the images, with their ImageNet class and `extras["mask"]`.
+
+    The boundary, which is neither animal nor background, is ignored.
+    """
+    masks = where.maybe("trimaps", "annotations/trimaps")
+    if masks is None:
+        raise where.missing("trimaps", "annotations/trimaps")
+    folders = Folders(_folder(where, "images"), masks, foreground=(1,), ignore=(3,))
+    found = table(where.find("index.csv"))
+    path, breed = found.column("file"), found.column("breed")
+    number = found.maybe("imagenet_index")
+
+    def read(name: str, record: Record) -> Sample:
+        row, spot = record.named(), record.spot
+        image = within(folders.images, row[path], spot)
+        if not image.is_file():
+            raise spot.wrong(f"there is no image {image}", f"a file in {folders.images}")
+        value = row[number].strip() if number else ""
+        if value and not value.isdecimal():
+            raise spot.wrong(f"{number} is {value!r}", "a class of ImageNet, 0 to 999")
+        extras = {"mask": folders.mask(image, spot), "breed": row[breed]}
+        return Sample(name, image, int(value) if value else None, row[breed], extras)
+
+    def rows() -> Iterator[Row]:
+        for i, record in enumerate(found.records()):
+            yield Row(where.id(i), record.spot, partial(read, where.id(i), record))
+
+    return Contents(rows)
+
+
+def _folder(where: Where, name: str) -> Path:
+    found = where.maybe(name)
+    if found is None or not found.is_dir():
+        raise where.missing(f"folder {name}")
+    return found
+
+
+def _values(written: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(value) for value in written.split("|")) if written else ()
+    except ValueError:
+        raise OptionError(f"{written!r}: give values of the mask, as in 1|2.") from None

@@ -1,0 +1,102 @@
+"""ImageNet (ILSVRC-2012): class folders named by WordNet id, or an index of a folder of images."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from whyformer.datasets.dataset import Contents, Row, Sample, dataset
+from whyformer.datasets.files import Record, Where, lines, load_json, table, within
+from whyformer.datasets.image_folder import class_folders, folder_contents
+from whyformer.errors import InputError
+
+CLASSES = 1000
+_WNID = re.compile(r"n\d{8}")
+
+
+@dataset(
+    "imagenet",
+    title="ImageNet-1k validation images",
+    task="image-classification",
+    splits=("val", "train"),
+    layout="{val,train}/nXXXXXXXX/*.JPEG, or index.csv (file, imagenet_index, wnid, name) beside a"
+    " folder images",
+    licence="research use, by agreement with image-net.org",
+    paper="Russakovsky et al. 2015",
+)
+def imagenet(where: Where) -> Contents:
+    """The paths of the images with their class of 0 to 999.
+
+    Folders of all 1,000 classes are numbered in their order, as everywhere. Of fewer, numbers are
+    taken from imagenet_class_index.json or LOC_synset_mapping.txt beside them; without either the
+    label is the WordNet id, for counting the folders would give numbers that no model means.
+    """
+    index = where.path if where.path.is_file() else where.maybe("index.csv")
+    if index is not None:
+        return _indexed(where, index)
+    folders = class_folders(where)
+    for folder in folders:
+        if not _WNID.fullmatch(folder.name):
+            raise InputError(
+                f"{folder} is not called by a WordNet id (n and eight digits)."
+                f" For images of your own classes write image_folder:{where.path}"
+            )
+    classes = _class_index(where)
+    if not classes and len(folders) == CLASSES:
+        classes = {folder.name: (i, folder.name) for i, folder in enumerate(folders)}
+    names = tuple(name for _, name in sorted(classes.values(), key=lambda c: c[0]))
+    known: dict[str, tuple[int | str, str]] = {
+        f.name: classes.get(f.name, (f.name, f.name)) for f in folders
+    }
+    return folder_contents(where, folders, known, names if len(names) == CLASSES else ())
+
+
+def _class_index(where: Where) -> dict[str, tuple[int, str]]:
+    """The number and the name of each WordNet id, from the file that says so, if there is one."""
+    file = where.maybe("imagenet_class_index.json")
+    if file is not None:
+        try:
+            found = load_json(file)
+            return {wnid: (int(index), name) for index, (wnid, name) in found.items()}
+        except (AttributeError, TypeError, ValueError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f'{file}: expected {{"0": ["n01440764", "tench"], ...}}.') from error
+    file = where.maybe("LOC_synset_mapping.txt")
+    if file is None:
+        return {}
+    classes: dict[str, tuple[int, str]] = {}
+    for spot, line in lines(file):
+        wnid, _, name = line.strip().partition(" ")
+        if wnid and not _WNID.fullmatch(wnid):
+            raise InputError(f"{spot}: expected a WordNet id and a name, as in n01440764 tench.")
+        if wnid:
+            classes[wnid] = (len(classes), name.partition(",")[0])
+    return classes
+
+
+def _indexed(where: Where, file: Path) -> Contents:
+    found = table(file)
+    path = found.column("file")
+    number = found.column("imagenet_index", "index", "label")
+    named, wnid = found.maybe("name"), found.maybe("wnid")
+    folder = file.parent / "images" if (file.parent / "images").is_dir() else file.parent
+
+    def read(name: str, record: Record) -> Sample:
+        row = record.named()
+        image = within(folder, row[path], record.spot)
+        if not image.is_file():
+            raise record.spot.wrong(f"there is no image {image}", f"a file in {folder}")
+        value = row[number].strip()
+        if not value.isdecimal() or int(value) >= CLASSES:
+            raise record.spot.wrong(f"{number} is {value!r}", f"0 to {CLASSES - 1}")
+        extras = {"wnid": row[wnid]} if wnid else {}
+        return Sample(name, image, int(value), row[named] if named else None, extras)
+
+    def rows() -> Iterator[Row]:
+        for number, record in enumerate(found.records()):
+            yield Row(where.id(number), record.spot, partial(read, where.id(number), record))
+
+    return Contents(rows)

@@ -1,0 +1,96 @@
+"""MNIST and its relatives: idx files, plain or gzipped."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+import zlib
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import IO
+
+from PIL import Image
+
+from whyformer.datasets.dataset import Contents, Row, Sample, Spot, dataset
+from whyformer.datasets.files import Where
+from whyformer.errors import InputError
+
+NAMES = {"train": "train", "test": "t10k"}
+LABELS = tuple("0123456789")
+BYTES = 8  # the code of unsigned bytes in an idx header
+
+
+@dataset(
+    "mnist",
+    title="MNIST digits",
+    task="image-classification",
+    splits=("test", "train"),
+    layout="{train,t10k}-images-idx3-ubyte and {train,t10k}-labels-idx1-ubyte, each may end in .gz",
+    licence="CC BY-SA 3.0",
+    paper="LeCun et al. 1998",
+)
+def mnist(where: Where) -> Contents:
+    """The digits as grey images; a digit is read when its turn comes."""
+    start = NAMES[where.split]
+    images, labels = (_file(where, f"{start}-{end}") for end in ("images-idx3", "labels-idx1"))
+    count, rows_, columns = _shape(images, 3)
+    (answers,) = _shape(labels, 1)
+    if count != answers:
+        raise InputError(f"{images} has {count} images and {labels} {answers} labels.")
+
+    def read(name: str, number: int, opened: IO[bytes], label: int, spot: Spot) -> Sample:
+        opened.seek(16 + number * rows_ * columns)
+        pixels = opened.read(rows_ * columns)
+        if len(pixels) < rows_ * columns:
+            raise spot.wrong("the file ends here", f"{rows_ * columns} bytes per image")
+        if label >= len(LABELS):
+            raise spot.wrong(f"the label is {label}", "0 to 9")
+        image = Image.frombytes("L", (columns, rows_), pixels)
+        return Sample(name, image, label, LABELS[label])
+
+    def rows() -> Iterator[Row]:
+        with _open(labels) as opened:
+            opened.seek(8)
+            found = opened.read(count)
+        if len(found) < count:
+            raise InputError(f"{labels} ends after {len(found)} of {count} labels.")
+        with _open(images) as opened:
+            for i, label in enumerate(found):
+                spot, at = Spot(images, entry=f"image {i}"), where.id(i)
+                yield Row(at, spot, partial(read, at, i, opened, label, spot))
+
+    return Contents(rows, LABELS, count)
+
+
+def _file(where: Where, start: str) -> Path:
+    folder = where.path if where.path.is_dir() else where.path.parent
+    names = [f"{name}{end}" for end in ("", ".gz") for name in _spellings(start)]
+    found = next((folder / name for name in names if (folder / name).is_file()), None)
+    if found is None:
+        raise where.missing(names[0], f"{names[0]}.gz")
+    return found
+
+
+def _spellings(start: str) -> tuple[str, str]:
+    """Both spellings: some programs unpack with a dot before the idx."""
+    return f"{start}-ubyte", f"{start.replace('-idx', '.idx')}-ubyte"
+
+
+def _open(file: Path) -> IO[bytes]:
+    return gzip.open(file) if file.suffix == ".gz" else file.open("rb")  # type: ignore[return-value]
+
+
+def _shape(file: Path, dimensions: int) -> tuple[int, ...]:
+    """The sizes in the header of an idx file of bytes."""
+    try:
+        with _open(file) as opened:
+            header = opened.read(4 + 4 * dimensions)
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{file} cannot be read ({error}).") from error
+    if len(header) < 4 + 4 * dimensions or header[:4] != bytes((0, 0, BYTES, dimensions)):
+        raise InputError(
+            f"{file} is no idx file of bytes in {dimensions} dimensions: it starts with"
+            f" {header[:4].hex(' ')}, and 00 00 08 0{dimensions} is expected."
+        )
+    return struct.unpack(f">{dimensions}I", header[4:])

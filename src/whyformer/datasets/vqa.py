@@ -1,0 +1,202 @@
+"""VQA v2: questions about COCO images, ten people's answers, and features of image regions."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy
+
+from whyformer.datasets.dataset import Contents, Row, Sample, Spot, dataset
+from whyformer.datasets.files import Where, entry, load_json
+from whyformer.errors import InputError
+
+# The columns of a .tsv without a header, by how many there are: bottom-up-attention's, LXMERT's.
+TSV = {
+    6: ("image_id", "image_w", "image_h", "num_boxes", "boxes", "features"),
+    10: (
+        *("img_id", "img_h", "img_w", "objects_id", "objects_conf", "attrs_id", "attrs_conf"),
+        *("num_boxes", "boxes", "features"),
+    ),
+}
+# What .npz files call them.
+NPZ = {"features": ("features", "x"), "boxes": ("boxes", "bbox")}
+Regions = Callable[[int, Spot], dict[str, Any]]
+
+
+@dataset(
+    "vqa",
+    title="VQA v2",
+    task="visual-question-answering",
+    splits=("val2014", "train2014", "test2015", "test-dev2015"),
+    layout="v2_OpenEnded_mscoco_val2014_questions.json, v2_mscoco_val2014_annotations.json (none"
+    " for the test splits) and a folder val2014 of COCO images",
+    licence="CC BY 4.0; images by their photographers",
+    paper="Goyal et al. 2017",
+)
+def vqa(where: Where, *, images: str = "", features: str = "") -> Contents:
+    """The questions with their images; the label is the answer that most people gave.
+
+    `extras["answers"]` are all ten. With `features` (a .tsv file or a folder of .npz files)
+    `extras["features"]` is (regions, size) and `extras["boxes"]` (regions, 4) in pixels: left,
+    top, right, bottom; then the image itself may be missing.
+    """
+    split = where.split
+    file = where.find(
+        f"v2_OpenEnded_mscoco_{split}_questions.json",
+        f"Questions/v2_OpenEnded_mscoco_{split}_questions.json",
+    )
+    questions = entry(load_json(file), "questions", list, Spot(file))
+    answers = _answers(where)
+    regions = _regions(Path(features).expanduser()) if features else None
+    base = file.parent
+    tried = [Path(images).expanduser()] if images else [base / split, base / "images" / split]
+    folder = next((path for path in tried if path.is_dir()), None)
+    if folder is None and regions is None:
+        raise where.missing(*map(str, tried))
+    # The images of test-dev are a part of test's.
+    stem = f"COCO_{split.replace('test-dev', 'test')}_"
+
+    def read(at: str, question: Any, spot: Spot) -> Sample:
+        text = entry(question, "question", str, spot)
+        number = entry(question, "image_id", int, spot)
+        inputs: dict[str, Any] = {"text": text}
+        image = folder / f"{stem}{number:012}.jpg" if folder else None
+        if image is not None and image.is_file():
+            inputs["image"] = image
+        elif regions is None:
+            raise spot.wrong(f"there is no image {image}", f"a file in {folder}")
+        extras: dict[str, Any] = {"image_id": number}
+        if regions is not None:
+            extras |= regions(number, spot)
+        label = None
+        if answers is not None:
+            label, extras["answers"], extras["answer_type"] = answers(question["question_id"], spot)
+        return Sample(at, inputs, label, label, extras)
+
+    def rows() -> Iterator[Row]:
+        for i, question in enumerate(questions):
+            spot = Spot(file, entry=f"questions[{i}]")
+            known = isinstance(question, dict) and "question_id" in question
+            if known:
+                at = where.id(question["question_id"])
+                yield Row(at, spot, partial(read, at, question, spot))
+            else:
+                read_id = partial(entry, question, "question_id", int, spot)
+                yield Row(where.id(f"questions[{i}]"), spot, read_id)
+
+    return Contents(rows, count=len(questions))
+
+
+def _answers(where: Where) -> Callable[[int, Spot], tuple[str, tuple[str, ...], str]] | None:
+    """A function from the id of a question to its answers; None for a split without any."""
+    name = f"v2_mscoco_{where.split}_annotations.json"
+    if where.split.startswith("test"):
+        return None
+    found = where.maybe(name, f"Annotations/{name}")
+    if found is None:
+        raise where.missing(name)
+    file = found
+    annotations: dict[int, tuple[int, Any]] = {}
+    for i, annotation in enumerate(entry(load_json(file), "annotations", list, Spot(file))):
+        spot = Spot(file, entry=f"annotations[{i}]")
+        annotations[entry(annotation, "question_id", int, spot)] = i, annotation
+
+    def answers(question: int, asked: Spot) -> tuple[str, tuple[str, ...], str]:
+        if question not in annotations:
+            raise asked.wrong(f"{file.name} has no question {question}", "answers to every one")
+        i, annotation = annotations[question]
+        spot = Spot(file, entry=f"annotations[{i}]")
+        given = entry(annotation, "answers", list, spot)
+        return (
+            entry(annotation, "multiple_choice_answer", str, spot),
+            tuple(entry(answer, "answer", str, spot) for answer in given),
+            str(annotation.get("answer_type", "")),
+        )
+
+    return answers
+
+
+# -- regions -------------------------------------------------------------------------------------
+
+
+def _regions(source: Path) -> Regions:
+    """A function from the id of an image to the features and boxes of its regions."""
+    if source.is_dir():
+        return partial(_from_npz, source)
+    if not source.is_file():
+        raise InputError(f"there are no region features at {source}: give a .tsv or a folder.")
+    return partial(_from_tsv, source, _tsv_places(source))
+
+
+def _from_npz(folder: Path, image: int, spot: Spot) -> dict[str, Any]:
+    names = [f"{image}.npz", f"{image:012}.npz"]
+    file = next((folder / name for name in names if (folder / name).is_file()), None)
+    file = file or next(iter(sorted(folder.glob(f"COCO_*_{image:012}.npz"))), None)
+    if file is None:
+        raise spot.wrong(f"{folder} has no {' or '.join(names)}", "features of every image")
+    try:
+        with numpy.load(file, allow_pickle=False) as stored:
+            found = {
+                part: stored[next(name for name in names if name in stored)]
+                for part, names in NPZ.items()
+            }
+    except (StopIteration, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise spot.wrong(
+            f"{file} cannot be read ({error or 'an array is missing'})",
+            "plain arrays called features and boxes, or x and bbox",
+        ) from error
+    return _checked(found, file, spot)
+
+
+def _tsv_places(file: Path) -> dict[int, int]:
+    """Where in the file the line of each image starts; the features stay on disk."""
+    places: dict[int, int] = {}
+    with file.open("rb") as opened:
+        start = 0
+        for number, line in enumerate(opened, 1):
+            name = line.partition(b"\t")[0].decode("ascii", "replace").strip()
+            digits = name.rpartition("_")[2]
+            if digits.isdecimal():
+                places[int(digits)] = start
+            elif line.strip() and number > 1:
+                raise InputError(f"{file}, line {number}: {name[:40]!r} is not an image's id.")
+            start += len(line)
+    return places
+
+
+def _from_tsv(file: Path, places: Mapping[int, int], image: int, spot: Spot) -> dict[str, Any]:
+    if image not in places:
+        raise spot.wrong(f"{file} has no image {image}", "features of every image")
+    with file.open("rb") as opened:
+        opened.seek(places[image])
+        cells = opened.readline().rstrip(b"\r\n").split(b"\t")
+    if len(cells) not in TSV:
+        raise spot.wrong(f"{file} has {len(cells)} columns", " or ".join(map(str, TSV)))
+    row = dict(zip(TSV[len(cells)], cells, strict=True))
+    try:
+        count = int(row["num_boxes"])
+        found = {
+            part: numpy.frombuffer(base64.b64decode(row[part]), numpy.float32).reshape(count, -1)
+            for part in NPZ
+        }
+    except (ValueError, binascii.Error) as error:
+        raise spot.wrong(
+            f"{file}, image {image}: {error}", "num_boxes rows of float32 in base64"
+        ) from error
+    return _checked(found, file, spot)
+
+
+def _checked(found: dict[str, Any], file: Path, spot: Spot) -> dict[str, Any]:
+    features, boxes = found["features"], found["boxes"]
+    if features.ndim != 2 or boxes.ndim != 2 or len(features) != len(boxes) or boxes.shape[1] != 4:
+        raise spot.wrong(
+            f"{file}: features {features.shape} and boxes {boxes.shape}",
+            "(regions, size) and (regions, 4)",
+        )
+    return found
