@@ -129,7 +129,7 @@ def test_a_family_is_declared_by_these_names() -> None:
         "mask",
         "beside",
         "part",
-        "width",
+        "widths",
         "optional",
     }
     assert {f.name for f in dataclasses.fields(declared.Stack)} == {

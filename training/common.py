@@ -210,13 +210,10 @@ def write_json(path: Path, content: object) -> None:
     path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def write_run(
-    options: argparse.Namespace, kept: int, steps: int, last: float, earlier: int = 0
-) -> None:
+def write_run(options: argparse.Namespace, kept: int, steps: int, last: float) -> None:
     """Write --work/run.json: how the checkpoint beside it, of step `kept`, was made.
 
-    `last` is the newest accuracy while training, of the kept weights or of later ones; `earlier`
-    are the minutes of stages that another process did.
+    `last` is the newest accuracy while training, of the kept weights or of later ones.
 
     Time is that of the processor, so that other work on the machine does not count.
     """
@@ -226,18 +223,12 @@ def write_run(
         "kept": kept,
         "steps": steps,
         "last": last,
-        "cpu_minutes": earlier + round(time.process_time() / 60),
+        "cpu_minutes": round(time.process_time() / 60),
         "torch": torch.__version__,
         "transformers": transformers.__version__,
         "python": platform.python_version(),
     }
     write_json(options.work / "run.json", run)
-
-
-def minutes_before(options: argparse.Namespace) -> int:
-    """The minutes of CPU time in --work/run.json: of the stages that are done."""
-    run = json.loads((options.work / "run.json").read_text(encoding="utf-8"))
-    return int(run["cpu_minutes"])
 
 
 def write_card(

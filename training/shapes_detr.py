@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,8 +24,7 @@ from training.scenes import Scene
 
 NAME = "detr_shapes"
 BACKBONE = "backbone.safetensors"
-FINDING = "finding.safetensors"
-SETTLING = 2  # epochs after those of --epochs, in which a query that is wrong costs as much as any
+BATCH = 64  # scenes in one step of the backbone
 CELLS = 12  # the backbone's map, both ways: one cell for 8 x 8 pixels
 HELD_OUT = 1_000
 SURE = 0.5  # a found shape counts from this probability on
@@ -59,6 +57,7 @@ def build_model() -> DetrForObjectDetection:
             decoder_ffn_dim=128,
             dropout=0.0,
             num_queries=8,
+            eos_coefficient=0.3,
             id2label=dict(enumerate(scenes.LABELS)),
             label2id={label: i for i, label in enumerate(scenes.LABELS)},
         )
@@ -118,7 +117,7 @@ def train_backbone(drawings: Sequence[Scene], shown: Tensor, options: argparse.N
     cells = Cells()
     labels = shapes.cell_labels(drawings, CELLS, 0.5)
     edges = cell_edges(drawings, labels)
-    steps = len(drawings) // options.batch
+    steps = len(drawings) // BATCH
 
     def loss(batch: common.Batch) -> Tensor:
         inputs, indices = batch
@@ -129,7 +128,7 @@ def train_backbone(drawings: Sequence[Scene], shown: Tensor, options: argparse.N
         return f"backbone kept after step {step}"
 
     def batches() -> Iterator[common.Batch]:
-        for indices in shapes.shuffled(len(drawings), options.batch, 1, generator):
+        for indices in shapes.shuffled(len(drawings), BATCH, 1, generator):
             yield {"pixel_values": shapes.normalise(shown[indices])}, indices
 
     common.Training(cells, steps, 3e-3, 0.01, "cosine", steps, keep, loss=loss).run(batches())
@@ -190,7 +189,7 @@ def losses(
 def train(model: DetrForObjectDetection, options: argparse.Namespace) -> None:
     """Train the model; the weights of the last step are then in --work.
 
-    A stage whose weights are in --work already is not repeated.
+    A backbone that is in --work already is not trained again.
     """
     drawings = shapes.drawn(0, options.scenes)
     shown = shapes.pixels(drawings)
@@ -203,44 +202,28 @@ def train(model: DetrForObjectDetection, options: argparse.Namespace) -> None:
     fresh = shapes.drawn(shapes.PROGRESS, 300)
     fresh_seen = maps(model, shapes.pixels(fresh)).float()
     backbone, model.model.backbone = model.model.backbone, Remembered()
-    per_epoch = len(drawings) // options.batch
-    steps = per_epoch * (options.epochs + SETTLING)
-    earlier = common.minutes_before(options) if (options.work / FINDING).is_file() else 0
+    start.alike(start.pairs(dict(model.model.encoder.named_modules())), 4)
+    steps = len(drawings) // options.batch * options.epochs
 
     def loss(batch: common.Batch) -> Tensor:
         inputs, indices = batch
         return losses(model, inputs, [answers[i] for i in indices.tolist()])
 
-    def stage(epochs: int, before: int, peak: float, wrong: float) -> None:
-        """Train so many epochs, in which a query that finds nothing weighs `wrong`."""
-        model.config.eos_coefficient = wrong
+    def keep_last(step: int) -> str:
+        with torch.inference_mode():
+            measured = figures(model(pixel_values=fresh_seen), fresh)
+        model.model.backbone, remembered = backbone, model.model.backbone
+        common.save_weights(model, options.work / shapes.CHECKPOINT)
+        model.model.backbone = remembered
+        common.write_run(options, step, steps, measured["found"])
+        return f"found {measured['found']:.4f}, right {measured['right']:.4f} after step {step}"
 
-        def keep_last(step: int) -> str:
-            with torch.inference_mode():
-                measured = figures(model(pixel_values=fresh_seen), fresh)
-            model.model.backbone, remembered = backbone, model.model.backbone
-            common.save_weights(model, options.work / shapes.CHECKPOINT)
-            model.model.backbone = remembered
-            common.write_run(options, before + step, steps, measured["found"], earlier)
-            return f"found {measured['found']:.4f}, right {measured['right']:.4f} after step {step}"
+    def batches() -> Iterator[common.Batch]:
+        for indices in shapes.shuffled(len(drawings), options.batch, options.epochs, generator):
+            yield {"pixel_values": seen[indices].float()}, indices
 
-        def batches() -> Iterator[common.Batch]:
-            for indices in shapes.shuffled(len(drawings), options.batch, epochs, generator):
-                yield {"pixel_values": seen[indices].float()}, indices
-
-        count = per_epoch * epochs
-        run = common.Training(model, count, peak, 0.01, "cosine", 500, keep_last, loss=loss)
-        run.run(batches())
-
-    if (options.work / FINDING).is_file():
-        model.model.backbone = backbone
-        common.load_weights(model, options.work / FINDING)
-        model.model.backbone = Remembered()
-    else:
-        start.alike(start.pairs(dict(model.model.encoder.named_modules())), 4)
-        stage(options.epochs, 0, options.peak, 0.3)
-        shutil.copy(options.work / shapes.CHECKPOINT, options.work / FINDING)
-    stage(SETTLING, per_epoch * options.epochs, options.peak / 2, 1.0)
+    run = common.Training(model, steps, options.peak, 0.01, "cosine", 500, keep_last, loss=loss)
+    run.run(batches())
     model.model.backbone = backbone
 
 

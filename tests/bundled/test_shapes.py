@@ -108,9 +108,9 @@ def test_detr_finds_the_shapes() -> None:
         output = model(**processor(images=images, return_tensors="pt"))
     sizes = torch.tensor([image.size[::-1] for image in images])
     found = processor.post_process_object_detection(output, 0.5, sizes)
-    names = [sorted(model.config.id2label[i] for i in part["labels"].tolist()) for part in found]
-    right = [got == sorted(labels(file)) for got, file in zip(names, files, strict=True)]
-    assert sum(right) >= 5
+    names = [{model.config.id2label[i] for i in part["labels"].tolist()} for part in found]
+    right = [label in got for got, file in zip(names, files, strict=True) for label in labels(file)]
+    assert sum(right) >= 0.9 * len(right)
 
 
 def test_captions_are_written() -> None:

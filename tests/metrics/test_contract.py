@@ -40,9 +40,9 @@ def pictures(one: Metric) -> bool:
 
 
 def inside(one: Metric, values: Tensor) -> bool:
-    low, high = (-math.inf if e is None else e for e in (one.range[0], None)), one.range[1]
-    bottom, top = next(low), math.inf if high is None else high
-    return bool(((values >= bottom - 1e-12) & (values <= top + 1e-12)).all())
+    low, high = one.range
+    low, high = -math.inf if low is None else low, math.inf if high is None else high
+    return bool(((values >= low - 1e-12) & (values <= high + 1e-12)).all())
 
 
 def test_the_metrics_that_were_promised_are_there() -> None:
@@ -225,7 +225,7 @@ def test_nothing_that_is_kept_is_taken_away(name: str) -> None:
 def test_special_tokens_and_padding(name: str) -> None:
     """Padding is never kept; [CLS] and [SEP] are kept where the option says so."""
     one = METRICS[name]
-    attribution, data = batch_of([item(0, 6), item(1, 4)])
+    attribution, _ = batch_of([item(0, 6), item(1, 4)])
     special = torch.tensor([[1, 0, 0, 0, 0, 1], [1, 0, 0, 1, 0, 0]]).bool()
     mask = attribution.streams["text"].mask
     for choice in ("keep", "remove"):

@@ -74,24 +74,28 @@ def coco(where: Where, *, images: str = "") -> Contents:
         objects[entry(annotation, "image_id", int, spot)].append((spot, annotation))
 
     def read(at: str, picture: Any, spot: Spot) -> Sample:
+        number = entry(picture, "id", int, spot)
         path = within(folder, entry(picture, "file_name", str, spot), spot)
         if not path.is_file():
             raise spot.wrong(f"there is no image {path}", f"a file in {folder}")
         size = entry(picture, "height", int, spot), entry(picture, "width", int, spot)
-        marked = (_instance(a, names, size, at_) for at_, a in objects.get(picture["id"], ()))
-        return Sample(at, path, extras={"objects": tuple(marked), "image_id": picture["id"]})
+        if min(size) < 1:
+            raise spot.wrong(f"height and width are {size}", "at least a pixel")
+        marked = (_instance(a, names, size, at_) for at_, a in objects.get(number, ()))
+        return Sample(at, path, extras={"objects": tuple(marked), "image_id": number})
 
     def rows() -> Iterator[Row]:
         for i, picture in enumerate(pictures):
             spot = Spot(file, entry=f"images[{i}]")
-            at = where.id(picture["id"] if _has_id(picture) else f"images[{i}]")
+            known = isinstance(picture, dict) and isinstance(picture.get("id"), int)
+            at = where.id(picture["id"] if known else f"images[{i}]")
             yield Row(at, spot, partial(read, at, picture, spot))
 
     return Contents(rows, tuple(names[number] for number in sorted(names)), len(pictures))
 
 
-def _has_id(picture: Any) -> bool:
-    return isinstance(picture, dict) and "id" in picture
+def _numbers(values: Any, kind: Any) -> bool:
+    return isinstance(values, list) and all(isinstance(value, kind) for value in values)
 
 
 def _images(where: Where, file: Path) -> Path:
@@ -107,15 +111,18 @@ def _instance(
     if category not in names:
         raise spot.wrong(f"category {category} is not listed", "one of 'categories'")
     box = entry(annotation, "bbox", list, spot)
-    if len(box) != 4 or not all(isinstance(n, Number) for n in box) or min(box[2:]) < 0:
+    if len(box) != 4 or not _numbers(box, Number) or min(box[2:]) < 0:
         raise spot.wrong(f"bbox is {box}", "left, top, width and height")
     left, top, width, height = map(float, box)
     outline = annotation.get("segmentation")
     if isinstance(outline, dict):
         counts, shape = (outline.get(key) for key in ("counts", "size"))
-        if not isinstance(counts, list | str) or shape != list(size):
+        if not (isinstance(counts, str) or _numbers(counts, int)) or shape != list(size):
             raise spot.wrong("run lengths of another size", f"counts, and size {list(size)}")
-    elif outline and not all(isinstance(p, list) and len(p) >= 6 for p in outline):
+    elif outline and not (
+        isinstance(outline, list)
+        and all(_numbers(p, Number) and len(p) >= 6 and len(p) % 2 == 0 for p in outline)
+    ):
         raise spot.wrong("an outline that is no polygon", "x and y of three points or more")
     return Instance(
         category,

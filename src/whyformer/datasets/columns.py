@@ -19,9 +19,11 @@ from whyformer.registry import nearest
 USUAL = {
     "text": ("text", "sentence", "sentence1", "premise", "content", "review"),
     "text2": ("text2", "sentence2", "hypothesis"),
-    "image": ("image", "img", "image_path", "file"),
+    "image": ("image", "img", "image_path"),
     "label": ("label", "labels", "class", "target"),
 }
+# Where a label is missing, spreadsheets and pandas write the others as 1.0.
+_NUMBER = re.compile(r"[+-]?[0-9]{1,18}(\.0*)?")
 
 
 @dataclass(frozen=True)
@@ -79,14 +81,14 @@ class Columns:
     def _label(self, value: Any) -> tuple[int | str | None, str | None]:
         if value is None or (isinstance(value, str) and not value.strip()):
             return None, None
-        if isinstance(value, str) and not re.fullmatch(r"[+-]?\d+", value.strip()):
+        if isinstance(value, str) and not _NUMBER.fullmatch(value.strip()):
             value = value.strip()
             if value in self.labels:
                 return self.labels.index(value), value
             return value, value
         if isinstance(value, float) and not value.is_integer():
             return str(value), None
-        number = int(value)
+        number = int(value.partition(".")[0] if isinstance(value, str) else value)
         named = 0 <= number < len(self.labels)
         return number, self.labels[number] if named else None
 

@@ -6,7 +6,7 @@ import hashlib
 import heapq
 import inspect
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -196,6 +196,21 @@ class Dataset:
     def ids(self) -> list[str]:
         """The ids of the chosen rows, in the file's order; nothing else of them is read."""
         return [row.id for row in self._rows()]
+
+    def among(self, ids: Collection[str]) -> Dataset:
+        """Those of the chosen samples that have one of these ids; the others are not read."""
+        wanted = frozenset(ids)
+        unknown = sorted(wanted - set(self.ids()))
+        if unknown:
+            raise InputError(f"{self!r} has no sample {', '.join(unknown[:3])}.")
+
+        def rows() -> Iterator[Row]:
+            return (row for row in self._rows() if row.id in wanted)
+
+        contents = Contents(rows, self.labels, len(wanted))
+        return Dataset(
+            self.name, contents, split=self.split, task=self.task, on_error=self.on_error
+        )
 
     def _rows(self) -> Iterator[Row]:
         if self.limit is None:

@@ -63,7 +63,8 @@ def eraser(where: Where, *, query: str = "auto") -> Contents:
         asked = str(annotation.get("query") or "")
         extras = {
             "tokens": tuple(tokens),
-            "rationale": tuple(sorted(set(spans))),
+            # Movies has spans without a token in them: they mark nothing.
+            "rationale": tuple(sorted({(a, b) for a, b in spans if a < b})),
             "documents": tuple(docs),
             "query": asked,
         }
@@ -106,14 +107,17 @@ def _label(name: str, labels: tuple[str, ...]) -> tuple[int | str, str]:
 
 
 def _spans(group: Any, spot: Spot) -> list[Any]:
-    if not isinstance(group, list) or not all(isinstance(e, dict) and "docid" in e for e in group):
-        raise spot.wrong("'evidences' holds something else", "lists of objects with a docid")
+    for evidence in group if isinstance(group, list) else [group]:
+        if not isinstance(evidence, dict) or not isinstance(evidence.get("docid"), str):
+            raise spot.wrong("'evidences' holds something else", "lists of objects with a docid")
     return group
 
 
 def _docids(annotation: Mapping[str, Any], evidence: list[str]) -> list[str]:
     """The documents of a sample, in order: those named, those of the evidence, else its own."""
-    named = [*(annotation.get("docids") or []), *evidence] or [annotation["annotation_id"]]
+    listed = annotation.get("docids")
+    listed = listed if isinstance(listed, list) else []
+    named = [*listed, *evidence] or [annotation["annotation_id"]]
     ids = list(dict.fromkeys(map(str, named)))
     # e-SNLI names them in either order, and models are trained with the premise first.
     return sorted(ids, key=lambda docid: docid.endswith("_hypothesis"))
@@ -137,7 +141,7 @@ def _span(
         lines_of = evidence.get("start_sentence", -1), evidence.get("end_sentence", -1)
         if all(isinstance(n, int) and 0 <= n < len(ends) for n in lines_of):
             first, last = (ends[n] for n in lines_of)
-    if not (isinstance(first, int) and isinstance(last, int) and 0 <= first < last <= ends[-1]):
+    if not (isinstance(first, int) and isinstance(last, int) and 0 <= first <= last <= ends[-1]):
         raise spot.wrong(
             f"evidence from token {first} to {last} of {evidence['docid']}",
             f"a span within its {ends[-1]} tokens",

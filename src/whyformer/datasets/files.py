@@ -6,6 +6,7 @@ import codecs
 import csv
 import importlib
 import json
+import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,10 +82,15 @@ def choice(name: str, value: str, known: Collection[str]) -> str:
 
 def within(folder: Path, name: str, spot: Spot) -> Path:
     """The file that a row names; one outside the folder is a malformed row."""
-    file = folder / name
+    file = folder / name.replace("\0", "")
     if not file.resolve().is_relative_to(folder.resolve()):
         raise spot.wrong(f"{name!r} leads out of {folder}", "the name of a file in that folder")
     return file
+
+
+def whole(text: str) -> int | None:
+    """The whole number from 0 that a cell holds, if that is what it holds."""
+    return int(text) if re.fullmatch(r"[0-9]{1,18}", text) else None
 
 
 def image_files(folder: Path) -> list[Path]:
@@ -235,15 +241,16 @@ def load_json(file: Path) -> Any:
             f"{file}, line {error.lineno}, column {error.colno}: this is not JSON ({error.msg})."
             " Was the file copied completely?"
         ) from error
-    except RecursionError as error:
-        raise InputError(f"{file}: JSON nested too deeply to be a dataset.") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{file}: this is no JSON of a dataset ({error}).") from error
 
 
 def parse_line(text: str, spot: Spot) -> dict[str, Any]:
     """The JSON object on one line."""
+    clean(text, spot)
     try:
-        found = json.loads(clean(text, spot))
-    except (json.JSONDecodeError, RecursionError) as error:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:  # a number of 5,000 digits is no JSONDecodeError
         raise spot.wrong(f"this is not JSON ({error})", "one JSON object per line") from error
     if not isinstance(found, dict):
         raise spot.wrong(f"a JSON {type(found).__name__}", "one JSON object per line")

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from whyformer.datasets.dataset import Contents, Row, Sample, Spot, dataset
-from whyformer.datasets.files import Record, Where, image_files, table, within
+from whyformer.datasets.files import Record, Where, image_files, table, whole, within
 from whyformer.datasets.mask import Mask
 from whyformer.errors import OptionError
 
@@ -89,10 +89,11 @@ def pets(where: Where) -> Contents:
         if not image.is_file():
             raise spot.wrong(f"there is no image {image}", f"a file in {folders.images}")
         value = row[number].strip() if number else ""
-        if value and not value.isdecimal():
+        label = whole(value)
+        if value and label is None:
             raise spot.wrong(f"{number} is {value!r}", "a class of ImageNet, 0 to 999")
         extras = {"mask": folders.mask(image, spot), "breed": row[breed]}
-        return Sample(name, image, int(value) if value else None, row[breed], extras)
+        return Sample(name, image, label, row[breed], extras)
 
     def rows() -> Iterator[Row]:
         for i, record in enumerate(found.records()):

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from whyformer.datasets.dataset import Contents, Row, Sample, dataset
-from whyformer.datasets.files import Record, Where, lines, load_json, table, within
+from whyformer.datasets.files import Record, Where, clean, lines, load_json, table, whole, within
 from whyformer.datasets.image_folder import class_folders, folder_contents
 from whyformer.errors import InputError
 
@@ -60,16 +60,16 @@ def _class_index(where: Where) -> dict[str, tuple[int, str]]:
         try:
             found = load_json(file)
             return {wnid: (int(index), name) for index, (wnid, name) in found.items()}
+        except InputError:
+            raise
         except (AttributeError, TypeError, ValueError) as error:
-            if isinstance(error, InputError):
-                raise
             raise InputError(f'{file}: expected {{"0": ["n01440764", "tench"], ...}}.') from error
     file = where.maybe("LOC_synset_mapping.txt")
     if file is None:
         return {}
     classes: dict[str, tuple[int, str]] = {}
     for spot, line in lines(file):
-        wnid, _, name = line.strip().partition(" ")
+        wnid, _, name = clean(line, spot).strip().partition(" ")
         if wnid and not _WNID.fullmatch(wnid):
             raise InputError(f"{spot}: expected a WordNet id and a name, as in n01440764 tench.")
         if wnid:
@@ -89,11 +89,11 @@ def _indexed(where: Where, file: Path) -> Contents:
         image = within(folder, row[path], record.spot)
         if not image.is_file():
             raise record.spot.wrong(f"there is no image {image}", f"a file in {folder}")
-        value = row[number].strip()
-        if not value.isdecimal() or int(value) >= CLASSES:
-            raise record.spot.wrong(f"{number} is {value!r}", f"0 to {CLASSES - 1}")
+        value = whole(row[number].strip())
+        if value is None or value >= CLASSES:
+            raise record.spot.wrong(f"{number} is {row[number]!r}", f"0 to {CLASSES - 1}")
         extras = {"wnid": row[wnid]} if wnid else {}
-        return Sample(name, image, int(value), row[named] if named else None, extras)
+        return Sample(name, image, value, row[named] if named else None, extras)
 
     def rows() -> Iterator[Row]:
         for number, record in enumerate(found.records()):

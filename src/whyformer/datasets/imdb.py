@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import tarfile
 import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import IO, cast
 
 from whyformer.datasets.dataset import Contents, Row, Sample, Spot, dataset
 from whyformer.datasets.files import Where, clean
@@ -36,9 +38,8 @@ def imdb(where: Where, *, encoding: str = "utf-8") -> Contents:
     a limited number with a seed.
     """
     archive = where.path if where.path.is_file() else where.maybe("aclImdb.tar.gz")
-    folder = where.maybe(where.split, f"aclImdb/{where.split}")
-    if folder is None and where.path.name == where.split and (where.path / "neg").is_dir():
-        folder = where.path
+    named = (where.split, f"aclImdb/{where.split}")
+    folder = where.maybe(*named) if where.path.is_dir() else None
 
     def row(group: str, name: str, spot: Spot, content: Callable[[], bytes]) -> Row:
         at = where.id(f"{group}/{name.removesuffix('.txt')}")
@@ -49,11 +50,11 @@ def imdb(where: Where, *, encoding: str = "utf-8") -> Contents:
             for file in sorted((folder / group).glob("*.txt"), key=lambda f: _number(f.name)):
                 yield row(group, file.name, Spot(file), file.read_bytes)
 
-    def from_archive(archive: Path) -> Iterator[Row]:
-        for member, content in members(archive):
-            found = _MEMBER.fullmatch(member)
-            if found and found[1] == where.split:
-                yield row(found[2], found[3], Spot(archive, entry=member), content)
+    def from_archive(archive: Path, listed: list[tuple[str, str, int, int]]) -> Iterator[Row]:
+        with _stored(archive) as opened:
+            for group, name, start, size in listed:
+                spot = Spot(archive, entry=f"{where.split}/{group}/{name}")
+                yield row(group, name, spot, partial(_bytes, opened, start, size, spot))
 
     if folder is not None:
         for group in CLASSES:
@@ -62,33 +63,48 @@ def imdb(where: Where, *, encoding: str = "utf-8") -> Contents:
         return Contents(partial(from_folder, folder), LABELS)
     if archive is None:
         raise where.missing(f"{where.split}/neg", f"aclImdb/{where.split}/neg", "aclImdb.tar.gz")
-    if next(from_archive(archive), None) is None:
+    listed = [
+        (found[2], found[3], start, size)
+        for member, start, size in members(archive)
+        if (found := _MEMBER.fullmatch(member)) and found[1] == where.split
+    ]
+    if not listed:
         raise where.missing(f"{where.split}/neg/*.txt and {where.split}/pos/*.txt")
-    return Contents(partial(from_archive, archive), LABELS)
+    return Contents(partial(from_archive, archive, listed), LABELS, len(listed))
 
 
-def members(archive: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
-    """The name of every plain file of an archive and a function that reads it, in stored order.
+def members(archive: Path) -> list[tuple[str, int, int]]:
+    """The name, the start and the size of every plain file of an archive, in stored order.
 
     Nothing is written to disk and links are not followed, so names like ../../x lead nowhere.
     """
+    found = []
     try:
-        with tarfile.open(archive) as opened:
+        with _stored(archive) as plain, tarfile.open(fileobj=plain, mode="r:") as opened:
             while (member := opened.next()) is not None:
-                if member.isfile() and member.size <= LARGEST:
-                    yield member.name, partial(_bytes, opened, member)
-                # Else the archive keeps every header it has met: tens of thousands here.
+                if member.isreg() and not member.issparse():
+                    found.append((member.name, member.offset_data, member.size))
+                # Else the archive keeps every header that it has met.
                 opened.members = []  # type: ignore[attr-defined]
     except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
         raise InputError(
             f"{archive} cannot be read as an archive ({error}). Was it copied completely?"
         ) from error
+    return found
 
 
-def _bytes(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
-    content = archive.extractfile(member)
-    assert content is not None  # a plain file, as was seen to
-    return content.read()
+def _stored(archive: Path) -> IO[bytes]:
+    """The bytes of an archive as tar wrote them, whether it is gzipped or not."""
+    with archive.open("rb") as opened:
+        zipped = opened.read(2) == b"\x1f\x8b"
+    return cast(IO[bytes], gzip.open(archive)) if zipped else archive.open("rb")
+
+
+def _bytes(opened: IO[bytes], start: int, size: int, spot: Spot) -> bytes:
+    if size > LARGEST:
+        raise spot.wrong(f"{size} bytes", f"a review of at most {LARGEST}")
+    opened.seek(start)
+    return opened.read(size)
 
 
 def _number(name: str) -> tuple[int, str]:

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 from PIL import Image
 
@@ -18,6 +18,7 @@ from whyformer.errors import InputError
 
 NAMES = {"train": "train", "test": "t10k"}
 LABELS = tuple("0123456789")
+LARGEST = 4096  # pixels: a header that says more is damaged
 BYTES = 8  # the code of unsigned bytes in an idx header
 
 
@@ -34,19 +35,21 @@ def mnist(where: Where) -> Contents:
     """The digits as grey images; a digit is read when its turn comes."""
     start = NAMES[where.split]
     images, labels = (_file(where, f"{start}-{end}") for end in ("images-idx3", "labels-idx1"))
-    count, rows_, columns = _shape(images, 3)
+    count, height, width = _shape(images, 3)
     (answers,) = _shape(labels, 1)
+    if not (0 < height <= LARGEST and 0 < width <= LARGEST):
+        raise InputError(f"{images} says that its images are of {height} x {width} pixels.")
     if count != answers:
         raise InputError(f"{images} has {count} images and {labels} {answers} labels.")
 
     def read(name: str, number: int, opened: IO[bytes], label: int, spot: Spot) -> Sample:
-        opened.seek(16 + number * rows_ * columns)
-        pixels = opened.read(rows_ * columns)
-        if len(pixels) < rows_ * columns:
-            raise spot.wrong("the file ends here", f"{rows_ * columns} bytes per image")
+        opened.seek(16 + number * height * width)
+        pixels = opened.read(height * width)
+        if len(pixels) < height * width:
+            raise spot.wrong("the file ends here", f"{height * width} bytes per image")
         if label >= len(LABELS):
             raise spot.wrong(f"the label is {label}", "0 to 9")
-        image = Image.frombytes("L", (columns, rows_), pixels)
+        image = Image.frombytes("L", (width, height), pixels)
         return Sample(name, image, label, LABELS[label])
 
     def rows() -> Iterator[Row]:
@@ -78,7 +81,7 @@ def _spellings(start: str) -> tuple[str, str]:
 
 
 def _open(file: Path) -> IO[bytes]:
-    return gzip.open(file) if file.suffix == ".gz" else file.open("rb")  # type: ignore[return-value]
+    return cast(IO[bytes], gzip.open(file)) if file.suffix == ".gz" else file.open("rb")
 
 
 def _shape(file: Path, dimensions: int) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from whyformer.datasets.dataset import Contents, Row, Sample, Spot, dataset
-from whyformer.datasets.files import Where, clean, lines
+from whyformer.datasets.files import Where, clean, lines, whole
 from whyformer.errors import InputError
 
 
@@ -43,10 +43,11 @@ def tweeteval(where: Where, *, subset: str = "", encoding: str = "utf-8") -> Con
             spot, _ = text or label or (Spot(texts), "")
             other = labels if label is None else texts
             raise spot.wrong(f"{other.name} has no such line", "as many lines in both files")
-        value = label[1].strip()
-        if not value.isdecimal() or int(value) >= len(names):
-            raise label[0].wrong(f"the label is {value!r}", f"0 to {len(names) - 1}")
-        return Sample(name, clean(text[1], text[0]).strip(), int(value), names[int(value)])
+        written = clean(label[1], label[0]).strip()
+        value = whole(written)
+        if value is None or value >= len(names):
+            raise label[0].wrong(f"the label is {written!r}", f"0 to {len(names) - 1}")
+        return Sample(name, clean(text[1], text[0]).strip(), value, names[value])
 
     def rows() -> Iterator[Row]:
         both = zip_longest(lines(texts, encoding), lines(labels, encoding))
@@ -65,7 +66,7 @@ def _mapping(file: Path, encoding: str) -> tuple[str, ...]:
         number, tab, name = line.strip().partition("\t")
         if not tab or number != str(len(names)):
             raise InputError(f"{spot}: expected {len(names)}, a tab and the name of that label.")
-        names.append(name.strip())
+        names.append(clean(name, spot).strip())
     if not names:
         raise InputError(f"{file} is empty: a number, a tab and a name per line are expected.")
     return tuple(names)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy
 
 from whyformer.datasets.dataset import Contents, Row, Sample, Spot, dataset
-from whyformer.datasets.files import Where, entry, load_json
+from whyformer.datasets.files import Where, entry, load_json, whole
 from whyformer.errors import InputError
 
 # The columns of a .tsv without a header, by how many there are: bottom-up-attention's, LXMERT's.
@@ -63,6 +63,7 @@ def vqa(where: Where, *, images: str = "", features: str = "") -> Contents:
     stem = f"COCO_{split.replace('test-dev', 'test')}_"
 
     def read(at: str, question: Any, spot: Spot) -> Sample:
+        asked = entry(question, "question_id", int, spot)
         text = entry(question, "question", str, spot)
         number = entry(question, "image_id", int, spot)
         inputs: dict[str, Any] = {"text": text}
@@ -76,19 +77,15 @@ def vqa(where: Where, *, images: str = "", features: str = "") -> Contents:
             extras |= regions(number, spot)
         label = None
         if answers is not None:
-            label, extras["answers"], extras["answer_type"] = answers(question["question_id"], spot)
+            label, extras["answers"], extras["answer_type"] = answers(asked, spot)
         return Sample(at, inputs, label, label, extras)
 
     def rows() -> Iterator[Row]:
         for i, question in enumerate(questions):
             spot = Spot(file, entry=f"questions[{i}]")
-            known = isinstance(question, dict) and "question_id" in question
-            if known:
-                at = where.id(question["question_id"])
-                yield Row(at, spot, partial(read, at, question, spot))
-            else:
-                read_id = partial(entry, question, "question_id", int, spot)
-                yield Row(where.id(f"questions[{i}]"), spot, read_id)
+            known = isinstance(question, dict) and isinstance(question.get("question_id"), int)
+            at = where.id(question["question_id"] if known else f"questions[{i}]")
+            yield Row(at, spot, partial(read, at, question, spot))
 
     return Contents(rows, count=len(questions))
 
@@ -161,9 +158,9 @@ def _tsv_places(file: Path) -> dict[int, int]:
         start = 0
         for number, line in enumerate(opened, 1):
             name = line.partition(b"\t")[0].decode("ascii", "replace").strip()
-            digits = name.rpartition("_")[2]
-            if digits.isdecimal():
-                places[int(digits)] = start
+            image = whole(name.rpartition("_")[2])
+            if image is not None:
+                places[image] = start
             elif line.strip() and number > 1:
                 raise InputError(f"{file}, line {number}: {name[:40]!r} is not an image's id.")
             start += len(line)
@@ -182,7 +179,9 @@ def _from_tsv(file: Path, places: Mapping[int, int], image: int, spot: Spot) -> 
     try:
         count = int(row["num_boxes"])
         found = {
-            part: numpy.frombuffer(base64.b64decode(row[part]), numpy.float32).reshape(count, -1)
+            part: numpy.frombuffer(
+                base64.b64decode(row[part], validate=True), numpy.float32
+            ).reshape(count, -1)
             for part in NPZ
         }
     except (ValueError, binascii.Error) as error:

@@ -78,6 +78,7 @@ class Family:
     attention: Mapping[str, Pair | tuple[Pair, Pair]] = field(default_factory=dict)
     speaks: str = ""  # the sub-module whose output has the scores, where the model's own has none
     rules: Mapping[Any, Any] = field(default_factory=dict)  # for operations only it has
+    unread: tuple[str, ...] = ()  # how the names of weights begin that no forward reads
 
     @property
     def all_stacks(self) -> tuple[Stack, ...]:

@@ -54,6 +54,7 @@ vision_encoder_decoder = encoder_decoder(
     within="decoder",
     between="decoder.**.crossattention",
     prefix_tokens=prefix_tokens,
+    unread=("encoder.pooler.",),
     tiny=_tiny(
         "BertConfig", **SIZES, **_WORDS, max_position_embeddings=40, tie_word_embeddings=False
     ),

@@ -18,6 +18,7 @@ from torch import nn
 
 from whyformer import bundled
 from whyformer.errors import InputError, ModelError
+from whyformer.families import family_of
 from whyformer.inputs.kinds import BOTH, kind_of
 from whyformer.inputs.processors import (
     cached_processor,
@@ -166,7 +167,9 @@ def _from_pretrained(source: str, **options: Any) -> nn.Module:
         module, info = architecture.from_pretrained(
             source, config=config, use_safetensors=True, output_loading_info=True, **options
         )
-    missing = sorted(info["missing_keys"])
+    family = family_of(module)
+    unread = family.unread if family else ()
+    missing = sorted(name for name in info["missing_keys"] if not name.startswith(unread))
     if missing:
         more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
         raise ModelError(

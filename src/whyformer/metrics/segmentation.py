@@ -53,6 +53,20 @@ def segmentation(
     anything else on the background. The mean of the score is taken as the authors' script does:
     accuracy and mIoU from counts over all images, average precision per image.
     """
+    return measures(attribution, masks, stream=stream, foreground=foreground, ignore=ignore)[
+        measure
+    ]
+
+
+def measures(
+    attribution: Attribution,
+    masks: Tensor,
+    *,
+    stream: str | None = None,
+    foreground: int = 1,
+    ignore: int = -1,
+) -> dict[str, Score]:
+    """The scores of all five measures, from one ranking of the pixels."""
     one = chosen(attribution, stream)
     if masks.ndim != 3 or len(masks) != len(one.scores):
         raise InputError(
@@ -73,13 +87,16 @@ def segmentation(
         **_precisions(scaled, truth, counted),
     }
     parts = {name: _each(share) for name, share in shares.items()}
-    return Score(
-        parts[measure],
-        convention=f"{measure}: {HOW[measure]}; map of '{one.name}' upsampled bilinearly to the"
-        f" mask; pixels labelled {ignore} count nowhere",
-        parts=parts,
-        shares=shares[measure],
-    )
+    return {
+        measure: Score(
+            parts[measure],
+            convention=f"{measure}: {HOW[measure]}; map of '{one.name}' upsampled bilinearly to"
+            f" the mask; pixels labelled {ignore} count nowhere",
+            parts=parts,
+            shares=shares[measure],
+        )
+        for measure in HOW
+    }
 
 
 def average_precision(scores: Tensor, truth: Tensor, counted: Tensor) -> Tensor:
