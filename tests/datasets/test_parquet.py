@@ -61,5 +61,5 @@ def test_without_pyarrow_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     (tmp_path / "a.parquet").touch()
-    with pytest.raises(InputError, match="pip install pyarrow"):
+    with pytest.raises(InputError, match=r"pyarrow.*pip install .whyformer\[data\]"):
         open_dataset(f"parquet:{tmp_path}/a.parquet")

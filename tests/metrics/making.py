@@ -14,7 +14,7 @@ from whyformer.attribution import Attribution, Stream
 from whyformer.metrics import Metric
 
 ROWS, PATCH = 2, 4  # of an image's grid, and the pixels of a patch's side
-GARBAGE = 1e6
+GARBAGE = 1e6  # stands where there is padding, unless told otherwise
 
 
 class Linear:
@@ -104,7 +104,11 @@ def item(seed: int, tokens: int, pictures: bool = False, scores: Tensor | None =
 
 
 def batch_of(
-    items: Sequence[Item], pictures: bool = False, extra: int = 0, **more: Any
+    items: Sequence[Item],
+    pictures: bool = False,
+    extra: int = 0,
+    garbage: float = GARBAGE,
+    **more: Any,
 ) -> tuple[Attribution, dict[str, Any]]:
     """The attribution of some samples and what goes with it; all that is padding is garbage."""
     longest = max(one.tokens for one in items) + extra
@@ -121,7 +125,7 @@ def batch_of(
     mask = padded([torch.ones_like(one.scores, dtype=torch.bool) for one in items], along, 1, 0)
 
     def made(name: str) -> Attribution:
-        scores = padded([getattr(one, name) for one in items], along, 1, GARBAGE)
+        scores = padded([getattr(one, name) for one in items], along, 1, garbage)
         if pictures:
             grid = (ROWS, longest)
             one = stream_of(scores.flatten(1), mask.flatten(1), "image", grid=grid, **more)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+from typing import Any
 
 import pytest
 import torch
@@ -114,32 +115,67 @@ def test_values_stay_in_the_declared_range(
     assert inside(one, torch.tensor([score.mean])) or math.isnan(score.mean)
 
 
-@every
+# Options that lead through other code than the defaults; True: over images.
+WAYS: list[tuple[str, bool, dict[str, Any]]] = [
+    *((name, pictures(METRICS[name]), {}) for name in NAMES),
+    ("agreement", False, {"rank": "kendall"}),
+    ("agreement", True, {"absolute": True}),
+    ("au_mse", False, {"order": "signed", "error": "mean"}),
+    ("auac", True, {"measure": "logit"}),
+    ("perturbation_negative", True, {"measure": "probability"}),
+    ("perturbation_positive", True, {"measure": "probability"}),
+    ("pointing_game", False, {}),
+    ("pointing_game", True, {"tolerance": 0}),
+    ("segmentation", True, {"measure": "map"}),
+    ("segmentation", True, {"measure": "map_foreground"}),
+    ("segmentation", True, {"measure": "miou"}),
+    ("token_f1", False, {"level": "token", "k": (1, 2, 4)}),
+    ("token_f1", False, {"k": (1, 2), "pool": "sum"}),
+]
+each_way = pytest.mark.parametrize(("name", "images", "options"), WAYS)
+
+
+@each_way
 @pytest.mark.parametrize("seed", range(5))
-def test_a_batch_is_its_samples(name: str, seed: int) -> None:
-    one, images = METRICS[name], pictures(METRICS[name])
+def test_a_batch_is_its_samples(
+    name: str, images: bool, options: dict[str, Any], seed: int
+) -> None:
     items = [item(10 * seed + i, tokens, images) for i, tokens in enumerate((5, 1, 12, 2))]
-    together = scored(one, items)
-    alone = combined([scored(one, [each]) for each in items])
-    torch.testing.assert_close(together.values, alone.values)
-    assert together.mean == pytest.approx(alone.mean)
+    together = scored(METRICS[name], items, images, **options)
+    alone = combined([scored(METRICS[name], [each], images, **options) for each in items])
+    same(together, alone)
     for part in together.parts:
         torch.testing.assert_close(together.parts[part], alone.parts[part])
-    if together.curve is not None:
-        torch.testing.assert_close(together.curve, alone.curve)
 
 
-@every
-@pytest.mark.parametrize("seed", range(5))
-def test_padding_changes_nothing(name: str, seed: int) -> None:
-    one, images = METRICS[name], pictures(METRICS[name])
-    items = [item(10 * seed + i, tokens, images) for i, tokens in enumerate((5, 3, 9))]
-    torch.testing.assert_close(scored(one, items, extra=4).values, scored(one, items).values)
+@each_way
+@pytest.mark.parametrize("garbage", [0.0, 1e6, -1e6])
+@pytest.mark.parametrize("seed", range(3))
+def test_padding_changes_nothing(
+    name: str, images: bool, options: dict[str, Any], seed: int, garbage: float
+) -> None:
+    items = [item(10 * seed + i, tokens, images) for i, tokens in enumerate((5, 3, 1, 9))]
+    plain = combined([scored(METRICS[name], [each], images, **options) for each in items])
+    same(scored(METRICS[name], items, images, extra=4, garbage=garbage, **options), plain)
 
 
-def scored(one: Metric, items: list[Item], extra: int = 0) -> Score:
-    attribution, data = batch_of(items, pictures(one), extra)
-    return one(attribution, **needed(one, data))
+def same(one: Score, other: Score) -> None:
+    torch.testing.assert_close(one.values, other.values)
+    assert one.mean == pytest.approx(other.mean, nan_ok=True)
+    if one.curve is not None:
+        torch.testing.assert_close(one.curve, other.curve)
+
+
+def scored(
+    one: Metric,
+    items: list[Item],
+    images: bool,
+    extra: int = 0,
+    garbage: float = 1e6,
+    **options: Any,
+) -> Score:
+    attribution, data = batch_of(items, images, extra, garbage)
+    return one(attribution, **needed(one, data), **options)
 
 
 @every
@@ -148,7 +184,7 @@ def scored(one: Metric, items: list[Item], extra: int = 0) -> Score:
 def test_flat_scores_give_a_number(name: str, fill: float, tokens: int) -> None:
     one, images = METRICS[name], pictures(METRICS[name])
     flat = torch.full((tokens * (2 if images else 1),), fill)
-    score = scored(one, [item(3, tokens, images, flat)])
+    score = scored(one, [item(3, tokens, images, flat)], images)
     assert score.values.isfinite().all()
     assert inside(one, score.values)
 
@@ -175,7 +211,7 @@ def test_scores_that_are_not_numbers_are_refused(name: str) -> None:
     one, images = METRICS[name], pictures(METRICS[name])
     scores = torch.tensor([1.0, math.nan, 2.0, 0.0])
     with pytest.raises(InputError, match="not finite"):
-        scored(one, [item(0, 4, images, scores.repeat(2) if images else scores)])
+        scored(one, [item(0, 4, images, scores.repeat(2) if images else scores)], images)
 
 
 @pytest.mark.parametrize("name", RERUN)

@@ -42,10 +42,19 @@ def test_words_by_hand() -> None:
 
 
 def test_negative_words_are_not_lifted_to_nothing() -> None:
-    words = ((0, 1, 1),)
-    attribution = text([[-1.0, -3.0, -2.0]], word_ids=words)
-    score = TOKEN_F1(attribution, rationales=torch.tensor([[True, False]]), k=(1,))
+    attribution = text([[-3.0, -2.0, -1.0]], word_ids=((0, 0, 1),))
+    score = TOKEN_F1(attribution, rationales=torch.tensor([[False, True]]), k=(1,))
     assert score.mean == 1
+
+
+def test_special_tokens_are_neither_chosen_nor_missed() -> None:
+    attribution = text([[9.0, 1.0, 2.0, 9.0]], word_ids=((None, 0, 0, None),))
+    marked = torch.tensor([[True, False, True, True]])
+    score = TOKEN_F1(attribution, rationales=marked, k=(1,), level="token")
+    assert score.mean == 1
+    keep = torch.tensor([[False, False, True, False]])
+    score = TOKEN_F1(attribution, rationales=marked, keep=keep, k=(1,), level="token")
+    assert score.mean == 0
 
 
 def test_words_of_a_pair_are_counted_on() -> None:

@@ -67,7 +67,8 @@ def optional(package: str, purpose: str) -> Any:
     except ImportError as error:
         needed = package.partition(".")[0]
         raise InputError(
-            f"{purpose} needs the package {needed}, which is not installed: pip install {needed}"
+            f"{purpose} needs the package {needed}, which is not installed:"
+            " pip install 'whyformer[data]'"
         ) from error
 
 
