@@ -203,11 +203,25 @@ def measure(folder: Path, count: int = HELD_OUT) -> dict[str, float]:
     }
 
 
+@torch.no_grad()
+def add_pooler(model: VisionEncoderDecoderModel) -> None:
+    """Nothing; the encoder gets the pooler that transformers builds whenever it loads one.
+
+    Nobody reads it: without weights for it, loading would warn that some are missing.
+    """
+    encoder = ViTModel(model.config.encoder)
+    encoder.load_state_dict(model.encoder.state_dict(), strict=False)
+    for parameter in encoder.pooler.parameters():
+        parameter.zero_()
+    model.encoder = encoder
+
+
 def store(
     model: VisionEncoderDecoderModel, made: PreTrainedTokenizerBase, options: argparse.Namespace
 ) -> dict[str, float]:
     """The figures measured from the folder that this writes."""
     folder = options.output
+    add_pooler(model)
     common.store_model(model, folder)
     model.generation_config.save_pretrained(folder)
     shapes.store_tokenizer(made, folder)

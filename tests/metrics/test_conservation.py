@@ -16,11 +16,11 @@ CONSERVATION = wf.metrics()["conservation"]
 
 def made(sums: list[float], outputs: list[float], **more: object) -> Attribution:
     """Relevance in two streams, half of it each."""
-    halves = torch.tensor(sums).double().unsqueeze(1) / 2
+    halves = torch.tensor(sums, dtype=torch.float64).unsqueeze(1) / 2
     return attribution_of(
         stream_of(halves),
         stream_of(halves, name="image"),
-        output=torch.tensor(outputs).double(),
+        output=torch.tensor(outputs, dtype=torch.float64),
         **more,
     )
 
