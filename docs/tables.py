@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import whyformer as wf
+from whyformer.datasets import datasets
 from whyformer.families import Family
 
 ROOT = Path(__file__).parent.parent
@@ -76,10 +77,24 @@ def _pairs(said: tuple[Any, Any]) -> tuple[tuple[str, str], ...]:
     return said if isinstance(said[0], tuple) else (said,)
 
 
+def metrics() -> str:
+    """Every metric with what it says, which way is better, and where it comes from."""
+    rows = [(code([m.name]), m.title, m.better, m.paper) for m in wf.metrics().values()]
+    return table(("metric", "what it says", "better", "paper"), rows)
+
+
+def readers() -> str:
+    """Every dataset that has a reader."""
+    rows = [(code([name]), known.title) for name, known in datasets.items()]
+    return table(("dataset", "files"), rows)
+
+
 TABLES: dict[tuple[str, str], Callable[[], str]] = {
     ("README.md", "methods"): methods_in_short,
     ("docs/methods.md", "methods"): methods_in_full,
     ("docs/families.md", "families"): families,
+    ("docs/evaluation.md", "metrics"): metrics,
+    ("docs/evaluation.md", "datasets"): readers,
 }
 
 
