@@ -13,6 +13,7 @@ from whyformer.capture.capture import Capture
 from whyformer.capture.deciding import check_deciding
 from whyformer.capture.scope import borrowed
 from whyformer.capture.stacks import check_one_stream, find_stacks
+from whyformer.capture.writing import written
 from whyformer.errors import OptionError
 from whyformer.families import family_of
 from whyformer.generated import put_together
@@ -72,7 +73,8 @@ def explain(
             prepared,
             module,
             family,
-            lambda mapping: prepare(mapping, module, loaded.processor, family),
+            read=lambda mapping: prepare(mapping, module, loaded.processor, family),
+            write=written,
         )
     if generation is not None and kept:
         raise OptionError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
@@ -56,7 +56,7 @@ def put_together(rows: Attribution, generation: Generation) -> Attribution:
     )
 
 
-def _summed(stream: Stream, first: Sequence[int], added: object) -> Stream:
+def _summed(stream: Stream, first: Sequence[int], added: Callable[[Tensor], Tensor]) -> Stream:
     """One stream of the whole samples; everything but the scores is the same in every row."""
 
     def tensor(value: Tensor | None) -> Tensor | None:
@@ -64,7 +64,7 @@ def _summed(stream: Stream, first: Sequence[int], added: object) -> Stream:
 
     return replace(
         stream,
-        scores=added(stream.scores),  # type: ignore[operator]
+        scores=added(stream.scores),
         mask=stream.mask[list(first)],
         tokens=stream.tokens and tuple(stream.tokens[i] for i in first),
         word_ids=stream.word_ids and tuple(stream.word_ids[i] for i in first),

@@ -49,7 +49,6 @@ class Stacks:
     tracks: Mapping[str, Track]
     askers: tuple[tuple[nn.Module, tuple[Pair, ...]], ...] = ()
     batch_first: bool = True
-    declared: bool = True  # whether a family vouches for what is said here
 
     @property
     def only(self) -> Track | None:
@@ -83,7 +82,6 @@ def find_stacks(
         {track.name: track for track in tracks},
         _askers(module, labels),
         batch_first,
-        declared=family is not None,
     )
 
 

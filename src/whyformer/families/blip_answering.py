@@ -19,6 +19,7 @@ blip_answering = declare(
             "decoder_input_ids",
             mask="decoder_attention_mask",
             part="text_decoder",
+            ends="sep_token_id",
             optional=True,
         ),
     ),

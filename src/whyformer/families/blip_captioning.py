@@ -12,7 +12,14 @@ blip_captioning = declare(
     classes=("BlipForConditionalGeneration",),
     sources=(
         IMAGE,
-        Source("generated", "input_ids", mask="attention_mask", part="text_decoder", optional=True),
+        Source(
+            "generated",
+            "input_ids",
+            mask="attention_mask",
+            part="text_decoder",
+            ends="sep_token_id",
+            optional=True,
+        ),
     ),
     stacks=(SEEN, Stack(("generated",), "text_decoder.bert.encoder.layer")),
     attention={**ASKED, **asking("text_decoder.bert.encoder.layer", "generated", "image")},

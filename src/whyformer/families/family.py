@@ -27,6 +27,8 @@ class Source:
     part: str = ""  # the sub-module whose config describes the stream; the model by default
     # Of arguments with several numbers per token, the config's name for how many.
     widths: Mapping[str, str] = field(default_factory=dict)
+    boxes: str = ""  # the one of `beside` that takes where in the image a token is
+    ends: str = ""  # the config's name for the id that ends a generated text, if not eos_token_id
     stride: int = 1  # features: how many rows of them make one token state
     optional: bool = False  # forward can do without
     padding: bool = True  # False: the model reads this stream's padding, whatever the mask says

@@ -35,6 +35,7 @@ lxmert = declare(
             kind="features",
             mask="visual_attention_mask",
             beside=("visual_pos",),
+            boxes="visual_pos",
             widths={"visual_feats": "visual_feat_dim", "visual_pos": "visual_pos_dim"},
         ),
     ),

@@ -129,8 +129,8 @@ def _tiny_features(
     inputs = {source.carrier: torch.stack(rows).to(dtype) * real.unsqueeze(2)}
     if source.mask:
         inputs[source.mask] = real.to(dtype)
-    if "visual_pos" in source.beside:
-        inputs["visual_pos"] = torch.stack(boxes).to(dtype) * real.unsqueeze(2)
+    if source.boxes:
+        inputs[source.boxes] = torch.stack(boxes).to(dtype) * real.unsqueeze(2)
     return inputs
 
 

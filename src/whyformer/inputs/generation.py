@@ -7,7 +7,6 @@ where nothing is given, an encoder-decoder is asked to write first.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,7 +22,6 @@ from whyformer.inputs.kinds import as_texts
 from whyformer.inputs.layout import Layout
 from whyformer.inputs.padding import padded, padding_id
 from whyformer.inputs.prepared import Prepared
-from whyformer.inputs.quiet import quiet_transformers
 from whyformer.inputs.sequence import Sequences, on_module
 from whyformer.inputs.tensors import NOT_PER_SAMPLE
 from whyformer.inputs.text import unchanged
@@ -52,10 +50,11 @@ def generation_of(
     module: nn.Module,
     family: Family | None,
     read: Callable[[Mapping[str, Any]], Prepared],
+    write: Callable[[nn.Module, Mapping[str, Any]], Tensor],
 ) -> tuple[Prepared, Any, Generation | None]:
     """What is to be run and explained: as it was, or with a generated text in its place.
 
-    `read` prepares a mapping of what forward takes.
+    `read` prepares a mapping of what forward takes; `write` lets a model generate from it.
     """
     source = next((s for s in family.sources if s.stream == GENERATED), None) if family else None
     if source is None:
@@ -71,7 +70,7 @@ def generation_of(
         )
     tokenizer = prepared.tokenizer
     if target is None or isinstance(target, Token | Contrast):
-        rows = _trimmed(_own_words(prepared, module, source), module, source)
+        rows = _trimmed(_rows(write(module, prepared.arguments)), module, source)
     elif isinstance(target, str) or _is_texts(target):
         rows = _encoded(target, tokenizer, module, source)
     elif _is_rows(target):
@@ -171,21 +170,6 @@ def _trimmed(rows: Rows, module: nn.Module, source: Source) -> Rows:
     return trimmed
 
 
-def _own_words(prepared: Prepared, module: nn.Module, source: Source) -> Rows:
-    """What the model itself writes, by its own generation settings but without chance."""
-    if not hasattr(module, "generate"):
-        raise TargetError(
-            f"{type(module).__name__} cannot generate: pass '{source.carrier}' in the inputs, or"
-            " the ids of the generated tokens as target"
-        )
-    arguments = {k: v for k, v in prepared.arguments.items() if k != "use_cache"}
-    with torch.no_grad(), quiet_transformers(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # advice about settings that are the user's
-        generate: Any = module.generate
-        written = generate(**arguments, do_sample=False)
-    return _rows(written)
-
-
 def _special(module: nn.Module, source: Source, role: str) -> int | None:
     """The id of the start, the end or the padding of what the model writes."""
     names = {
@@ -193,8 +177,8 @@ def _special(module: nn.Module, source: Source, role: str) -> int | None:
         "eos": ("eos_token_id", "sep_token_id"),
         "pad": ("pad_token_id",),
     }[role]
-    if getattr(config_of(module), "model_type", "").startswith("blip"):
-        names = {"eos": ("sep_token_id",)}.get(role, names)
+    if role == "eos" and source.ends:
+        names = (source.ends,)
     places = (
         getattr(module, "generation_config", None),
         getattr(module, "config", None),

@@ -137,8 +137,8 @@ def _made(
         )
     features, boxes, pictures = regions(items)
     made = {source.carrier: features}
-    if "visual_pos" in source.beside:
-        made["visual_pos"] = boxes
+    if source.boxes:
+        made[source.boxes] = boxes
     return replace(
         given,
         arguments={**given.arguments, **made},
