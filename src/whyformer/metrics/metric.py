@@ -49,6 +49,7 @@ class Metric:
     options: Mapping[str, Any] = field(default_factory=dict)  # option -> default
     kinds: Mapping[str, Any] = field(default_factory=dict)  # option -> its annotation
     accepts: tuple[str, ...] = ()
+    measures: Callable[..., Mapping[str, Score]] | None = None  # all its values of option `measure`
 
     def __call__(self, attribution: Attribution, **given: Any) -> Score:
         self.check({k: v for k, v in given.items() if k not in NEEDS or k in self.options})
@@ -60,6 +61,13 @@ class Metric:
                 takes = ", ".join((*self.needs, *self.accepts)) or "the attribution only"
                 raise InputError(f"metric '{self.name}' has no use for {name}; it takes {takes}")
         return self.compute(attribution, **given)
+
+    def each(self, attribution: Attribution, **given: Any) -> dict[str, Score]:
+        """Every measure of a metric that has several, at the cost of one; else its score as ""."""
+        if self.measures is None or "measure" in given:
+            return {"": self(attribution, **given)}
+        self.check({k: v for k, v in given.items() if k not in NEEDS})
+        return dict(self.measures(attribution, **given))
 
     def check(self, options: Mapping[str, Any]) -> None:
         """Refuses an option that this metric does not know, and names those it does."""
@@ -85,6 +93,7 @@ def metric(
     better: Better,
     range: tuple[float | None, float | None],
     convention: str,
+    measures: Callable[..., Mapping[str, Score]] | None = None,
 ) -> Callable[[Compute], Compute]:
     """Registers a function as a metric.
 
@@ -114,6 +123,7 @@ def metric(
                 options,
                 {key: hints[key] for key in options},
                 tuple(p.name for p in beside if p.default is not p.empty),
+                measures,
             ),
         )
         return compute

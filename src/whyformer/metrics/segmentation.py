@@ -28,36 +28,6 @@ HOW = {
 }
 
 
-@metric(
-    "segmentation",
-    title="Segmentation: how well the map finds the object",
-    paper="Chefer, Gur, Wolf: Transformer Interpretability Beyond Attention Visualization, 2021",
-    better="higher",
-    range=(0.0, 1.0),
-    convention="The map goes to the mask's size bilinearly; what exceeds its mean is foreground.",
-)
-def segmentation(
-    attribution: Attribution,
-    masks: Tensor,
-    *,
-    stream: str | None = None,
-    measure: Literal[
-        "pixel_accuracy", "miou", "map", "map_foreground", "map_class_mean"
-    ] = "pixel_accuracy",
-    foreground: int = 1,
-    ignore: int = -1,
-) -> Score:
-    """One measure of how the map segments its image, (batch,); all five are in `parts`.
-
-    Masks hold `foreground` where the object is, `ignore` where nothing counts (255 in VOC), and
-    anything else on the background. The mean of the score is taken as the authors' script does:
-    accuracy and mIoU from counts over all images, average precision per image.
-    """
-    return measures(attribution, masks, stream=stream, foreground=foreground, ignore=ignore)[
-        measure
-    ]
-
-
 def measures(
     attribution: Attribution,
     masks: Tensor,
@@ -97,6 +67,38 @@ def measures(
         )
         for measure in HOW
     }
+
+
+@metric(
+    "segmentation",
+    title="Segmentation: how well the map finds the object",
+    paper="Chefer, Gur, Wolf: Transformer Interpretability Beyond Attention Visualization, 2021",
+    better="higher",
+    range=(0.0, 1.0),
+    convention="The map goes to the mask's size bilinearly; what exceeds its mean is foreground.",
+    measures=measures,
+)
+def segmentation(
+    attribution: Attribution,
+    masks: Tensor,
+    *,
+    stream: str | None = None,
+    measure: Literal[
+        "pixel_accuracy", "miou", "map", "map_foreground", "map_class_mean"
+    ] = "pixel_accuracy",
+    foreground: int = 1,
+    ignore: int = -1,
+) -> Score:
+    """One measure of how the map segments its image, (batch,); all five are in `parts`.
+
+    Masks hold `foreground` where the object is, `ignore` where nothing counts (255 in VOC), and
+    anything else on the background. The mean of the score is taken as the authors' script does:
+    accuracy and mIoU from counts over all images, average precision per image.
+    """
+    return measures(attribution, masks, stream=stream, foreground=foreground, ignore=ignore)[
+        measure
+    ]
+
 
 
 def average_precision(scores: Tensor, truth: Tensor, counted: Tensor) -> Tensor:

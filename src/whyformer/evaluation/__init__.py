@@ -1,0 +1,1 @@
+"""Methods measured on data: units of work that can be resumed, tables, and a report."""

@@ -1,0 +1,239 @@
+"""The loop: samples in chunks, a piece of work per chunk and method, tables when all is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from whyformer.assemble import _version as version_of
+from whyformer.datasets import Dataset, Sample
+from whyformer.errors import InputError
+from whyformer.evaluation import fingerprint
+from whyformer.evaluation.brought import classes_of, label_of
+from whyformer.evaluation.plan import Contender, Measure, Plan
+from whyformer.evaluation.results import RESULTS, SETTINGS, Results
+from whyformer.evaluation.store import Store
+from whyformer.evaluation.work import Bench, Chunk, Row, Subject, parts_of, unit
+from whyformer.inputs.models import Loaded
+from whyformer.inputs.processors import tokenizer_of
+from whyformer.metrics import metrics
+
+SAMPLES = 32  # at most, in one chunk
+TOKENS = 4096  # at most, padding included
+BOOTSTRAP = {"level": 0.95, "draws": 1000, "seed": 0}
+
+Told = Callable[[str, int, int], None]  # what is going on, work done, work in all
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Work that is still to be done: one chunk, one method, the metrics by target."""
+
+    chunk: Chunk
+    contender: Contender
+    wanted: Mapping[str, Sequence[Measure]]
+
+
+def evaluate(
+    loaded: Loaded,
+    samples: Iterable[Sample],
+    plan: Plan,
+    out: Path | str,
+    *,
+    names: Sequence[str] = (),
+    facts: Mapping[str, Any] | None = None,
+    tell: Told | None = None,
+) -> Results:
+    """The results of a plan on samples, in `out`; what is there already is not done again.
+
+    `names` are the dataset's names of its labels, `facts` what settings.json is to say beside
+    what is known here (the command, where the data come from).
+    """
+    say: Told = tell or (lambda doing, done, total: None)
+    store = Store(Path(out))
+    say("reading samples", 0, 0)
+    read = list(samples)
+    if not read:
+        raise InputError("there are no samples to evaluate on; check the split and the limit")
+    subject = Subject(loaded, fingerprint.of_model(loaded.module))
+    chunks = list(chunked(read, loaded, plan, names))
+    skipped = _skipped(samples)
+    pieces = list(_pieces(chunks, subject, plan, store))
+    total = len(chunks) * len(plan.contenders)
+    done = total - len(pieces)
+    bench: Bench | None = None
+    for piece in pieces:
+        say(f"{piece.contender.label}", done, total)
+        if bench is None or bench.chunk is not piece.chunk:
+            bench = Bench(subject, plan, piece.chunk)
+        store.add(bench.rows(piece.contender, piece.wanted))
+        done += 1
+        say(f"{piece.contender.label}", done, total)
+    rows = _in_order(read, chunks, subject, plan, store)
+    settings = _settings(rows, read, subject, plan, skipped, facts or {})
+    columns = [{k: v for k, v in row.items() if k not in ("convention", "steps")} for row in rows]
+    store.write_table(RESULTS, columns)
+    store.write_json(SETTINGS, settings)
+    return Results(columns, settings)
+
+
+def chunked(
+    samples: Sequence[Sample], loaded: Loaded, plan: Plan, names: Sequence[str]
+) -> Iterator[Chunk]:
+    """The samples by length, in pieces that fit; the same pieces whatever is done already."""
+    lengths = _lengths(samples, loaded)
+    classes = classes_of(loaded)
+    # A label that the model does not have is said before anything is computed.
+    labels = [label_of(sample, names, classes) for sample in samples]
+    batch: list[int] = []
+    for index in sorted(range(len(samples)), key=lambda i: (lengths[i], i)):
+        if batch and (len(batch) == SAMPLES or (len(batch) + 1) * lengths[index] > TOKENS):
+            yield _chunk(batch, samples, labels)
+            batch = []
+        batch.append(index)
+    if batch:
+        yield _chunk(batch, samples, labels)
+
+
+def _chunk(batch: Sequence[int], samples: Sequence[Sample], labels: Sequence[int | None]) -> Chunk:
+    chosen = tuple(samples[i] for i in batch)
+    names = tuple(map(fingerprint.of_sample, chosen))
+    return Chunk(chosen, names, tuple(labels[i] for i in batch))
+
+
+def _lengths(samples: Sequence[Sample], loaded: Loaded) -> list[int]:
+    """How many tokens each sample has; 1 where all have the same."""
+    tokenizer = tokenizer_of(loaded.processor, loaded.module)
+    texts = [_text(sample.inputs) for sample in samples]
+    if tokenizer is None or any(text is None for text in texts):
+        return [1] * len(samples)
+    ids = tokenizer([str(text) for text in texts], truncation=False, padding=False)["input_ids"]
+    return [len(row) for row in ids]
+
+
+def _text(inputs: Any) -> str | None:
+    """What a sample says, pairs in one; None where it is not text alone."""
+    if isinstance(inputs, str):
+        return inputs
+    if isinstance(inputs, Mapping) and isinstance(inputs.get("text"), str):
+        return str(inputs["text"])
+    both = isinstance(inputs, tuple) and all(isinstance(part, str) for part in inputs)
+    return " ".join(inputs) if both else None
+
+
+def _pieces(
+    chunks: Sequence[Chunk], subject: Subject, plan: Plan, store: Store
+) -> Iterator[Piece]:
+    """Every chunk and method of which some unit is not done."""
+    for chunk in chunks:
+        for contender in plan.contenders:
+            wanted = {
+                target: [
+                    measure
+                    for measure in plan.measures
+                    if not _done(chunk, contender, target, measure, subject, plan, store)
+                ]
+                for target in plan.targets
+            }
+            wanted = {target: some for target, some in wanted.items() if some}
+            if wanted:
+                yield Piece(chunk, contender, wanted)
+
+
+def _done(
+    chunk: Chunk,
+    contender: Contender,
+    target: str,
+    measure: Measure,
+    subject: Subject,
+    plan: Plan,
+    store: Store,
+) -> bool:
+    return all(
+        unit(subject, name, contender, target, facts, plan) in store.done
+        for facts in parts_of(measure, plan).values()
+        for name in chunk.fingerprints
+    )
+
+
+def _in_order(
+    samples: Sequence[Sample],
+    chunks: Sequence[Chunk],
+    subject: Subject,
+    plan: Plan,
+    store: Store,
+) -> list[Row]:
+    """All rows of the plan, in the order of samples, methods, targets and metrics."""
+    names = {
+        sample.id: name
+        for chunk in chunks
+        for sample, name in zip(chunk.samples, chunk.fingerprints, strict=True)
+    }
+    parts = [part for measure in plan.measures for part in parts_of(measure, plan).items()]
+    return [
+        {
+            **store.done[unit(subject, names[sample.id], contender, target, facts, plan)],
+            # The same unit may be called otherwise in another plan of the same folder.
+            "method": contender.label,
+            "metric": label,
+        }
+        for sample in samples
+        for contender in plan.contenders
+        for target in plan.targets
+        for label, facts in parts
+    ]
+
+
+def _skipped(samples: Any) -> list[str]:
+    return [str(error) for error in samples.report.skipped] if isinstance(samples, Dataset) else []
+
+
+def _settings(
+    rows: Sequence[Row],
+    samples: Sequence[Sample],
+    subject: Subject,
+    plan: Plan,
+    skipped: list[str],
+    facts: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Everything that decides the numbers, and what they mean; no clock, no machine."""
+    from whyformer.families import family_of
+
+    module = subject.loaded.module
+    family = family_of(module)
+    told = {row["metric"]: row for row in rows}
+    return {
+        **{k: v for k, v in facts.items() if k != "data"},
+        "model": {
+            "name": subject.loaded.name,
+            "class": type(module).__name__,
+            "family": family.name if family else "default",
+            "fingerprint": subject.fingerprint,
+        },
+        "data": {**facts.get("data", {}), "samples": len(samples), "skipped": skipped},
+        "methods": {one.label: one.facts for one in plan.contenders},
+        "metrics": {
+            label: {
+                **measure.facts,
+                "title": metrics[measure.metric].title,
+                "better": metrics[measure.metric].better,
+                "range": list(metrics[measure.metric].range),
+                "paper": metrics[measure.metric].paper,
+                "convention": told[label]["convention"],
+                "steps": told[label]["steps"],
+            }
+            for measure in plan.measures
+            for label in parts_of(measure, plan)
+        },
+        "targets": list(plan.targets),
+        "fill": plan.fill or "each stream's default",
+        "seed": plan.seed,
+        "truncation": plan.truncation,
+        "threads": torch.get_num_threads(),
+        "bootstrap": BOOTSTRAP,
+        "versions": {p: version_of(p) for p in ("whyformer", "torch", "transformers", "tokenizers")},
+    }

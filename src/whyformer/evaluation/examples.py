@@ -1,0 +1,144 @@
+"""Which samples a report shows: those on which the leading method does best and worst."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from whyformer.attribution import Attribution
+from whyformer.evaluation.matrix import AGREEING, AGREEMENT, divided
+from whyformer.evaluation.results import Cell, Results
+from whyformer.evaluation.summary import Figure, counts, summary, whole
+
+Kind = Literal["best", "worst"]
+
+HOW = (
+    "Shown are the samples on which the method with the best mean scores best and worst; of equal"
+    " ones those on which the methods differ most. Beside it stands the method whose value on that"
+    " sample differs most from it."
+)
+HOW_AGREEMENT = (
+    "Shown are the samples on which the methods agree most and least with each other, mean over all"
+    " pairs, each with the pair that agrees most or least there."
+)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A sample worth a look, and the methods whose attributions of it are."""
+
+    metric: str
+    target: str
+    kind: Kind
+    value: float
+    sample: str
+    methods: tuple[str, ...]
+
+    def example(self, attributions: Mapping[str, Attribution]) -> Example:
+        """The same with its attributions, by the labels of their methods."""
+        return Example(
+            self.metric, self.target, self.kind, self.value, self.sample, dict(attributions)
+        )
+
+
+@dataclass(frozen=True)
+class Example:
+    """A sample with the attributions that are drawn of it."""
+
+    metric: str
+    target: str
+    kind: Kind
+    value: float
+    sample: str
+    attributions: Mapping[str, Attribution]  # by the label of the method
+
+
+def chosen(
+    results: Results, per_side: int = 3, figures: Sequence[Figure] | None = None
+) -> list[Choice]:
+    """The best and worst samples of every target and metric, best first, then the worst first.
+
+    No sample is on both sides; where all values are equal there is no worst. The agreement of
+    methods with each other counts as one metric, called "agreement".
+    """
+    run = whole(results)
+    figures = summary(results) if figures is None else figures
+    choices = []
+    for target in run.targets:
+        measured, agreeing = divided(figures, target)
+        for figure in measured:
+            choices += _of_metric(run, figure, per_side)
+        if agreeing:
+            choices += _of_agreement(run, target, per_side)
+    return choices
+
+
+def _values(run: Results, cell: Cell) -> dict[str, float]:
+    """The value of every sample that counts."""
+    score = run.score(cell)
+    if score is None:
+        return {}
+    told = zip(run.samples(cell), score.values.tolist(), counts(score).tolist(), strict=True)
+    return {sample: value for sample, value, here in told if here and math.isfinite(value)}
+
+
+def _of_metric(run: Results, figure: Figure, per_side: int) -> list[Choice]:
+    measured = [row.method for row in figure.rows if math.isfinite(row.mean)]
+    if not measured:
+        return []
+    leader = figure.leader.method if figure.leader else measured[0]
+    values = {m: _values(run, Cell(m, figure.target, figure.metric)) for m in measured}
+    own = values[leader]
+
+    def away(sample: str, method: str) -> float:
+        return abs(values[method].get(sample, own[sample]) - own[sample])
+
+    others = [method for method in measured if method != leader]
+    differs = {s: max((away(s, m) for m in others), default=0.0) for s in own}
+    choices = []
+    for kind, sample in _sides(own, differs, figure.better == "lower", per_side):
+        beside = [m for m in others if sample in values[m]]
+        most = max(beside, key=lambda m: away(sample, m), default=None)
+        methods = (leader,) if most is None else (leader, most)
+        choices.append(Choice(figure.metric, figure.target, kind, own[sample], sample, methods))
+    return choices
+
+
+def _of_agreement(run: Results, target: str, per_side: int) -> list[Choice]:
+    pairs: dict[str, dict[tuple[str, str], float]] = {}
+    for cell in run.cells:
+        other = cell.metric.removeprefix(AGREEMENT)
+        if cell.target == target and cell.metric.startswith(AGREEMENT) and other != cell.method:
+            for sample, value in _values(run, cell).items():
+                pairs.setdefault(sample, {})[cell.method, other] = value
+    means = {sample: sum(found.values()) / len(found) for sample, found in pairs.items()}
+
+    def pair(kind: Kind, sample: str) -> tuple[str, str]:
+        found = pairs[sample]
+        return (max if kind == "best" else min)(found, key=lambda names: found[names])
+
+    return [
+        Choice(AGREEING, target, kind, means[sample], sample, pair(kind, sample))
+        for kind, sample in _sides(means, {}, False, per_side)
+    ]
+
+
+def _sides(
+    values: Mapping[str, float], differs: Mapping[str, float], lower: bool, per_side: int
+) -> list[tuple[Kind, str]]:
+    """(side, sample) of the best samples and of the worst; of equal ones those that differ most."""
+    sign, order = 1 if lower else -1, list(values)
+    if per_side < 1:
+        return []
+
+    def sorted_by(sign: int) -> list[str]:
+        return sorted(order, key=lambda s: (sign * values[s], -differs.get(s, 0.0)))
+
+    best = sorted_by(sign)[: min(per_side, len(order) - len(order) // 2)]
+    taken = set(best)
+    worst = [s for s in sorted_by(-sign) if s not in taken and values[s] != values[best[0]]][
+        :per_side
+    ]
+    return [*(("best", s) for s in best), *(("worst", s) for s in worst)]

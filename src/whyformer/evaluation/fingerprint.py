@@ -1,0 +1,70 @@
+"""Names that say what something is: the same content, the same name, on every machine."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from whyformer.datasets import Sample
+
+
+def named(facts: Any) -> str:
+    """A name for plain facts: the hash of their JSON with sorted keys."""
+    text = json.dumps(facts, sort_keys=True, ensure_ascii=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def of_model(module: nn.Module) -> str:
+    """A name for a model: its class, its config and every weight."""
+    digest = hashlib.sha256(type(module).__name__.encode())
+    config = getattr(module, "config", None)
+    if config is not None and hasattr(config, "to_dict"):
+        facts = {k: v for k, v in config.to_dict().items() if not k.startswith("_")}
+        facts = {k: v for k, v in facts.items() if k not in ("transformers_version", "dtype")}
+        digest.update(json.dumps(facts, sort_keys=True, default=str).encode())
+    for name, value in sorted(module.state_dict().items()):
+        digest.update(f"{name} {tuple(value.shape)} {value.dtype}".encode())
+        digest.update(_bytes(value))
+    return digest.hexdigest()[:32]
+
+
+def of_sample(sample: Sample) -> str:
+    """A name for a sample: its id, its label and all that it says."""
+    digest = hashlib.sha256(f"{sample.id}\0{sample.label}".encode())
+    _absorb(digest, sample.inputs)
+    for key in sorted(sample.extras):
+        digest.update(key.encode())
+        _absorb(digest, sample.extras[key])
+    return digest.hexdigest()[:32]
+
+
+def _absorb(digest: Any, value: Any) -> None:
+    if isinstance(value, Path):
+        digest.update(value.read_bytes())
+    elif isinstance(value, Tensor):
+        digest.update(_bytes(value))
+    elif isinstance(value, Mapping):
+        for key in sorted(value):
+            digest.update(str(key).encode())
+            _absorb(digest, value[key])
+    elif isinstance(value, list | tuple):
+        for one in value:
+            digest.update(b"\0")
+            _absorb(digest, one)
+    elif hasattr(value, "tobytes"):  # arrays and images
+        digest.update(value.tobytes())
+    elif hasattr(value, "read") and hasattr(value, "source"):  # a mask that is read when needed
+        _absorb(digest, value.source)
+    else:
+        digest.update(str(value).encode())
+
+
+def _bytes(value: Tensor) -> bytes:
+    plain = value.detach().cpu().contiguous()
+    return plain.reshape(-1).view(torch.uint8).numpy().tobytes()

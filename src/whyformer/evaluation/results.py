@@ -1,0 +1,106 @@
+"""What a run found: a value per sample, method, target and metric, read back from its folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from whyformer.errors import InputError
+from whyformer.metrics.score import Score
+
+RESULTS = "results.parquet"
+SETTINGS = "settings.json"
+
+
+class Cell(NamedTuple):
+    """One place of the table: which method, explaining which class, by which metric."""
+
+    method: str
+    target: str  # "predicted" or "label": the class that was explained
+    metric: str
+
+
+@dataclass(frozen=True)
+class Results:
+    """The rows of a run, in the order of its samples, methods, targets and metrics."""
+
+    rows: Sequence[Mapping[str, Any]]
+    settings: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, folder: Path | str) -> Results:
+        """The finished run in a folder."""
+        import pyarrow.parquet as parquet
+
+        place = Path(folder)
+        for name in (RESULTS, SETTINGS):
+            if not (place / name).is_file():
+                raise InputError(f"{str(place)!r} is no finished run: there is no {name} in it")
+        settings = json.loads((place / SETTINGS).read_text(encoding="utf-8"))
+        return cls(parquet.read_table(place / RESULTS).to_pylist(), settings)
+
+    @cached_property
+    def cells(self) -> dict[Cell, list[Mapping[str, Any]]]:
+        """The rows of every place of the table."""
+        found: dict[Cell, list[Mapping[str, Any]]] = {}
+        for row in self.rows:
+            found.setdefault(Cell(row["method"], row["target"], row["metric"]), []).append(row)
+        return found
+
+    def _distinct(self, part: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(getattr(cell, part) for cell in self.cells))
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods, in the order they were asked for."""
+        return self._distinct("method")
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics, and the parts of those that have several ("segmentation/miou")."""
+        return self._distinct("metric")
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Which classes were explained: "predicted", "label" or both."""
+        return self._distinct("target")
+
+    def samples(self, cell: Cell) -> list[str]:
+        """The ids of the samples of one place of the table, in the order of its score."""
+        return [row["sample"] for row in self.cells.get(cell, [])]
+
+    def score(self, cell: Cell) -> Score | None:
+        """The values of all samples as one score; None where nothing was measured."""
+        rows = self.cells.get(cell)
+        if not rows:
+            return None
+        known = self.settings["metrics"].get(cell.metric, {})
+        steps = known.get("steps")
+        curves = [row["curve"] for row in rows]
+        shares = [(row["found"], row["there"]) for row in rows]
+        return Score(
+            torch.tensor([row["value"] for row in rows], dtype=torch.float64),
+            _stacked(curves) if steps else None,
+            tuple(steps) if steps else None,
+            known.get("convention", ""),
+            shares=_shares(shares),
+        )
+
+
+def _stacked(rows: Sequence[Sequence[float] | None]) -> Tensor | None:
+    full = [row for row in rows if row is not None]
+    return torch.tensor(full, dtype=torch.float64) if len(full) == len(rows) else None
+
+
+def _shares(
+    rows: Sequence[tuple[Sequence[float] | None, Sequence[float] | None]],
+) -> tuple[Tensor, Tensor] | None:
+    found, there = (_stacked(part) for part in zip(*rows, strict=True))
+    return None if found is None or there is None else (found, there)

@@ -1,0 +1,128 @@
+"""Finished units of work on disk: each file is whole or not there, and none is ever changed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from whyformer.errors import WhyformerError
+from whyformer.evaluation.fingerprint import named
+
+PARTS = "parts"
+Row = Mapping[str, Any]
+
+
+class StoreError(WhyformerError, OSError):
+    """A run's folder that cannot be read or written."""
+
+
+class Store:
+    """The rows that a run has finished, by unit; a row is in one of many small Parquet files."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        try:
+            (folder / PARTS).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"the folder {str(folder)!r} cannot be made: {_why(error)}") from error
+        self.done: dict[str, Row] = {}
+        for file in sorted((folder / PARTS).glob("*.parquet")):
+            self.done.update((row["unit"], row) for row in self._read(file))
+
+    def _read(self, file: Path) -> list[Row]:
+        import pyarrow
+        from pyarrow import parquet
+
+        try:
+            rows: list[Row] = parquet.read_table(file).to_pylist()
+        except (OSError, pyarrow.ArrowException) as error:
+            raise StoreError(
+                f"{str(file)!r} cannot be read ({_why(error)}): delete it, and the run computes"
+                " its rows again"
+            ) from error
+        return rows
+
+    def add(self, rows: Sequence[Row]) -> None:
+        """Keeps finished rows, at once and for good."""
+        if not rows:
+            return
+        name = named([row["unit"] for row in rows])
+        self.write(f"{PARTS}/{name}.parquet", lambda path: _parquet(rows, path))
+        self.done.update((row["unit"], row) for row in rows)
+
+    def write_table(self, name: str, rows: Sequence[Row]) -> None:
+        """One Parquet file of all rows."""
+        self.write(name, lambda path: _parquet(rows, path))
+
+    def write_json(self, name: str, facts: Any) -> None:
+        """Facts as JSON that people can read."""
+        text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
+        self.write(name, lambda path: path.write_text(text, encoding="utf-8"))
+
+    def write_text(self, name: str, text: str) -> None:
+        """A page or a table."""
+        self.write(name, lambda path: path.write_text(text, encoding="utf-8"))
+
+    def write(self, name: str, writer: Callable[[Path], Any]) -> None:
+        """Writes beside the file, down to the disk, and then takes its place."""
+        path = self.folder / name
+        beside = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            try:
+                writer(beside)
+                with beside.open("rb") as file:
+                    os.fsync(file.fileno())
+                os.replace(beside, path)
+            finally:
+                beside.unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreError(
+                f"{str(path)!r} cannot be written: {_why(error)}. The {len(self.done)} finished"
+                " rows are kept: make room, and give the same command again to go on"
+            ) from error
+
+
+def _parquet(rows: Sequence[Row], path: Path) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    numbers = pyarrow.list_(pyarrow.float64())
+    schema = pyarrow.schema(
+        [
+            ("unit", pyarrow.string()),
+            ("sample", pyarrow.string()),
+            ("method", pyarrow.string()),
+            ("target", pyarrow.string()),
+            ("metric", pyarrow.string()),
+            ("value", pyarrow.float64()),
+            ("explained", pyarrow.int64()),
+            ("label", pyarrow.int64()),
+            ("curve", numbers),
+            ("found", numbers),
+            ("there", numbers),
+            ("convention", pyarrow.string()),
+            ("steps", numbers),
+        ]
+    )
+    table = pyarrow.Table.from_pylist([dict(row) for row in rows], schema=schema)
+    with contextlib.suppress(FileNotFoundError):
+        path.unlink()
+    parquet.write_table(table, path, compression="zstd")
+
+
+def relabelled(row: Row, **changed: Any) -> Row:
+    """The row with other names on it: the same unit may be called otherwise by another run."""
+    return {**row, **changed}
+
+
+def _why(error: BaseException) -> str:
+    return getattr(error, "strerror", None) or str(error).strip().split("\n")[0]
+
+
+def missing(units: Iterable[str], store: Store) -> bool:
+    """Whether any of the units is still to be done."""
+    return any(unit not in store.done for unit in units)

