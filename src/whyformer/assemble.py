@@ -144,14 +144,15 @@ def _provenance(capture: Capture, name: str, family: Family | None) -> dict[str,
         "dtype": str(parameter.dtype).removeprefix("torch.") if parameter is not None else "",
         "device": str(parameter.device) if parameter is not None else "cpu",
         "versions": {
-            package: _version(package) for package in ("whyformer", "torch", "transformers")
+            package: version_of(package) for package in ("whyformer", "torch", "transformers")
         },
         "notes": list(capture.prepared.notes),
     }
 
 
 @cache
-def _version(package: str) -> str:
+def version_of(package: str) -> str:
+    """The installed version of a package, "unknown" where there is none."""
     try:
         return version(package)
     except PackageNotFoundError:

@@ -44,7 +44,8 @@ def vqa(where: Where, *, images: str = "", features: str = "") -> Contents:
 
     `extras["answers"]` are all ten. With `features` (a .tsv file or a folder of .npz files)
     `extras["features"]` is (regions, size) and `extras["boxes"]` (regions, 4) in pixels: left,
-    top, right, bottom; then the image itself may be missing.
+    top, right, bottom; then the image itself may be missing. A .tsv also tells `extras["size"]`,
+    the image's height and width.
     """
     split = where.split
     file = where.find(
@@ -184,11 +185,12 @@ def _from_tsv(file: Path, places: Mapping[int, int], image: int, spot: Spot) -> 
             ).reshape(count, -1)
             for part in NPZ
         }
+        height, width = (next(int(row[k]) for k in row if k.endswith(end)) for end in ("_h", "_w"))
     except (ValueError, binascii.Error) as error:
         raise spot.wrong(
             f"{file}, image {image}: {error}", "num_boxes rows of float32 in base64"
         ) from error
-    return _checked(found, file, spot)
+    return _checked(found, file, spot) | {"size": (height, width)}
 
 
 def _checked(found: dict[str, Any], file: Path, spot: Spot) -> dict[str, Any]:

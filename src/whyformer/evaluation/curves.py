@@ -78,18 +78,8 @@ def _curve(method: str, curve: Tensor, redraws: Redraws) -> Curve:
     if len(kept) < 2:
         nothing = (math.nan,) * curve.shape[1]
         return Curve(method, mean, nothing, nothing)
-    means = torch.cat([_redrawn(kept, samples) for samples in redraws.of(len(kept))])
-    level = redraws.how.level
-    ends = torch.tensor([(1 - level) / 2, (1 + level) / 2]).to(means)
-    low, high = torch.quantile(means, ends, dim=0).tolist()
+    low, high = torch.quantile(redraws.averaged(kept), redraws.ends, dim=0).tolist()
     return Curve(method, mean, tuple(low), tuple(high))
-
-
-def _redrawn(curve: Tensor, samples: Tensor) -> Tensor:
-    """The mean curves of choices of samples, (choices, steps): how often each was drawn, times."""
-    drawn = torch.zeros(samples.shape, dtype=curve.dtype)
-    drawn.scatter_add_(1, samples, torch.ones_like(drawn))
-    return drawn @ curve / samples.shape[1]
 
 
 def look(index: int) -> tuple[int, str]:

@@ -9,14 +9,18 @@ from typing import Any
 
 import torch
 
-from whyformer.assemble import _version as version_of
+from whyformer.assemble import version_of
 from whyformer.datasets import Dataset, Sample
 from whyformer.errors import InputError
 from whyformer.evaluation import fingerprint
 from whyformer.evaluation.brought import classes_of, label_of
+from whyformer.evaluation.examples import Choice, Example, chosen
 from whyformer.evaluation.plan import Contender, Measure, Plan
+from whyformer.evaluation.report import report as page
 from whyformer.evaluation.results import RESULTS, SETTINGS, Results
 from whyformer.evaluation.store import Store
+from whyformer.evaluation.summary import summary
+from whyformer.evaluation.tables import markdown
 from whyformer.evaluation.work import Bench, Chunk, Row, Subject, parts_of, unit
 from whyformer.inputs.models import Loaded
 from whyformer.inputs.processors import tokenizer_of
@@ -24,6 +28,8 @@ from whyformer.metrics import metrics
 
 SAMPLES = 32  # at most, in one chunk
 TOKENS = 4096  # at most, padding included
+PER_SIDE = 2  # examples of the best and of the worst, per metric
+TABLE, REPORT = "table.md", "report.html"
 BOOTSTRAP = {"level": 0.95, "draws": 1000, "seed": 0}
 
 Told = Callable[[str, int, int], None]  # what is going on, work done, work in all
@@ -46,12 +52,13 @@ def evaluate(
     *,
     names: Sequence[str] = (),
     facts: Mapping[str, Any] | None = None,
+    report: bool = True,
     tell: Told | None = None,
 ) -> Results:
     """The results of a plan on samples, in `out`; what is there already is not done again.
 
     `names` are the dataset's names of its labels, `facts` what settings.json is to say beside
-    what is known here (the command, where the data come from).
+    what is known here (the command, where the data come from). `report` writes the page too.
     """
     say: Told = tell or (lambda doing, done, total: None)
     store = Store(Path(out))
@@ -78,7 +85,35 @@ def evaluate(
     columns = [{k: v for k, v in row.items() if k not in ("convention", "steps")} for row in rows]
     store.write_table(RESULTS, columns)
     store.write_json(SETTINGS, settings)
-    return Results(columns, settings)
+    results = Results(columns, settings)
+    store.write_text(TABLE, markdown(results))
+    if report:
+        say("writing the report", done, total)
+        figures = summary(results)
+        examples = _examples(chosen(results, PER_SIDE, figures), chunks, subject, plan)
+        store.write_text(REPORT, page(results, examples, figures))
+    return results
+
+
+def _examples(
+    choices: Sequence[Choice], chunks: Sequence[Chunk], subject: Subject, plan: Plan
+) -> list[Example]:
+    """The chosen samples, explained once more to be drawn."""
+    alone = {
+        sample.id: Chunk((sample,), (name,), (label,))
+        for chunk in chunks
+        for sample, name, label in zip(*vars(chunk).values(), strict=True)
+    }
+    by_label = {one.label: one for one in plan.contenders}
+    benches: dict[str, Bench] = {}
+    found = []
+    for choice in choices:
+        bench = benches.setdefault(choice.sample, Bench(subject, plan, alone[choice.sample]))
+        attributions = {
+            label: bench.explained(by_label[label], choice.target) for label in choice.methods
+        }
+        found.append(choice.example(attributions))
+    return found
 
 
 def chunked(

@@ -22,7 +22,7 @@ from whyformer.evaluation.examples import HOW, HOW_AGREEMENT, Choice, Example, c
 from whyformer.evaluation.matrix import AGREEING, AGREEMENT, Matrix, agreement, divided
 from whyformer.evaluation.results import Results
 from whyformer.evaluation.summary import Bootstrap, Figure, bootstrap, summary
-from whyformer.evaluation.tables import headed, intervals
+from whyformer.evaluation.tables import intervals
 from whyformer.evaluation.wording import (
     ALIKE,
     ARROWS,
@@ -30,7 +30,6 @@ from whyformer.evaluation.wording import (
     counted,
     explained,
     facts,
-    listed,
     part,
     said,
     shown,
@@ -75,7 +74,8 @@ def report(
             versions=versions(results),
             settings=json.dumps(settings, indent=2, default=str, ensure_ascii=False),
             how=how,
-            policy=" ".join(f"'{_digest(one)}'" for one in scripts),
+            how_chosen=HOW,
+            digests=[_digest(one) for one in scripts],
             styles=[_text("report.css") + _colours(), *shown_examples.styles],
             scripts=scripts,
         )
@@ -194,7 +194,7 @@ class _Group:
 
     metric: str
     target: str
-    how: str
+    how: str  # they were chosen, where that is not as everywhere
     sides: list[tuple[str, list[_Shown]]]
 
 
@@ -226,11 +226,21 @@ def _grouped(results: Results, examples: Sequence[Example], drawn: _Drawn) -> li
         _Group(
             metric,
             target,
-            HOW_AGREEMENT if metric == AGREEING else HOW,
-            [(side, found) for side, found in sides.items() if found],
+            HOW_AGREEMENT if metric == AGREEING else "",
+            [(_side(results, metric, kind), found) for kind, found in sides.items() if found],
         )
         for (target, metric), sides in groups.items()
     ]
+
+
+def _side(results: Results, metric: str, kind: str) -> str:
+    """What the best and the worst are called where no value is better than another."""
+    better = part(part(results.settings, "metrics"), metric).get("better")
+    if metric == AGREEING:
+        return {"best": "The methods agree most", "worst": "The methods agree least"}[kind]
+    if better not in ARROWS:
+        return {"best": "Highest", "worst": "Lowest"}[kind]
+    return kind.capitalize()
 
 
 # -- what the template asks for --------------------------------------------------------------
@@ -274,12 +284,11 @@ def _environment() -> Environment:
         convention=convention,
         counted=counted,
         drawing=drawing,
+        ends=lambda pair: " to ".join("open" if end is None else said(end) for end in pair),
         explained=explained,
         finding=finding,
-        headed=headed,
         intervals=intervals,
         isfinite=isfinite,
-        listed=listed,
         said=said,
         shown=shown,
         spread=spread,

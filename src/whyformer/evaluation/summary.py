@@ -115,26 +115,48 @@ class Redraws:
     def __init__(self, how: Bootstrap) -> None:
         self.how = how
         self._drawn: dict[int, Tensor] = {}
+        self._often: dict[int, Tensor] = {}
 
-    def of(self, count: int) -> tuple[Tensor, ...]:
-        """Choices of samples, (draws, count), in parts that fit in memory."""
+    def of(self, count: int) -> Tensor:
+        """Choices of samples, (draws, count)."""
         if count not in self._drawn:
             generator = torch.Generator().manual_seed(self.how.seed)
             self._drawn[count] = torch.randint(count, (self.how.draws, count), generator=generator)
-        return self._drawn[count].split(max(1, AT_ONCE // count))
+        return self._drawn[count]
+
+    def averaged(self, values: Tensor) -> Tensor:
+        """The means of values, (samples, ...), over every choice, (draws, ...).
+
+        How often each sample was drawn, times its value: as a product of matrices it takes a tenth
+        of the time that picking the values takes.
+        """
+        count = len(values)
+        if count not in self._often:
+            drawn = self.of(count)
+            often = torch.zeros(drawn.shape, dtype=torch.float64)
+            self._often[count] = often.scatter_add_(1, drawn, torch.ones_like(often))
+        return self._often[count] @ values.double() / count
 
     def means(self, score: Score) -> Tensor:
         """The means of the redrawn samples, (draws,)."""
-        return torch.cat([score.means(samples) for samples in self.of(len(score))])
+        if score.shares is None:
+            return self.averaged(score.values)
+        parts = self.of(len(score)).split(max(1, AT_ONCE // len(score)))
+        return torch.cat([score.means(samples) for samples in parts])
 
     def between(self, means: Tensor) -> tuple[float, float]:
         """(low, high) of the level's share of means; NaN where none is a number."""
         means = means[means.isfinite()]
         if not len(means):
             return math.nan, math.nan
-        ends = torch.tensor([(1 - self.how.level) / 2, (1 + self.how.level) / 2]).to(means)
-        low, high = torch.quantile(means, ends).tolist()
+        low, high = torch.quantile(means, self.ends).tolist()
         return low, high
+
+    @property
+    def ends(self) -> Tensor:
+        """The quantiles between which the level's share lies, (2,)."""
+        level = self.how.level
+        return torch.tensor([(1 - level) / 2, (1 + level) / 2], dtype=torch.float64)
 
 
 def summary(
@@ -160,9 +182,9 @@ def summary(
 
 def whole(results: Results) -> Results:
     """The results with settings that can be asked, whatever is missing in them."""
-    return replace(
-        results, settings={**results.settings, "metrics": part(results.settings, "metrics")}
-    )
+    if isinstance(results.settings.get("metrics"), Mapping):
+        return results
+    return replace(results, settings={**results.settings, "metrics": {}})
 
 
 def counts(score: Score) -> Tensor:

@@ -16,14 +16,17 @@ from whyformer.capture.outcome import outcome
 from whyformer.datasets import Sample
 from whyformer.errors import ConservationWarning, InputError, RelevanceWarning
 from whyformer.evaluation.brought import PROVIDERS, in_words_of
+from whyformer.evaluation.collation import inputs_of
 from whyformer.evaluation.fingerprint import named
 from whyformer.evaluation.plan import Contender, Measure, Plan
 from whyformer.evaluation.randomised import randomised
 from whyformer.evaluation.rerun import Rerun
 from whyformer.explain import explain
 from whyformer.families import family_of
+from whyformer.inputs.images import plain_images
 from whyformer.inputs.models import Loaded
 from whyformer.inputs.prepare import prepare
+from whyformer.inputs.processors import image_processor_of
 from whyformer.inputs.removal import Removal
 from whyformer.metrics import metrics
 from whyformer.metrics.score import Score
@@ -96,8 +99,8 @@ class Bench:
 
     @cached_property
     def inputs(self) -> Any:
-        """What `explain` takes, one per sample."""
-        return [sample.inputs for sample in self.chunk.samples]
+        """What `explain` takes."""
+        return inputs_of(self.chunk.samples, self.subject.loaded)
 
     @cached_property
     def removal(self) -> Removal:
@@ -105,7 +108,10 @@ class Bench:
         module, processor = self.subject.loaded.module, self.subject.loaded.processor
         family = family_of(module)
         prepared = prepare(self.inputs, module, processor, family, self.plan.truncation)
-        return Removal(prepared, module, family, self.plan.fill)
+        steps = image_processor_of(processor, module) if prepared.is_image else None
+        if prepared.is_image and steps is None:
+            steps = plain_images(module)
+        return Removal(prepared, module, family, self.plan.fill, steps)
 
     @cached_property
     def predicted(self) -> tuple[int, ...]:

@@ -23,7 +23,7 @@ from whyformer.inputs.prepared import Prepared
 FILLS = {
     "ids": ("drop", "mask", "unknown", "zero", "mean"),
     "features": ("drop", "zero", "mean"),
-    "pixels": ("zero", "mean", "blur"),
+    "pixels": ("zero", "black", "mean", "blur"),
     "sound": ("zero", "mean"),
 }
 HOW = {
@@ -31,6 +31,7 @@ HOW = {
     "mask": "replaced by the mask token",
     "unknown": "replaced by the unknown token",
     "zero": "set to zero (pixels: after normalisation; tokens: their word embeddings)",
+    "black": "set to black before normalisation",
     "mean": "set to the mean (pixels: of the image; features: of the sample; tokens: of the word"
     " embeddings)",
     "blur": "blurred by a Gaussian of a twentieth of the image's longer side",
@@ -53,6 +54,7 @@ class Removal:
     module: nn.Module
     family: Family | None = None
     fill: str | None = None
+    steps: Any = None  # the image processor, which knows what black is after normalisation
 
     def source(self, stream: str) -> Source:
         """The arguments that bring the stream's tokens."""
@@ -99,7 +101,9 @@ class Removal:
         value: Tensor = some.arguments[source.carrier]
         kept = kept.to(value.device)
         if source.kind == "pixels":
-            return Left(_with(some, {source.carrier: _pixels(value, kept, fill, grid)}))
+            filled = self._filling(value, fill)
+            inside = _inside(value, kept, grid)
+            return Left(_with(some, {source.carrier: value.where(inside, filled)}))
         if source.kind == "sound":
             frames = kept.repeat_interleave(source.stride, 1)[:, : value.shape[2]].unsqueeze(1)
             return Left(_with(some, {source.carrier: _numbers(value, frames, fill, 2)}))
@@ -110,6 +114,25 @@ class Removal:
         if fill in ("zero", "mean"):
             return Left(some, ~kept)
         return Left(_with(some, {source.carrier: value.where(kept, self._token(fill, source))}))
+
+    def _filling(self, value: Tensor, fill: str) -> Tensor:
+        """What an image has where pixels are gone; it fits the pixel values."""
+        if fill == "mean":
+            return value.mean((2, 3), keepdim=True)
+        if fill == "blur":
+            return _blurred(value)
+        if fill == "zero":
+            return value.new_zeros(())
+        if self.steps is None:
+            raise OptionError(
+                "fill='black': how the pixels were normalised is not known; pass the model's image"
+                " processor, or fill with 'zero', 'mean' or 'blur'"
+            )
+        if getattr(self.steps, "do_normalize", True) is False:
+            return value.new_zeros(())
+        moments = (self.steps.image_mean, self.steps.image_std)
+        mean, deviation = (torch.as_tensor(m).reshape(1, -1, 1, 1).to(value) for m in moments)
+        return -mean / deviation
 
     def _token(self, fill: str, source: Source) -> int:
         """The id that stands in for a token that is gone."""
@@ -197,22 +220,16 @@ def _numbers(value: Tensor, kept: Tensor, fill: str, dim: int) -> Tensor:
     return value.where(kept, value.mean(dim, keepdim=True) if fill == "mean" else 0.0)
 
 
-def _pixels(value: Tensor, kept: Tensor, fill: str, grid: tuple[int, int] | None) -> Tensor:
-    """Pixel values with only the kept patches, or pixels, (batch, channels, height, width)."""
+def _inside(value: Tensor, kept: Tensor, grid: tuple[int, int] | None) -> Tensor:
+    """Which pixels are kept, (batch, 1, height, width), from pixels or from patches."""
     size = value.shape[-2:]
     if kept.shape[1] == size[0] * size[1]:
-        inside = kept.unflatten(1, size).unsqueeze(1)
-    elif grid is not None and kept.shape[1] == grid[0] * grid[1]:
-        inside = F.interpolate(kept.unflatten(1, grid).float().unsqueeze(1), size) > 0
-    else:
-        raise InputError(
-            f"{kept.shape[1]} patches or pixels were named of an image of {size[0]} x {size[1]}"
-        )
-    if fill == "zero":
-        return value.where(inside, 0.0)
-    if fill == "mean":
-        return value.where(inside, value.mean((2, 3), keepdim=True))
-    return value.where(inside, _blurred(value))
+        return kept.unflatten(1, size).unsqueeze(1)
+    if grid is not None and kept.shape[1] == grid[0] * grid[1]:
+        return F.interpolate(kept.unflatten(1, grid).float().unsqueeze(1), size) > 0
+    raise InputError(
+        f"{kept.shape[1]} patches or pixels were named of an image of {size[0]} x {size[1]}"
+    )
 
 
 def _blurred(value: Tensor) -> Tensor:

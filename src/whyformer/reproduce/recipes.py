@@ -66,10 +66,11 @@ RECIPES = {
         Recipe("hate", "tweeteval:tweeteval/hate", "minilm", "train", "test",
                limit=6000, epochs=2, note="6,000 of the tweets to learn from"),
         Recipe("sentiment", "tweeteval:tweeteval/sentiment", "minilm", "val", "test",
-               epochs=4, note="learned from the 2,000 tweets of val: its train texts are often absent"),
+               epochs=4, note="learned from the 2,000 tweets of val, not from train"),
         Recipe("meld", "meld:meld,label=sentiment", "minilm", "train", "test", epochs=3),
         Recipe("movies", "eraser:eraser-movies", "minilm", "train", "test",
-               start="imdb", longest=512, batch=8, peak=4e-5),
+               start="imdb", limit=800, longest=512, batch=8, peak=4e-5,
+               note="800 of the reviews to learn from, starting from the model of IMDB"),
     )
 }  # fmt: skip
 

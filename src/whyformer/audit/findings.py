@@ -1,0 +1,162 @@
+"""What an audit found: plain tables, sentences, a row per explanation, and examples."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+from whyformer.attribution import Attribution
+from whyformer.audit.bootstrap import Estimate
+from whyformer.datasets.files import optional
+
+AUDIT, ROWS, REPORT = "audit.json", "rows.parquet", "report.html"
+FORMAT = "whyformer-audit-1"
+
+Kind = Literal["text", "count", "number", "signed", "percent"]
+Cell = str | int | float | bool | None
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a column is called, what it holds, and how its cells are to be written."""
+
+    name: str
+    kind: Kind = "text"
+
+    def written(self, cell: Cell) -> str:
+        """A cell as text; nothing where there is nothing."""
+        if cell is None or (isinstance(cell, float) and not math.isfinite(cell)):
+            return "–"
+        if isinstance(cell, bool):
+            return "yes" if cell else "no"
+        if self.kind == "count" or isinstance(cell, str):
+            return f"{cell}" if isinstance(cell, str) else f"{cell:g}"
+        if self.kind == "percent":
+            return f"{100 * cell:.1f} %".replace("-", "\N{MINUS SIGN}")
+        text = f"{abs(cell):.4f}"
+        minus = cell < 0 and any(sign in text for sign in "123456789")
+        plus = "+" if self.kind == "signed" and cell > 0 else ""
+        return ("\N{MINUS SIGN}" if minus else plus) + text
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns and rows; `shown` is how many rows are seen before one asks for all."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    note: str = ""
+    shown: int = 12
+
+    def records(self) -> list[dict[str, Cell]]:
+        """The rows as mappings from column to cell."""
+        names = [column.name for column in self.columns]
+        return [dict(zip(names, row, strict=True)) for row in self.rows]
+
+    def written(self, row: Sequence[Cell]) -> list[str]:
+        """One row as texts."""
+        return [column.written(cell) for column, cell in zip(self.columns, row, strict=True)]
+
+
+@dataclass(frozen=True)
+class Point:
+    """One line of a chart: a value, its interval, and what it is of."""
+
+    label: str
+    estimate: Estimate
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Values with their intervals on one scale."""
+
+    title: str
+    points: tuple[Point, ...]
+    percent: bool = False
+    zero: bool = True  # whether 0 is the value to compare with
+
+
+@dataclass(frozen=True)
+class Example:
+    """An explanation worth a look, and why."""
+
+    caption: str
+    attribution: Attribution
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The result of an audit: what it says in sentences, the tables behind, and every row."""
+
+    kind: str  # "names" or "terms"
+    title: str
+    headline: tuple[str, ...]
+    tables: Mapping[str, Table]
+    rows: tuple[Mapping[str, Any], ...]  # one per explanation
+    settings: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
+    charts: tuple[Chart, ...] = ()
+    examples: tuple[Example, ...] = ()
+    first: tuple[str, ...] = field(default=())  # the tables that a terminal shows
+
+    def __post_init__(self) -> None:
+        for name in ("tables", "settings"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+
+    def __repr__(self) -> str:
+        return f"<Audit of {self.kind}: {len(self.rows)} explanations; {' '.join(self.headline)}>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the rows and the examples, ready for JSON."""
+        return {
+            "format": FORMAT,
+            "kind": self.kind,
+            "title": self.title,
+            "headline": list(self.headline),
+            "notes": list(self.notes),
+            "settings": dict(self.settings),
+            "explanations": len(self.rows),
+            "tables": {
+                name: {"title": table.title, "note": table.note, "rows": table.records()}
+                for name, table in self.tables.items()
+            },
+        }
+
+    def to_html(self) -> str:
+        """The report as a page of its own."""
+        from whyformer.audit.report import page
+
+        return page(self)
+
+    def save(self, folder: str | Path) -> list[Path]:
+        """The files that were written into the folder: all tables, all rows, and the report."""
+        place = Path(folder).expanduser()
+        check_parquet()
+        place.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(_finite(self.to_dict()), indent=2, ensure_ascii=False, allow_nan=False)
+        (place / AUDIT).write_text(text + "\n", encoding="utf-8")
+        arrow = optional("pyarrow", f"Writing {ROWS}")
+        table = arrow.Table.from_pylist([dict(row) for row in self.rows])
+        optional("pyarrow.parquet", f"Writing {ROWS}").write_table(table, place / ROWS)
+        (place / REPORT).write_text(self.to_html(), encoding="utf-8")
+        return [place / name for name in (AUDIT, ROWS, REPORT)]
+
+
+def check_parquet() -> None:
+    """Nothing; raises where the rows could not be written."""
+    optional("pyarrow", f"Writing {ROWS}")
+
+
+def _finite(value: Any) -> Any:
+    """The same with null for numbers that JSON does not have."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _finite(part) for key, part in value.items()}
+    return [_finite(part) for part in value] if isinstance(value, list | tuple) else value

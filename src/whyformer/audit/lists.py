@@ -1,0 +1,267 @@
+"""Lists that an audit goes through: names and terms by group, templates, function words.
+
+The bundled ones are JSON beside this file and state their source; the user's own are text with
+one entry per line, CSV, or JSON.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from whyformer.errors import InputError
+from whyformer.registry import nearest
+
+HERE = Path(__file__).parent
+SLOT = "{name}"
+PLAIN = "own"  # the tone of a template that has none
+
+Groups = Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """Words by group, in the order of their list, and where they are from."""
+
+    name: str
+    groups: Groups
+    title: str = ""
+    source: str = ""
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "groups", MappingProxyType(dict(self.groups)))
+
+    def first(self, count: int | None) -> Grouped:
+        """The same with the first words of each group only."""
+        if count is None:
+            return self
+        if isinstance(count, bool) or count < 1:
+            raise InputError(f"per_group={count!r}: give a whole number from 1")
+        cut = {group: words[:count] for group, words in self.groups.items()}
+        return Grouped(self.name, cut, self.title, self.source, self.notes)
+
+
+@dataclass(frozen=True)
+class Template:
+    """A sentence with a slot for a name, and whether it is positive, negative or neither."""
+
+    text: str
+    tone: str = PLAIN
+
+    def filled(self, name: str) -> tuple[str, tuple[tuple[int, int], ...]]:
+        """The sentence with the name in it, and where the name stands, as ranges of characters."""
+        text, places = "", []
+        *before, last = self.text.split(SLOT)
+        for part in before:
+            text += part
+            places.append((len(text), len(text) + len(name)))
+            text += name
+        return text + last, tuple(places)
+
+
+def name_lists() -> dict[str, Grouped]:
+    """The bundled lists of names, by name."""
+    return {path.stem: _bundled(path) for path in sorted((HERE / "names").glob("*.json"))}
+
+
+def read_names(given: Any) -> Grouped:
+    """The names to go through: a bundled list, a file, or a mapping from group to names."""
+    if isinstance(given, Grouped):
+        return given
+    if isinstance(given, Mapping):
+        return Grouped("own", _groups(given, "names", "name"))
+    known = name_lists()
+    if given in known:
+        return known[given]
+    path = _file(given, "names", f"{nearest(str(given), known)} Bundled lists: {', '.join(known)}.")
+    return Grouped(path.name, _grouped(path, "name"), source=str(path))
+
+
+def read_terms(given: Any) -> Grouped | None:
+    """The terms to look for: a file, a list, or a mapping from group to terms; None for none."""
+    if given is None or isinstance(given, Grouped):
+        return given
+    if isinstance(given, Mapping):
+        return Grouped("own", _groups(given, "terms", "term"))
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        return Grouped("own", _groups({"terms": given}, "terms", "term"))
+    path = _file(given, "terms")
+    return Grouped(path.name, _grouped(path, "term"), source=str(path))
+
+
+def read_templates(given: Any = None) -> tuple[Template, ...]:
+    """The sentences to put names into: the bundled ones, a file, or a list."""
+    if given is None:
+        given = HERE / "templates" / "film.json"
+    if isinstance(given, str | os.PathLike):
+        path = _file(given, "templates")
+        origin = str(path)
+        if path.suffix.lower() == ".json":
+            entries = list(_entries(_json(path), origin))
+        else:
+            entries = [(f"{path}, line {at}", text, PLAIN) for at, text in _lines(path)]
+    else:
+        origin = "templates"
+        entries = list(_entries(given, origin))
+    found = dict.fromkeys(_template(*entry) for entry in entries)
+    if not found:
+        raise InputError(f"{origin}: there is no template; write sentences with {SLOT} in them")
+    return tuple(found)
+
+
+def read_function_words(given: Any = None) -> frozenset[str]:
+    """Words that say little by themselves, in lower case: the bundled English ones, or a file's."""
+    if given is None:
+        return _function_words()
+    if isinstance(given, str | os.PathLike):
+        return frozenset(text.casefold() for _, text in _lines(_file(given, "function_words")))
+    return frozenset(str(word).casefold() for word in given)
+
+
+@cache
+def _function_words() -> frozenset[str]:
+    classes = _json(HERE / "words" / "function_words.json")["words"].values()
+    return frozenset(word.casefold() for words in classes for word in words)
+
+
+@cache
+def _bundled(path: Path) -> Grouped:
+    facts = _json(path)
+    groups = _groups(facts["groups"], path.name, "name")
+    return Grouped(path.stem, groups, facts["title"], facts["source"], tuple(facts["notes"]))
+
+
+# -- what one entry has to be ------------------------------------------------------------------
+
+
+def _template(origin: str, text: Any, tone: Any) -> Template:
+    if not isinstance(text, str) or SLOT not in text:
+        raise InputError(f"{origin}: {text!r} has no {SLOT}; write it where the name is to stand")
+    return Template(_clean(text, origin), str(tone))
+
+
+def _clean(text: Any, origin: str) -> str:
+    """The text without blanks around it; one that is empty or has control characters is refused."""
+    if not isinstance(text, str) or not text.strip():
+        raise InputError(f"{origin}: {text!r} is no text; write at least one word")
+    if not text.strip().isprintable():
+        raise InputError(f"{origin}: {text.strip()!r} has signs that cannot be seen; remove them")
+    return text.strip()
+
+
+def _groups(given: Mapping[Any, Any], origin: str, kind: str) -> dict[str, tuple[str, ...]]:
+    """Each group's words, each once, in their order."""
+    found: dict[str, tuple[str, ...]] = {}
+    for group, words in given.items():
+        if isinstance(words, str) or not isinstance(words, Sequence) or not words:
+            raise InputError(
+                f"{origin}: the group {group!r} is {words!r}; expected a list of {kind}s"
+            )
+        place = f"{origin}, group {group!r}"
+        found[_clean(str(group), origin)] = tuple(
+            dict.fromkeys(_clean(word, place) for word in words)
+        )
+    if not found:
+        raise InputError(f"{origin}: there is no group of {kind}s in it")
+    return found
+
+
+# -- files -------------------------------------------------------------------------------------
+
+
+def _file(given: Any, argument: str, more: str = "") -> Path:
+    if not isinstance(given, str | os.PathLike):
+        raise InputError(f"{argument}= is a {type(given).__name__}; pass a file or a mapping")
+    path = Path(given).expanduser()
+    if not path.is_file():
+        raise InputError(f"there is no file {os.fspath(given)!r} to read {argument} from.{more}")
+    return path
+
+
+def _grouped(path: Path, kind: str) -> dict[str, tuple[str, ...]]:
+    """The groups in a file: JSON by its suffix, CSV where lines have a comma, else one group."""
+    if path.suffix.lower() == ".json":
+        found = _json(path)
+        if isinstance(found, Mapping) and isinstance(found.get("groups"), Mapping):
+            found = found["groups"]  # the form of the bundled lists
+        if isinstance(found, list):
+            found = {f"{kind}s": found}
+        if not isinstance(found, Mapping):
+            raise InputError(f'{path}: expected JSON such as {{"group": ["{kind}", ...]}}')
+        return _groups(found, str(path), kind)
+    groups: dict[str, list[str]] = {}
+    for place, word, group in _cells(path, kind):
+        groups.setdefault(group, []).append(_clean(word, place))
+    return _groups(groups, str(path), kind)
+
+
+def _cells(path: Path, kind: str) -> Iterator[tuple[str, str, str]]:
+    """(place, word, group) of every line of a text file or a CSV file."""
+    order = (0, 1)
+    for number, (at, line) in enumerate(_lines(path)):
+        place = f"{path}, line {at}"
+        cells = [cell.strip() for cell in next(csv.reader([line]))]
+        if path.suffix.lower() != ".csv" and len(cells) == 1:
+            yield place, line, f"{kind}s"
+            continue
+        if number == 0 and sorted(cell.casefold() for cell in cells) == sorted(("group", kind)):
+            order = (0, 1) if cells[1].casefold() == "group" else (1, 0)
+            continue
+        if len(cells) == 1:
+            cells = [*cells, f"{kind}s"]
+        if len(cells) != 2:
+            raise InputError(f"{place}: {len(cells)} cells; expected two, {kind},group")
+        yield place, cells[order[0]], cells[order[1]]
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """(number, line) of every line that is not blank."""
+    for number, line in enumerate(_read(path).splitlines(), 1):
+        if line.strip():
+            yield number, line.strip()
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8 at byte {error.start}; save it as UTF-8") from error
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(_read(path))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is no JSON ({error})") from error
+
+
+def _entries(found: Any, origin: str) -> Iterator[tuple[str, Any, Any]]:
+    """(place, text, tone) of templates as a list, by tone, or with a text and a tone each."""
+    if isinstance(found, Mapping) and "templates" in found:
+        found = found["templates"]  # the form of the bundled ones
+    if isinstance(found, Mapping):
+        for tone, texts in found.items():
+            if not isinstance(texts, list | tuple):
+                raise InputError(f"{origin}: {tone!r} is {texts!r}; expected a list of sentences")
+            yield from ((f"{origin}, {tone!r}", text, tone) for text in texts)
+    elif isinstance(found, list | tuple):
+        for number, entry in enumerate(found, 1):
+            place = f"{origin}, entry {number}"
+            if isinstance(entry, Template):
+                yield place, entry.text, entry.tone
+            elif isinstance(entry, Mapping):
+                yield place, entry.get("text"), entry.get("tone", PLAIN)
+            else:
+                yield place, entry, PLAIN
+    else:
+        raise InputError(f"{origin}: expected a list of sentences, or lists by tone")

@@ -1,0 +1,286 @@
+"""The tables of a terms audit: terms and their groups, all words, kinds of words, samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from statistics import fmean
+from typing import Any
+
+from whyformer.audit.bootstrap import Bootstrap, Estimate
+from whyformer.audit.findings import Cell, Chart, Column, Point, Table
+from whyformer.audit.lists import Grouped
+from whyformer.audit.wording import CONTENT, KINDS, Hit
+
+RANKED = 50  # words that get an interval and a line
+CHARTED = 25  # lines of a chart
+SAMPLES = 20  # samples that look away from the content
+EXCERPT = 120  # characters of a sample's text
+
+CARRIED = (
+    Column("samples", "count"),
+    Column("relevance", "signed"),
+    Column("share per word", "percent"),
+    Column("other words", "percent"),
+    Column("lead", "percent"),
+    Column("low", "percent"),
+    Column("high", "percent"),
+    Column("top word", "percent"),
+    Column("by chance", "percent"),
+)
+CARRIED_NOTE = (
+    "Share per word is its part of all |relevance|, in the samples that have it; other words is"
+    " that of the other words of the same samples, and lead the difference with its interval over"
+    " samples. Top word: how often no word has a larger share; by chance: if all words were alike."
+)
+
+
+@dataclass
+class Gathered:
+    """What one method said of all samples."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)  # in the order of the samples
+    terms: dict[str, list[Hit]] = field(default_factory=dict)
+    words: dict[str, list[Hit]] = field(default_factory=dict)
+
+
+def term_tables(
+    found: Mapping[str, Gathered], terms: Grouped | None, bootstrap: Bootstrap, min_count: int
+) -> dict[str, Table]:
+    """All tables by name."""
+    tables = {}
+    if terms is not None:
+        tables["terms"] = _terms(found, terms, bootstrap)
+        tables["term_groups"] = _term_groups(found, terms, bootstrap)
+        tables["term_differences"] = _term_differences(found, terms, bootstrap)
+    tables |= {
+        "attention": _kinds(found, bootstrap),
+        "words": _words(found, bootstrap, min_count),
+        "away": _away(found),
+    }
+    return {name: table for name, table in tables.items() if table.rows}
+
+
+def _carried(hits: Sequence[Hit], bootstrap: Bootstrap) -> tuple[Cell, ...]:
+    """The cells of what a word or a term carries; nothing but 0 samples where it is nowhere."""
+    if not hits:
+        return (0, *([None] * (len(CARRIED) - 1)))
+    leads = [hit.per_word - hit.others for hit in hits if hit.others is not None]
+    lead = bootstrap.mean(leads) if leads else None
+    others = [hit.others for hit in hits if hit.others is not None]
+    return (
+        len(hits),
+        fmean(hit.relevance for hit in hits),
+        fmean(hit.per_word for hit in hits),
+        fmean(others) if others else None,
+        *((lead.value, lead.low, lead.high) if lead else (None, None, None)),
+        fmean(hit.top for hit in hits),
+        fmean(hit.chance for hit in hits),
+    )
+
+
+def _terms(found: Mapping[str, Gathered], terms: Grouped, bootstrap: Bootstrap) -> Table:
+    rows = []
+    for method, gathered in found.items():
+        own = [
+            (method, term, group, *_carried(gathered.terms[term], bootstrap))
+            for group, listed in terms.groups.items()
+            for term in listed
+        ]
+        rows += sorted(own, key=lambda row: -float(row[5] or 0))
+    columns = (Column("method"), Column("term"), Column("group"), *CARRIED)
+    return Table("What the terms carry", columns, tuple(rows), CARRIED_NOTE, shown=20)
+
+
+def grouped(hits: Mapping[str, Sequence[Hit]], terms: Sequence[str]) -> dict[int, list[Hit]]:
+    """The hits of any of these terms, by sample."""
+    found: dict[int, list[Hit]] = {}
+    for term in terms:
+        for hit in hits[term]:
+            found.setdefault(hit.sample, []).append(hit)
+    return dict(sorted(found.items()))
+
+
+def _term_groups(found: Mapping[str, Gathered], terms: Grouped, bootstrap: Bootstrap) -> Table:
+    rows = [
+        (method, group, *_carried([_one(hits) for hits in own.values()], bootstrap))
+        for method, gathered in found.items()
+        for group, listed in terms.groups.items()
+        for own in [grouped(gathered.terms, listed)]
+    ]
+    several = len(terms.groups) > 1
+    columns = (Column("method"), Column("group"), *CARRIED)
+    return Table("What groups of terms carry", columns, tuple(rows) if several else ())
+
+
+def _one(hits: Sequence[Hit]) -> Hit:
+    """The hits of one sample as one: means, and whether any is the top."""
+    others = [hit.others for hit in hits if hit.others is not None]
+    return Hit(
+        hits[0].sample,
+        fmean(hit.relevance for hit in hits),
+        fmean(hit.share for hit in hits),
+        fmean(hit.per_word for hit in hits),
+        fmean(others) if others else None,
+        any(hit.top for hit in hits),
+        min(1.0, sum(hit.chance for hit in hits)),
+    )
+
+
+def _term_differences(found: Mapping[str, Gathered], terms: Grouped, bootstrap: Bootstrap) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for method, gathered in found.items():
+        by_group = {g: grouped(gathered.terms, listed) for g, listed in terms.groups.items()}
+        for first, second in combinations(terms.groups, 2):
+            ours, theirs = by_group[first], by_group[second]
+            if not ours or not theirs:
+                continue
+            samples = sorted({*ours, *theirs})
+            values = [
+                [fmean(hit.per_word for hit in own[i]) if i in own else None for i in samples]
+                for own in (ours, theirs)
+            ]
+            lead = bootstrap.apart(*values)
+            rows.append((method, first, second, lead.value, lead.low, lead.high, lead.clear))
+    columns = (
+        Column("method"),
+        Column("group"),
+        Column("less group"),
+        Column("difference", "percent"),
+        Column("low", "percent"),
+        Column("high", "percent"),
+        Column("leaves 0 out"),
+    )
+    note = "Share per word of the one group's terms less that of the other's; samples are drawn."
+    return Table("Differences between groups of terms", columns, tuple(rows), note)
+
+
+def _kinds(found: Mapping[str, Gathered], bootstrap: Bootstrap) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for method, gathered in found.items():
+        for kind in KINDS:
+            share = bootstrap.mean([row[f"share of {kind}"] for row in gathered.rows])
+            even = fmean(row[f"tokens of {kind}"] for row in gathered.rows)
+            top = fmean(row["top kind"] == kind for row in gathered.rows)
+            ratio = share.value / even if even else None
+            rows.append((method, kind, share.value, share.low, share.high, even, ratio, top))
+    columns = (
+        Column("method"),
+        Column("kind"),
+        Column("share", "percent"),
+        Column("low", "percent"),
+        Column("high", "percent"),
+        Column("of the tokens", "percent"),
+        Column("times even", "number"),
+        Column("top word", "percent"),
+    )
+    note = (
+        "Share of all |relevance|, and of the tokens; times even is the one over the other: below"
+        " 1, the model looks away. Special tokens stand in no text, but a model may gather there"
+        " what it read elsewhere."
+    )
+    return Table("Where the relevance lies", columns, tuple(rows), note)
+
+
+def _words(found: Mapping[str, Gathered], bootstrap: Bootstrap, min_count: int) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for method, gathered in found.items():
+        often = {w: hits for w, hits in gathered.words.items() if len(hits) >= min_count}
+        ranked = sorted(often, key=lambda w: (-fmean(hit.per_word for hit in often[w]), w))
+        rows += [(method, word, *_carried(often[word], bootstrap)) for word in ranked[:RANKED]]
+    columns = (Column("method"), Column("word"), *CARRIED)
+    note = f"Words that at least {min_count} samples have, by their mean share. {CARRIED_NOTE}"
+    return Table("Words that carry the decision", columns, tuple(rows), note, shown=15)
+
+
+def _away(found: Mapping[str, Gathered]) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for method, gathered in found.items():
+        strongest = sorted(gathered.rows, key=lambda row: -row["away"])[:SAMPLES]
+        rows += [
+            (
+                method,
+                row["sample"],
+                row["target"],
+                row["away"],
+                *(row[f"share of {kind}"] for kind in KINDS if kind != CONTENT),
+                row["top word"],
+                _excerpt(row["text"]),
+            )
+            for row in strongest
+        ]
+    columns = (
+        Column("method"),
+        Column("sample"),
+        Column("target"),
+        Column("not on content", "percent"),
+        *(Column(kind, "percent") for kind in KINDS if kind != CONTENT),
+        Column("top word"),
+        Column("text"),
+    )
+    return Table("Samples that look away from the content most", columns, tuple(rows))
+
+
+def _excerpt(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= EXCERPT else flat[: EXCERPT - 1] + "…"
+
+
+# -- what the tables say in short ----------------------------------------------------------------
+
+
+def headline(tables: Mapping[str, Table]) -> tuple[str, ...]:
+    """Which terms lead or trail the other words, what carries most, and what is off the content."""
+    percent = Column("", "percent")
+    said = []
+    rows = tables["terms"].records() if "terms" in tables else []
+    for sign, words in ((1, "more"), (-1, "less")):
+        clear = [
+            row
+            for row in rows
+            if row["low"] is not None and sign * float(row["low" if sign > 0 else "high"] or 0) > 0
+        ]
+        if clear:
+            named = ", ".join(
+                f"'{row['term']}' {percent.written(row['lead'])}" for row in clear[:5]
+            )
+            more = f" and {len(clear) - 5} more" if len(clear) > 5 else ""
+            said.append(
+                f"{len(clear)} of {len(rows)} terms carry {words} than the other words of their"
+                f" samples: {named}{more}."
+            )
+    if rows and not said:
+        said.append(f"None of {len(rows)} terms carries clearly more or less than other words.")
+    off = [row for row in tables["attention"].records() if row["kind"] != CONTENT]
+    first = [row for row in off if row["method"] == off[0]["method"]]
+    parts = ", ".join(f"{row['kind']} {percent.written(row['share'])}" for row in first)
+    said.append(f"Off the content words: {parts}.")
+    if "words" in tables:
+        top = tables["words"].records()[:5]
+        said.append(f"The words with the largest share: {', '.join(str(r['word']) for r in top)}.")
+    return tuple(said)
+
+
+def charts(tables: Mapping[str, Table]) -> tuple[Chart, ...]:
+    """The leads of the terms, the shares of the kinds, and the leads of the strongest words."""
+    wanted = (
+        ("terms", "term", "lead", "Share of a term less that of the other words", True),
+        ("attention", "kind", "share", "Share of all |relevance|", False),
+        ("words", "word", "lead", "Share of a word less that of the other words", True),
+    )
+    found = []
+    for name, label, column, title, zero in wanted:
+        records = tables[name].records() if name in tables else []
+        several = len({row["method"] for row in records}) > 1
+        points = tuple(
+            Point(
+                f"{row[label]}" + (f", {row['method']}" * several),
+                Estimate(*(float(row[part] or 0) for part in (column, "low", "high"))),
+            )
+            for row in records
+            if row["low"] is not None
+        )
+        if points:
+            found.append(Chart(title, points[:CHARTED], percent=True, zero=zero))
+    return tuple(found)

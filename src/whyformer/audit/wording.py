@@ -1,0 +1,150 @@
+"""A text's words with their relevance: content words, function words, punctuation, specials.
+
+Words are those of the text, whatever pieces a tokenizer cuts it into: a run of letters and digits,
+with apostrophes and hyphens inside.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from whyformer.audit.explaining import Explained
+from whyformer.audit.places import covered, parts_of
+
+CONTENT, FUNCTION, PUNCTUATION, SPECIAL = (
+    "content words",
+    "function words",
+    "punctuation",
+    "special tokens",
+)
+KINDS = (CONTENT, FUNCTION, PUNCTUATION, SPECIAL)
+
+APOSTROPHE = "\N{RIGHT SINGLE QUOTATION MARK}"
+
+_WORD = re.compile(rf"[^\W_]+(?:['{APOSTROPHE}\-][^\W_]+)*")
+
+
+@dataclass(frozen=True)
+class Word:
+    """One word of the text, its tokens, and what they carry together."""
+
+    text: str  # in lower case
+    part: int
+    start: int
+    stop: int
+    kind: str
+    tokens: tuple[int, ...]
+    relevance: float
+    share: float
+
+
+@dataclass(frozen=True)
+class Hit:
+    """What a term or a word carries in one sample."""
+
+    sample: int
+    relevance: float  # of all its tokens
+    share: float  # of all |relevance|
+    per_word: float  # the same for each of its words
+    others: float | None  # the mean share of the sample's other words; None where it has none
+    top: bool  # whether the word with the largest share is of it
+    chance: float  # of being the top word if all words were alike
+
+
+class Reading:
+    """One explained text as words."""
+
+    def __init__(self, found: Explained, function_words: Collection[str]) -> None:
+        self.parts = parts_of(found.text)
+        self.spans = found.spans
+        self.scores, self.shares = found.scores, found.shares
+        self._function_words = function_words
+
+    @cached_property
+    def words(self) -> tuple[Word, ...]:
+        """The words that the model read, in order; a token belongs to the first it touches."""
+        taken: set[int] = set()
+        words = []
+        for part, text in enumerate(self.parts):
+            for match in _WORD.finditer(text):
+                touched = covered(self.spans, part, *match.span())
+                tokens = tuple(i for i in touched if i not in taken)
+                taken.update(tokens)
+                if tokens:
+                    words.append(self._word(match[0].casefold(), part, match.span(), tokens))
+        return tuple(words)
+
+    def _word(self, text: str, part: int, span: tuple[int, int], tokens: tuple[int, ...]) -> Word:
+        kind = FUNCTION if text.replace(APOSTROPHE, "'") in self._function_words else CONTENT
+        relevance, share = (sum(values[i] for i in tokens) for values in (self.scores, self.shares))
+        return Word(text, part, *span, kind, tokens, relevance, share)
+
+    @cached_property
+    def top(self) -> Word | None:
+        """The word with the largest share."""
+        return max(self.words, key=lambda word: word.share, default=None)
+
+    @cached_property
+    def kinds(self) -> dict[str, tuple[float, float]]:
+        """(share of |relevance|, share of tokens) of each kind; both sum to 1 over the kinds.
+
+        Where all relevance is 0, so are the shares.
+        """
+        of = {i: word.kind for word in self.words for i in word.tokens}
+        totals = {kind: [0.0, 0.0] for kind in KINDS}
+        for index, (span, share) in enumerate(zip(self.spans, self.shares, strict=True)):
+            kind = SPECIAL if span is None else of.get(index, PUNCTUATION)
+            totals[kind][0] += share
+            totals[kind][1] += 1 / len(self.spans)
+        return {kind: (share, even) for kind, (share, even) in totals.items()}
+
+    def hit(self, sample: int, words: Sequence[Word], tokens: Collection[int]) -> Hit:
+        """What these tokens carry, which are of these words."""
+        chosen = {id(word) for word in words}
+        others = [word.share for word in self.words if id(word) not in chosen]
+        share = sum(self.shares[i] for i in tokens)
+        return Hit(
+            sample,
+            sum(self.scores[i] for i in tokens),
+            share,
+            share / max(1, len(words)),
+            sum(others) / len(others) if others else None,
+            self.top is not None and id(self.top) in chosen,
+            len(words) / max(1, len(self.words)),
+        )
+
+    def find(self, sample: int, term: re.Pattern[str]) -> Hit | None:
+        """What a term carries, all of its occurrences together; None where it does not occur."""
+        tokens: set[int] = set()
+        places = []
+        for part, text in enumerate(self.parts):
+            for match in term.finditer(text):
+                tokens.update(covered(self.spans, part, *match.span()))
+                places.append((part, *match.span()))
+        if not tokens:
+            return None
+        words = [
+            word
+            for word in self.words
+            if any(p == word.part and a < word.stop and word.start < b for p, a, b in places)
+        ]
+        return self.hit(sample, words, tokens)
+
+    def every_word(self, sample: int) -> dict[str, Hit]:
+        """What each word carries, all of its occurrences together."""
+        same: dict[str, list[Word]] = {}
+        for word in self.words:
+            same.setdefault(word.text, []).append(word)
+        return {
+            text: self.hit(sample, words, {i for word in words for i in word.tokens})
+            for text, words in same.items()
+        }
+
+
+def pattern(term: str) -> re.Pattern[str]:
+    """The term as whole words, in any case, with any blanks between its words."""
+    words = r"\s+".join(re.escape(word) for word in term.split())
+    return re.compile(rf"(?<!\w){words}(?!\w)", re.IGNORECASE)

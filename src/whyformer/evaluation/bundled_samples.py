@@ -1,0 +1,34 @@
+"""The inputs that come with a bundled model, as samples to evaluate on."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy
+from PIL import Image
+
+from whyformer.bundled import QUESTIONS, BundledModel
+from whyformer.datasets import Mask, Sample
+
+
+def bundled_samples(model: BundledModel) -> list[Sample]:
+    """The model's own samples; questions with their answers, and a mask of what they are about."""
+    place = model.folder / model.shown
+    if len(model.streams) < 2:
+        return [
+            Sample(f"{model.name}/{i}", inputs) for i, inputs in enumerate(model.samples())
+        ]
+    asked: list[dict[str, Any]] = json.loads((place / QUESTIONS).read_text(encoding="utf-8"))
+    found = []
+    for i, (one, inputs) in enumerate(zip(asked, model.samples(), strict=True)):
+        extras: dict[str, Any] = {}
+        if "about" in one:
+            with Image.open(place / one["image"]) as image:
+                shape = numpy.zeros((image.height, image.width), dtype=numpy.uint8)
+            left, top, right, bottom = one["about"]
+            shape[top:bottom, left:right] = 1
+            extras["mask"] = Mask(shape)
+        answer = one.get("answer")
+        found.append(Sample(f"{model.name}/{i}", inputs, answer, answer, extras))
+    return found

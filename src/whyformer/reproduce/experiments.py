@@ -1,0 +1,216 @@
+"""The papers' experiments as data: which rows, which columns, and what the papers report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from whyformer.evaluation.plan import Contender, Measure
+
+# -- rows: the papers' names, and the methods as their authors ran them ------------------------------
+
+
+def _rows(**named: tuple[str, dict[str, Any]]) -> tuple[Contender, ...]:
+    return tuple(Contender(label, method, options) for label, (method, options) in named.items())
+
+
+COLUMN_SUM = {"reduce": "column_sum"}
+ALI = _rows(
+    **{
+        "Random": ("random", {"seed": 0}),
+        "A-Last": ("raw_attention", COLUMN_SUM),
+        "A-Flow": ("attention_flow", {}),
+        "Rollout": ("rollout", COLUMN_SUM),
+        "GAE": ("gae", {}),
+        "GI": ("gradient_x_input", {}),
+        "LRP (AH)": ("lrp_ah", {}),
+        "LRP (LN)": ("lrp_ln", {}),
+        "LRP (AH+LN)": ("lrp_ah_ln", {}),
+        "Transformer Attribution": ("transformer_attribution", {}),
+    }
+)
+VISION = _rows(
+    **{
+        "rollout": ("rollout", {"start_layer": 1}),
+        "raw attention": ("raw_attention", {}),
+        "Grad-CAM": ("grad_cam", {}),
+        "LRP": ("full_lrp", {}),
+        "partial LRP": ("partial_lrp", {}),
+        "Transformer Attribution": ("transformer_attribution", {"start_layer": 1}),
+        "GAE": ("gae", {}),
+        "GI": ("gradient_x_input", {}),
+        "LRP (AH)": ("lrp_ah", {}),
+        "LRP (LN)": ("lrp_ln", {}),
+        "LRP (AH+LN)": ("lrp_ah_ln", {}),
+        "AttnLRP": ("attn_lrp", {}),
+        "integrated gradients": ("integrated_gradients", {"steps": 8}),
+        "random": ("random", {"seed": 0}),
+    }
+)
+TEXT = tuple(
+    Contender(one.label, one.method, {} if "start_layer" in one.options else one.options)
+    for one in VISION
+)
+
+
+# -- columns -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Part:
+    """One column, or a group of columns measured together: a model, data, metrics, and figures."""
+
+    name: str
+    title: str
+    model: str  # the recipe of its model, or a folder below the data
+    data: str  # NAME:PLACE below the data; empty for the recipe's own
+    split: str | None
+    rows: tuple[Contender, ...]
+    measures: tuple[Measure, ...]
+    targets: tuple[str, ...]
+    fill: str | None
+    limit: int | None = None
+    published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # metric -> row
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One paper's evaluation."""
+
+    name: str
+    paper: str
+    parts: tuple[Part, ...]
+    notes: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()  # what the paper has and can be had nowhere here
+
+
+def _column(figures: str) -> dict[str, float]:
+    """One column of the paper's table, in the order of its rows; - where it has none."""
+    named = zip((row.label for row in ALI), figures.split(), strict=False)
+    return {label: float(value) for label, value in named if value != "-"}
+
+
+AUAC = Measure("auac", "auac", {"against": "target"})
+AU_MSE = Measure("au_mse", "au_mse", {})
+CONSERVATION = Measure("conservation", "conservation", {})
+
+
+def _ali(
+    name: str, title: str, figures: str, limit: int, au_mse: str = "", **more: Any
+) -> Part:
+    published = {"auac": _column(figures)}
+    measures = [AUAC, CONSERVATION]
+    if au_mse:
+        measures.insert(1, AU_MSE)
+        published["au_mse"] = _column(au_mse)
+    return Part(
+        name=name,
+        title=title,
+        model=name,
+        data="",
+        split=None,
+        rows=more.pop("rows", ALI),
+        measures=tuple(measures),
+        targets=("label",),
+        fill=more.pop("fill", "unknown"),
+        limit=limit,
+        published=published,
+        **more,
+    )
+
+
+ALI2022 = Experiment(
+    "ali2022",
+    "Ali et al.: XAI for Transformers: Better Explanations through Conservative Propagation,"
+    " ICML 2022",
+    (
+        _ali("sst2", "SST-2", ".664 .712 .711 .713 .821 .847 .855 .907 .908", 250,
+             "3.977 2.566 - 2.430 - 2.106 2.027 - 1.564"),
+        _ali("imdb", "IMDB", ".673 .708 - .738 .872 .920 .911 .935 .939", 80,
+             "2.161 1.651 - 1.042 - .878 .777 - .659"),
+        _ali("bace", "BACE", ".624 .620 .637 .653 .675 .646 .645 .702 .707", 250),
+        _ali("mnist", "MNIST", ".324 .862 - .358 .426 .942 .942 .947 .948", 250, fill="black"),
+        _ali("emotion", "T-Emotions", ".516 .542 - .554 .675 .652 .675 .735 .750", 250),
+        _ali("hate", "T-Hate", ".640 .663 - .659 .762 .772 .797 .829 .838", 250),
+        _ali("sentiment", "T-Sentiment", ".484 .515 - .520 .611 .651 .668 .710 .713", 250),
+        _ali("meld", "MELD-S", ".460 .483 - .489 .548 .591 .594 .632 .635", 250),
+    ),
+    notes=(
+        "models: MiniLM-L6 fine-tuned here (BACE and MNIST: small transformers trained here); the"
+        " paper has BERT-base attention blocks without feed-forward layers, and a ViT",
+        "the true class is explained; removed tokens become the unknown token, removed patches"
+        " black, as in the authors' code",
+        "A-Last and Rollout are column sums over all rows, as in the authors' code; A-Flow is from"
+        " the deciding token, theirs is summed over all output nodes",
+        "GAE is the ICCV 2021 rule; the authors' SST script has a row-normalised roll-out",
+        "Transformer Attribution is not in the paper's table",
+    ),
+    missing=("SEMAINE (its transcripts are not public; `whyformer evaluate --data semaine:PATH`)",),
+)  # fmt: skip
+
+_AGAINST = {"against": "label", "level": "pixel", "steps": tuple(i / 10 for i in range(1, 10)),
+            "normalised": False}  # fmt: skip
+
+CHEFER2021_VISION = Experiment(
+    "chefer2021-vision",
+    "Chefer, Gur, Wolf: Transformer Interpretability Beyond Attention Visualization, CVPR 2021",
+    (
+        Part(
+            name="segmentation",
+            title="Segmentation (pixel accuracy, mIoU, mAP)",
+            model="deit-tiny",
+            data="pets:pets-segmentation",
+            split=None,
+            rows=VISION,
+            measures=(Measure("segmentation", "segmentation", {}),),
+            targets=("predicted",),
+            fill=None,
+            published={
+                "segmentation/pixel_accuracy": {
+                    "rollout": 0.7354, "raw attention": 0.6784, "Grad-CAM": 0.6444, "LRP": 0.5109,
+                    "partial LRP": 0.7631, "Transformer Attribution": 0.7970,
+                },
+                "segmentation/miou": {
+                    "rollout": 0.5542, "raw attention": 0.4637, "Grad-CAM": 0.4082, "LRP": 0.3289,
+                    "partial LRP": 0.5794, "Transformer Attribution": 0.6195,
+                },
+                "segmentation/map": {
+                    "rollout": 0.8476, "raw attention": 0.8024, "Grad-CAM": 0.7160, "LRP": 0.5568,
+                    "partial LRP": 0.8467, "Transformer Attribution": 0.8603,
+                },
+            },
+            notes=("Oxford-IIIT Pet with trimaps stands in for ImageNet-Segmentation",),
+        ),
+        Part(
+            name="perturbation",
+            title="Perturbation (area under the accuracy, 10 % to 90 % of the pixels black)",
+            model="deit-tiny",
+            data="imagenet:imagenet-val",
+            split=None,
+            rows=VISION,
+            measures=(
+                Measure("perturbation_negative", "perturbation_negative", _AGAINST),
+                Measure("perturbation_positive", "perturbation_positive", _AGAINST),
+            ),
+            targets=("predicted", "label"),
+            fill="black",
+            limit=500,
+            published={
+                "perturbation_negative": {
+                    "rollout": 0.5310, "raw attention": 0.4555, "Grad-CAM": 0.4152, "LRP": 0.4349,
+                    "partial LRP": 0.5049, "Transformer Attribution": 0.5416,
+                },
+                "perturbation_positive": {
+                    "rollout": 0.2005, "raw attention": 0.2399, "Grad-CAM": 0.3406, "LRP": 0.4194,
+                    "partial LRP": 0.1964, "Transformer Attribution": 0.1703,
+                },
+            },
+            notes=("500 validation images instead of 50,000; hits are counted against the true"
+                   " class, as in the authors' script",),
+        ),
+    ),
+    notes=("DeiT-Tiny instead of ViT-B/16: figures are to be compared by their order",
+           "the paper's figures are those of its tables, for the predicted class"),
+)  # fmt: skip

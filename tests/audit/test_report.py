@@ -1,0 +1,204 @@
+"""Files of an audit: numbers that JSON has, rows that Parquet gives back, a page that is safe."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pyarrow.parquet as parquet
+import pytest
+
+from whyformer.audit import Audit, Column, Table, audit_names, audit_terms
+from whyformer.audit.bootstrap import Estimate
+from whyformer.audit.drawing import drawn
+from whyformer.audit.findings import Chart, Point
+from whyformer.errors import InputError
+from whyformer.inputs.models import Loaded
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+EVIL = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def found(tiny: Loaded) -> Audit:
+    return audit_names(
+        tiny,
+        names={"a": ["Anna", f"{EVIL}"], '"b"&': ["Bob", "Cy"]},
+        templates={"<i>": ["the film by {name}"], "x": [f"{{name}} {EVIL}"]},
+        draws=20,
+    )
+
+
+def test_the_files(found: Audit, tmp_path: Path) -> None:
+    written = found.save(tmp_path / "deep" / "folder")
+    assert [path.name for path in written] == ["audit.json", "rows.parquet", "report.html"]
+    told = json.loads(written[0].read_text(encoding="utf-8"))
+    assert told["format"] == "whyformer-audit-1"
+    assert told["settings"]["seed"] == 0
+    assert told["settings"]["groups"]["a"] == ["Anna", EVIL]
+    assert set(told["tables"]) == set(found.tables)
+    assert told["tables"]["groups"]["rows"][0]["group"] == "a"
+    rows = parquet.read_table(written[1]).to_pylist()
+    assert rows == [dict(row) for row in found.rows]
+    assert len(rows) == told["explanations"] == 8
+
+
+def test_rows_of_terms_survive_parquet(tiny: Loaded, tmp_path: Path) -> None:
+    found = audit_terms(["the film by Anna", "!"], tiny, terms=["Anna"], draws=5, min_count=1)
+    written = found.save(tmp_path)
+    rows = parquet.read_table(written[1]).to_pylist()
+    assert [row["terms"] for row in rows] == [["Anna"], []]
+    assert rows[1]["top word"] is None
+
+
+def test_json_has_no_numbers_that_are_none(tmp_path: Path, found: Audit) -> None:
+    table = Table("t", (Column("x", "number"),), ((float("nan"),), (float("inf"),), (1.5,)))
+    odd = Audit("names", "t", ("said",), {"t": table}, found.rows, {"seed": 0})
+    odd.save(tmp_path)
+    rows = json.loads((tmp_path / "audit.json").read_text("utf-8"))["tables"]["t"]["rows"]
+    assert rows == [{"x": None}, {"x": None}, {"x": 1.5}]
+
+
+def test_what_users_wrote_is_escaped(found: Audit) -> None:
+    page = found.to_html()
+    assert EVIL not in page
+    assert "<script" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert "<i>" not in page
+    assert "&#34;b&#34;&amp;" in page
+
+
+def test_the_page_asks_nobody_for_anything(found: Audit) -> None:
+    page = found.to_html()
+    assert "default-src 'none'" in page
+    assert "prefers-color-scheme:dark" in page
+    assert not re.search(r'(?:src|href)\s*=\s*"(?!data:|#)', page)
+    assert "url(" not in page
+
+
+class Balance(HTMLParser):
+    """Fails where tags are not closed in order; knows what every heading says."""
+
+    VOID = frozenset({"meta", "line", "circle", "img", "br", "hr"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_well_formed_and_has_every_part(found: Audit) -> None:
+    page, parser = found.to_html(), Balance()
+    parser.feed(page)
+    assert parser.open == []
+    assert parser.seen.count("svg") == len(found.charts)
+    for table in found.tables.values():
+        assert table.title in page
+    for sentence in found.headline[:1]:
+        assert sentence.replace("'", "&#39;") in page
+    assert page.count('class="whyformer cell"') == len(found.examples) == 3
+    # Whatever scrolls can be reached by keyboard and has a name.
+    assert page.count('class="wide"') == page.count('class="wide" tabindex="0" role="region"')
+
+
+def test_a_page_without_classes_or_examples(tiny: Loaded) -> None:
+    found = audit_terms(["!"], tiny, draws=5)
+    assert "Where the relevance lies" in found.to_html()
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+def test_a_browser_shows_it(found: Audit, tmp_path: Path) -> None:
+    found.save(tmp_path)
+    done = subprocess.run(
+        [
+            str(CHROMIUM),
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            f"--user-data-dir={tmp_path / 'profile'}",
+            "--dump-dom",
+            (tmp_path / "report.html").as_uri(),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert "Differences between groups" in done.stdout
+    assert "CONSOLE" not in done.stderr
+
+
+def test_without_pyarrow_saving_says_what_to_install(
+    found: Audit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    with pytest.raises(InputError, match=r"Writing rows\.parquet needs .* 'whyformer\[data\]'"):
+        found.save(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+# -- cells and charts ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "cell", "text"),
+    [
+        ("text", "Anna", "Anna"),
+        ("text", True, "yes"),
+        ("text", False, "no"),
+        ("count", 3, "3"),
+        ("number", 1.23456, "1.2346"),
+        ("number", -0.5, "\N{MINUS SIGN}0.5000"),
+        ("signed", 0.5, "+0.5000"),
+        ("signed", -0.00001, "0.0000"),
+        ("signed", 0.0, "0.0000"),
+        ("percent", 0.1234, "12.3 %"),
+        ("percent", -0.1234, "\N{MINUS SIGN}12.3 %"),
+        ("number", None, "–"),
+        ("number", float("nan"), "–"),
+    ],
+)
+def test_cells(kind: str, cell: object, text: str) -> None:
+    assert Column("x", kind).written(cell) == text  # type: ignore[arg-type]
+
+
+def test_a_chart_puts_everything_on_one_scale() -> None:
+    points = (Point("up", Estimate(1, 0.5, 2)), Point("a" * 99, Estimate(-1, -3, 1)))
+    found = drawn(Chart("t", points))
+    up, down = found.marks
+    assert up.low is not None
+    assert up.high is not None
+    assert down.low is not None
+    assert down.high is not None
+    assert found.labels <= down.low < down.value < down.high < up.high <= found.figures
+    assert (up.clear, down.clear) == (True, False)
+    assert found.zero is not None
+    assert down.value < found.zero < up.value
+    # The scale is linear: a step of one is as long everywhere.
+    assert up.value - found.zero == pytest.approx(found.zero - down.value, abs=0.2)
+    assert len(down.label) < 99 == len(down.whole)
+    assert "0" in [text for _, text in found.ticks]
+
+
+@pytest.mark.parametrize("value", [0.0, 1e-9, -5.0, 1e6])
+def test_a_chart_of_one_value_has_a_scale(value: float) -> None:
+    nothing = float("nan")
+    found = drawn(Chart("t", (Point("x", Estimate(value, nothing, nothing)),), percent=True))
+    assert found.marks[0].low is None
+    assert found.labels <= found.marks[0].value <= found.figures
+    assert 1 <= len(found.ticks) <= 7

@@ -1,0 +1,163 @@
+"""A real browser: the report's scripts run under its own policy, sort columns and pick lines.
+
+Skipped where no Chromium is installed.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from whyformer.attribution import Attribution
+from whyformer.evaluation.report import chosen, report
+from whyformer.evaluation.results import Results
+from whyformer.evaluation.summary import summary
+
+Make = Callable[..., Results]
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+
+DRIVER = """
+addEventListener("load", () => {
+  const found = {};
+  const press = (on, key) =>
+    on.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true, cancelable: true}));
+  BODY
+  const out = document.createElement("output");
+  out.id = "found";
+  out.textContent = JSON.stringify(found);
+  document.body.append(out);
+});
+"""
+
+
+def drive(page: str, body: str, folder: Path, width: int = 1200) -> dict[str, Any]:
+    """What the steps found in the page; its policy lets these steps run, and only these more."""
+    script = DRIVER.replace("BODY", body)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    page = page.replace("script-src '", f"script-src 'sha256-{digest}' '")
+    page = page.replace("</body>", f"<script>{script}</script></body>")
+    file = folder / "page.html"
+    file.write_text(page, "utf-8")
+    command = [
+        str(CHROMIUM),
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        f"--user-data-dir={folder / 'profile'}",
+        f"--window-size={width},900",
+        "--virtual-time-budget=3000",
+        "--dump-dom",
+        file.as_uri(),
+    ]
+    shown = subprocess.run(command, capture_output=True, timeout=120, check=True)
+    (found,) = re.findall(r'<output id="found">(.*?)</output>', shown.stdout.decode(), re.S)
+    data: dict[str, Any] = json.loads(unescape(found))
+    return data
+
+
+def test_the_page_works_in_a_browser(
+    run: Make, linked: Callable[..., Attribution], tmp_path: Path
+) -> None:
+    results = run(methods=9, targets=["label"])
+    shown = [c.example({m: linked(method=m) for m in c.methods}) for c in chosen(results, 1)]
+    found = drive(
+        report(results, shown),
+        """
+        const table = document.querySelector("table[data-sortable]");
+        const order = () => [...table.tBodies[0].rows].map((r) => r.cells[0].textContent);
+        const [name, auac, mse] = table.tHead.querySelectorAll("button");
+        found.asked = order();
+        auac.click();
+        found.auac = order();
+        found.sort = auac.parentElement.getAttribute("aria-sort");
+        auac.click();
+        found.turned = order();
+        auac.click();
+        found.again = order();
+        mse.click();
+        found.mse = order();
+        found.sorts = table.querySelectorAll("[aria-sort]").length;
+        name.click();
+        found.names = order();
+
+        const svg = document.querySelector("svg.curves");
+        const band = svg.querySelector(".line .band");
+        const opacity = () => Number(getComputedStyle(band).opacity);
+        found.hidden = opacity();
+        svg.querySelector(".line").dispatchEvent(new PointerEvent("pointerenter"));
+        found.pointed = opacity();
+        svg.querySelector(".line").dispatchEvent(new PointerEvent("pointerleave"));
+        found.left = opacity();
+        svg.focus();
+        press(svg, "ArrowDown");
+        press(svg, "ArrowDown");
+        const picked = () => [...svg.querySelectorAll(".label.picked title")];
+        found.picked = picked().map((t) => t.textContent);
+        found.said = svg.parentElement.nextElementSibling.textContent;
+        found.second = svg.querySelectorAll(".label title")[1].textContent;
+        press(svg, "Escape");
+        found.escaped = picked().length;
+
+        const words = document.querySelector(".links-inside .word");
+        found.button = words.getAttribute("role");
+        words.focus();
+        found.linked = document.querySelector(".links-inside .linked-now").textContent;
+
+        const closed = () => document.querySelectorAll("details:not([open])").length;
+        found.closed = closed();
+        dispatchEvent(new Event("beforeprint"));
+        found.printed = closed();
+        dispatchEvent(new Event("afterprint"));
+        found.after = closed();
+        """,
+        tmp_path,
+    )
+    methods = list(results.methods)
+    by = {f.metric: f for f in summary(results)}
+
+    def ordered(metric: str, falling: bool) -> list[str]:
+        return sorted(methods, key=lambda m: by[metric].by_method[m].mean, reverse=falling)
+
+    assert found["asked"] == found["again"] == methods
+    assert found["auac"] == ordered("auac", True)  # the best first: higher is better
+    assert found["sort"] == "descending"
+    assert found["turned"] == ordered("auac", False)
+    assert found["mse"] == ordered("au_mse", False)  # the best first: lower is better
+    assert found["sorts"] == 1
+    assert found["names"] == sorted(methods)
+    assert found["hidden"] == found["left"] == 0  # nine bands at once would hide each other
+    assert found["pointed"] > 0
+    assert found["picked"] == [found["second"]] == [found["said"]]
+    assert found["escaped"] == 0
+    assert found["button"] == "button"  # the examples' own script runs too
+    assert found["linked"].startswith("relevance for")
+    assert found["closed"] == found["after"] > 0
+    assert found["printed"] == 0
+
+
+def test_nothing_sticks_out_on_a_narrow_screen(
+    run: Make, words: Callable[..., Attribution], tmp_path: Path
+) -> None:
+    results = run(methods=9)
+    shown = [c.example({m: words(method=m) for m in c.methods}) for c in chosen(results, 1)]
+    found = drive(
+        report(results, shown),
+        """
+        found.width = document.documentElement.clientWidth;
+        found.page = document.documentElement.scrollWidth;
+        """,
+        tmp_path,
+        width=500,  # Chromium's narrowest window
+    )
+    assert found["page"] <= found["width"] <= 500
