@@ -36,18 +36,21 @@ CHAIN = (
 )
 _BELOW = {part: frozenset(CHAIN[:i]) for i, part in enumerate(CHAIN)}
 _ALL = frozenset(CHAIN) | {"bundled"}
+_MEASURED = _BELOW["evaluation"] | {"bundled", "datasets", "metrics"}
 _SHOWN = frozenset({"errors", "registry", "attribution"})
 
 # ... and those beside the chain what this table says.
 ALLOWED: dict[str, frozenset[str]] = {
     **_BELOW,
     "inputs": _BELOW["inputs"] | {"bundled"},
-    "evaluation": _BELOW["evaluation"] | {"bundled", "datasets", "metrics"},
+    "evaluation": _MEASURED,
+    "audit": _MEASURED,
+    "reproduce": _MEASURED | {"evaluation"},
     "views": _SHOWN,
     "metrics": _SHOWN,
     "datasets": _SHOWN,
     "bundled": frozenset({"errors"}),
-    "cli": _ALL | {"whyformer", "explorer"},
+    "cli": _ALL | {"whyformer", "explorer", "datasets", "metrics", "audit", "reproduce"},
     "explorer": _ALL | {"whyformer"},
     "__main__": frozenset({"cli"}),
     # The face of the package: it gathers names, so it alone may reach for all of them.

@@ -15,7 +15,8 @@ from whyformer.audit import Audit, audit_names
 from whyformer.audit.bootstrap import Bootstrap
 from whyformer.audit.grid import Grid
 from whyformer.audit.lists import Template, read_names
-from whyformer.audit.name_tables import headline, name_tables
+from whyformer.audit.name_summary import headline
+from whyformer.audit.name_tables import name_tables
 from whyformer.errors import InputError, OptionError, UnknownNameError
 from whyformer.inputs.models import Loaded
 

@@ -81,6 +81,19 @@ def test_tables_by_hand() -> None:
     assert "function words 15.0 %" in " ".join(headline(tables))
 
 
+def test_a_sample_of_nothing_else_is_not_compared() -> None:
+    alone = Hit(2, 1.0, 0.9, 0.9, None, True, 1.0)
+    gathered = by_hand()
+    gathered.terms["film"].append(alone)
+    gathered.terms["plot"] = [alone]
+    found = term_tables({"gae": gathered}, read_terms(["film", "plot"]), Bootstrap(50), 1)
+    film, plot = sorted(found["terms"].records(), key=lambda r: str(r["term"]))
+    assert film["samples"] == 3
+    assert film["share per word"] == pytest.approx(0.3)
+    assert film["lead"] == pytest.approx(film["share per word"] - film["other words"])
+    assert (plot["share per word"], plot["lead"]) == (0.9, None)
+
+
 def test_rare_words_are_not_ranked() -> None:
     tables = term_tables({"gae": by_hand()}, None, Bootstrap(10), min_count=2)
     assert [r["word"] for r in tables["words"].records()] == ["film"]

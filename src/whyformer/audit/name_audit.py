@@ -12,7 +12,8 @@ from whyformer.audit.explaining import BATCH, Explained, Explainer, Tick, check_
 from whyformer.audit.findings import Audit, Example, Table
 from whyformer.audit.grid import Grid
 from whyformer.audit.lists import Grouped, Template, read_names, read_templates
-from whyformer.audit.name_tables import charts, headline, name_tables
+from whyformer.audit.name_summary import charts, headline
+from whyformer.audit.name_tables import name_tables
 from whyformer.audit.places import covered
 
 DEFAULT_NAMES = "us_gender"

@@ -66,18 +66,23 @@ def _carried(hits: Sequence[Hit], bootstrap: Bootstrap) -> tuple[Cell, ...]:
     """The cells of what a word or a term carries; nothing but 0 samples where it is nowhere."""
     if not hits:
         return (0, *([None] * (len(CARRIED) - 1)))
-    leads = [hit.per_word - hit.others for hit in hits if hit.others is not None]
-    lead = bootstrap.mean(leads) if leads else None
-    others = [hit.others for hit in hits if hit.others is not None]
+    both = [(hit.per_word, hit.others) for hit in hits if hit.others is not None]
+    lead = bootstrap.mean([own - other for own, other in both]) if both else None
     return (
         len(hits),
         fmean(hit.relevance for hit in hits),
-        fmean(hit.per_word for hit in hits),
-        fmean(others) if others else None,
+        _share(hits),
+        fmean(other for _, other in both) if both else None,
         *((lead.value, lead.low, lead.high) if lead else (None, None, None)),
         fmean(hit.top for hit in hits),
         fmean(hit.chance for hit in hits),
     )
+
+
+def _share(hits: Sequence[Hit]) -> float:
+    """The mean share per word, in samples that have other words to compare with, if there are."""
+    compared = [hit.per_word for hit in hits if hit.others is not None]
+    return fmean(compared or [hit.per_word for hit in hits])
 
 
 def _terms(found: Mapping[str, Gathered], terms: Grouped, bootstrap: Bootstrap) -> Table:
@@ -187,7 +192,7 @@ def _words(found: Mapping[str, Gathered], bootstrap: Bootstrap, min_count: int) 
     rows: list[tuple[Cell, ...]] = []
     for method, gathered in found.items():
         often = {w: hits for w, hits in gathered.words.items() if len(hits) >= min_count}
-        ranked = sorted(often, key=lambda w: (-fmean(hit.per_word for hit in often[w]), w))
+        ranked = sorted(often, key=lambda w: (-_share(often[w]), w))
         rows += [(method, word, *_carried(often[word], bootstrap)) for word in ranked[:RANKED]]
     columns = (Column("method"), Column("word"), *CARRIED)
     note = f"Words that at least {min_count} samples have, by their mean share. {CARRIED_NOTE}"

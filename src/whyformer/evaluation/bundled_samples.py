@@ -16,9 +16,7 @@ def bundled_samples(model: BundledModel) -> list[Sample]:
     """The model's own samples; questions with their answers, and a mask of what they are about."""
     place = model.folder / model.shown
     if len(model.streams) < 2:
-        return [
-            Sample(f"{model.name}/{i}", inputs) for i, inputs in enumerate(model.samples())
-        ]
+        return [Sample(f"{model.name}/{i}", inputs) for i, inputs in enumerate(model.samples())]
     asked: list[dict[str, Any]] = json.loads((place / QUESTIONS).read_text(encoding="utf-8"))
     found = []
     for i, (one, inputs) in enumerate(zip(asked, model.samples(), strict=True)):

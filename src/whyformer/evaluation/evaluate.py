@@ -30,6 +30,7 @@ SAMPLES = 32  # at most, in one chunk
 TOKENS = 4096  # at most, padding included
 PER_SIDE = 2  # examples of the best and of the worst, per metric
 TABLE, REPORT = "table.md", "report.html"
+VERSIONS = ("whyformer", "torch", "transformers", "tokenizers")
 BOOTSTRAP = {"level": 0.95, "draws": 1000, "seed": 0}
 
 Told = Callable[[str, int, int], None]  # what is going on, work done, work in all
@@ -160,9 +161,7 @@ def _text(inputs: Any) -> str | None:
     return " ".join(inputs) if both else None
 
 
-def _pieces(
-    chunks: Sequence[Chunk], subject: Subject, plan: Plan, store: Store
-) -> Iterator[Piece]:
+def _pieces(chunks: Sequence[Chunk], subject: Subject, plan: Plan, store: Store) -> Iterator[Piece]:
     """Every chunk and method of which some unit is not done."""
     for chunk in chunks:
         for contender in plan.contenders:
@@ -270,5 +269,7 @@ def _settings(
         "truncation": plan.truncation,
         "threads": torch.get_num_threads(),
         "bootstrap": BOOTSTRAP,
-        "versions": {p: version_of(p) for p in ("whyformer", "torch", "transformers", "tokenizers")},
+        "versions": {
+            p: version_of(p) for p in ("whyformer", "torch", "transformers", "tokenizers")
+        },
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +76,7 @@ class Store:
                 writer(beside)
                 with beside.open("rb") as file:
                     os.fsync(file.fileno())
-                os.replace(beside, path)
+                beside.replace(path)
             finally:
                 beside.unlink(missing_ok=True)
         except OSError as error:
@@ -114,15 +114,5 @@ def _parquet(rows: Sequence[Row], path: Path) -> None:
     parquet.write_table(table, path, compression="zstd")
 
 
-def relabelled(row: Row, **changed: Any) -> Row:
-    """The row with other names on it: the same unit may be called otherwise by another run."""
-    return {**row, **changed}
-
-
 def _why(error: BaseException) -> str:
     return getattr(error, "strerror", None) or str(error).strip().split("\n")[0]
-
-
-def missing(units: Iterable[str], store: Store) -> bool:
-    """Whether any of the units is still to be done."""
-    return any(unit not in store.done for unit in units)

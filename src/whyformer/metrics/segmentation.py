@@ -100,7 +100,6 @@ def segmentation(
     ]
 
 
-
 def average_precision(scores: Tensor, truth: Tensor, counted: Tensor) -> Tensor:
     """Area under the precision-recall steps of each sample, (batch,), in double precision.
 

@@ -8,16 +8,19 @@ from typing import Any
 
 from whyformer.evaluation.plan import Contender, Measure
 
-# -- rows: the papers' names, and the methods as their authors ran them ------------------------------
+# -- rows: the papers' names, and the methods as their authors ran them ----------------------------
 
 
-def _rows(**named: tuple[str, dict[str, Any]]) -> tuple[Contender, ...]:
+Rows = tuple[Contender, ...]
+
+
+def _rows(named: dict[str, tuple[str, dict[str, Any]]]) -> Rows:
     return tuple(Contender(label, method, options) for label, (method, options) in named.items())
 
 
 COLUMN_SUM = {"reduce": "column_sum"}
 ALI = _rows(
-    **{
+    {
         "Random": ("random", {"seed": 0}),
         "A-Last": ("raw_attention", COLUMN_SUM),
         "A-Flow": ("attention_flow", {}),
@@ -31,7 +34,7 @@ ALI = _rows(
     }
 )
 VISION = _rows(
-    **{
+    {
         "rollout": ("rollout", {"start_layer": 1}),
         "raw attention": ("raw_attention", {}),
         "Grad-CAM": ("grad_cam", {}),
@@ -54,7 +57,7 @@ TEXT = tuple(
 )
 
 
-# -- columns -----------------------------------------------------------------------------------------
+# -- columns ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -63,8 +66,8 @@ class Part:
 
     name: str
     title: str
-    model: str  # the recipe of its model, or a folder below the data
-    data: str  # NAME:PLACE below the data; empty for the recipe's own
+    model: str  # a recipe, a bundled model, or a folder below the data
+    data: str  # NAME:PLACE below the data; empty for the recipe's own, or the bundled samples
     split: str | None
     rows: tuple[Contender, ...]
     measures: tuple[Measure, ...]
@@ -97,9 +100,7 @@ AU_MSE = Measure("au_mse", "au_mse", {})
 CONSERVATION = Measure("conservation", "conservation", {})
 
 
-def _ali(
-    name: str, title: str, figures: str, limit: int, au_mse: str = "", **more: Any
-) -> Part:
+def _ali(name: str, title: str, figures: str, limit: int, au_mse: str = "", **more: Any) -> Part:
     published = {"auac": _column(figures)}
     measures = [AUAC, CONSERVATION]
     if au_mse:
@@ -214,3 +215,86 @@ CHEFER2021_VISION = Experiment(
     notes=("DeiT-Tiny instead of ViT-B/16: figures are to be compared by their order",
            "the paper's figures are those of its tables, for the predicted class"),
 )  # fmt: skip
+
+
+CHEFER2021_TEXT = Experiment(
+    "chefer2021-text",
+    "Chefer, Gur, Wolf: Transformer Interpretability Beyond Attention Visualization, CVPR 2021",
+    (
+        Part(
+            name="movies",
+            title="Token-F1 on ERASER Movies",
+            model="movies",
+            data="",
+            split=None,
+            rows=TEXT,
+            measures=(Measure("token_f1", "token_f1", {}),),
+            targets=("predicted",),
+            fill=None,
+            notes=("reviews are cut at 512 tokens, marked words behind the cut are missed, as in"
+                   " the authors' evaluation",),
+        ),
+    ),
+    notes=("MiniLM-L6 fine-tuned here instead of BERT-base",
+           "the paper shows curves and no table: there are no figures to stand beside",
+           "ranks are of signed scores; the authors clamp theirs at 0"),
+)  # fmt: skip
+
+
+def _streams(model: str, data: str, split: str | None, **more: Any) -> tuple[Part, ...]:
+    """Perturbation of each stream of a question-answering model, as the LXMERT script has it."""
+    return tuple(
+        Part(
+            name=f"{model}-{stream}",
+            title=f"{model}: perturbation of the {stream} (area under the accuracy)",
+            model=model,
+            data=data,
+            split=split,
+            rows=MULTIMODAL,
+            measures=tuple(
+                Measure(f"perturbation_{way}", f"perturbation_{way}", {"stream": stream})
+                for way in ("negative", "positive")
+            ),
+            targets=("predicted",),
+            fill="drop",
+            **more,
+        )
+        for stream in ("image", "text")
+    )
+
+
+MULTIMODAL = _rows(
+    {
+        "GAE": ("gae", {}),
+        "Transformer Attribution": ("transformer_attribution", {}),
+        "raw attention": ("raw_attention", {}),
+        "partial LRP": ("partial_lrp", {}),
+        "Grad-CAM": ("grad_cam", {}),
+        "rollout": ("rollout", {}),
+        "LRP (AH+LN)": ("lrp_ah_ln", {}),
+        "random": ("random", {"seed": 0}),
+    }
+)
+
+CHEFER2021_MULTIMODAL = Experiment(
+    "chefer2021-multimodal",
+    "Chefer, Gur, Wolf: Generic Attention-model Explainability for Bi-Modal and Encoder-Decoder"
+    " Transformers, ICCV 2021",
+    (
+        *_streams("lxmert-vqa", "vqa:vqa,features=regions.tsv", "val2014", limit=500),
+        *_streams("visualbert-vqa", "vqa:vqa,features=regions.tsv", "val2014", limit=500),
+        *_streams("lxmert_shapes", "", None,
+                  notes=("a bundled model on its bundled questions stands in for VQA",)),
+        *_streams("visualbert_shapes", "", None,
+                  notes=("a bundled model on its bundled questions stands in for VQA",)),
+    ),
+    notes=("answers are compared with the model's own on the whole input",
+           "the paper shows curves and no table: there are no figures to stand beside",
+           "500 questions to the bundled models, and DETR: benchmarks/pointing.py"),
+    missing=("segmentation of COCO objects by DETR (it needs COCO and a DETR checkpoint;"
+             " `whyformer explain --model FOLDER --image FILE --query N`)",),
+)  # fmt: skip
+
+EXPERIMENTS = {
+    one.name: one for one in (ALI2022, CHEFER2021_VISION, CHEFER2021_TEXT, CHEFER2021_MULTIMODAL)
+}

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from whyformer.datasets import Dataset, open_dataset
+from whyformer import bundled
+from whyformer.datasets import open_dataset
 from whyformer.errors import InputError
+from whyformer.evaluation.bundled_samples import bundled_samples
 from whyformer.evaluation.evaluate import evaluate
 from whyformer.evaluation.plan import Plan
 from whyformer.evaluation.results import Results
@@ -90,7 +91,11 @@ def _done(
 
 def _absent(part: Part, data: Path) -> str:
     """Which folder is not there, in words; nothing where all is."""
-    needed = [RECIPES[part.model].data if part.model in RECIPES else f":{part.model}"]
+    needed = []
+    if part.model in RECIPES:
+        needed = [RECIPES[part.model].data]
+    elif part.model not in bundled.models():
+        needed = [f":{part.model}"]
     if part.data:
         needed.append(part.data)
     for source in needed:
@@ -104,14 +109,13 @@ def _model(
     part: Part, data: Path, out: Path, base: Path | None, say: Told
 ) -> tuple[str, float | None, str]:
     """The name or folder of the part's model, its accuracy, and what to know about it."""
-    if part.model not in RECIPES:
+    known = bundled.models()
+    recipe = RECIPES.get(part.model)
+    name = recipe.bundled if recipe is not None else part.model
+    if name in known:
+        return name, known[name].accuracy, f"the bundled model {name}"
+    if recipe is None:
         return str(data / part.model), None, ""
-    recipe = RECIPES[part.model]
-    if recipe.bundled:
-        from whyformer import bundled
-
-        known = bundled.models()[recipe.bundled]
-        return recipe.bundled, known.accuracy, f"the bundled model {recipe.bundled}"
     made = trained(recipe, data, out / "models", base, say)
     return str(made.folder), made.accuracy, recipe.note
 
@@ -121,13 +125,17 @@ def _named(loaded: Loaded, folder: str) -> Loaded:
     return Loaded(loaded.module, loaded.processor, Path(folder).name)
 
 
-def _samples(part: Part, data: Path, limit: int | None) -> tuple[Dataset | list[Any], Sequence[str]]:
+def _samples(part: Part, data: Path, limit: int | None) -> tuple[list[Sample], Sequence[str]]:
+    """The samples that say something, and the names of their labels."""
     if part.data:
         name, _, place = part.data.partition(":")
-        found = open_dataset(
-            f"{name}:{data / place}", part.split, limit=limit, seed=0, on_error="skip"
-        )
-    else:
+        place, comma, option = place.partition(",")
+        key, _, value = option.partition("=")  # of a file that lies beside
+        source = f"{name}:{data / place}" + (f",{key}={data / place / value}" if comma else "")
+        found = open_dataset(source, part.split, limit=limit, seed=0, on_error="skip")
+    elif part.model in RECIPES:
         found = RECIPES[part.model].open(data, "test", limit)
+    else:
+        return bundled_samples(bundled.models()[part.model])[:limit], ()
     # An empty tweet says nothing that could be explained.
     return [sample for sample in found if sample.inputs != ""], found.labels

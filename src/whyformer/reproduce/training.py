@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -194,7 +193,7 @@ def _replace(path: Path, write: Callable[[Path], Any]) -> None:
     """Writes beside the file and then takes its place: it is whole or it is not there."""
     beside = path.with_name(f".{path.name}.new")
     write(beside)
-    os.replace(beside, path)
+    beside.replace(path)
 
 
 @torch.inference_mode()
