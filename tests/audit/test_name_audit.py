@@ -272,8 +272,8 @@ def test_notes_tell_of_lengths_and_of_little_data(tiny: Loaded) -> None:
     found = audit_names(tiny, names=GROUPS, templates=SENTENCES, draws=5)
     said = " ".join(found.notes)
     assert "a 2.00, b 2.50" in said
-    assert "only 2 names in a group" in said
-    assert "only 3 templates" in said
+    assert "Only 2 to a group of names" in said
+    assert "Only 3 templates" in said
 
 
 def test_a_name_behind_the_cut_counts_as_nothing_and_is_told(tiny: Loaded) -> None:

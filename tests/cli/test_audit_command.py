@@ -48,7 +48,7 @@ def test_names(run: Run, files: Path) -> None:
     assert "6 explanations by lrp_ah_ln, target: positive" in result.stdout
     for title in ("What a name carries, by group", "Differences between groups", "Swapped names"):
         assert title in result.stdout
-    assert "note: There are only 1 names in a group" in result.stderr
+    assert "note: Only 1 to a group of names" in result.stderr
 
 
 def test_names_without_any_option(run: Run, tiny: list[Any]) -> None:

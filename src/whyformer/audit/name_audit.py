@@ -162,9 +162,9 @@ def _notes(grid: Grid, tables: Mapping[str, Table]) -> tuple[str, ...]:
             " 0 there. Use shorter templates."
         )
     fewest = min(len(names) for names in grid.names.groups.values())
-    for count, of in ((fewest, "names in a group"), (len(grid.templates), "templates")):
+    for count, of in ((fewest, "to a group of names"), (len(grid.templates), "templates")):
         if count < FEW:
-            notes.append(f"There are only {count} {of}: the intervals are narrower than they seem.")
+            notes.append(f"Only {count} {of}: the intervals are narrower than they should be.")
     if "swaps" not in tables and len(grid.groups) > 1:
         notes.append("The model gives one number and no classes: nothing can flip.")
     return tuple(notes)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from whyformer import bundled
-from whyformer.datasets import open_dataset
+from whyformer.datasets import Sample, open_dataset
 from whyformer.errors import InputError
 from whyformer.evaluation.bundled_samples import bundled_samples
 from whyformer.evaluation.evaluate import evaluate
