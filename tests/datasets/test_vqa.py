@@ -84,6 +84,7 @@ def test_regions_from_tsv(write: Write, cells: list[bytes]) -> None:
     assert sample.inputs == {"text": "Is it a dog?"}  # the image itself is not needed
     assert numpy.array_equal(sample.extras["features"], FEATURES)
     assert numpy.array_equal(sample.extras["boxes"], BOXES)
+    assert sample.extras["size"] == (480, 640)  # height and width, whichever comes first there
 
 
 @pytest.mark.parametrize("name", ["42.npz", "000000000042.npz", "COCO_val2014_000000000042.npz"])
@@ -93,6 +94,7 @@ def test_regions_from_npz(write: Write, name: str, keys: tuple[str, str]) -> Non
     numpy.savez(path / "f" / name, **dict(zip(keys, (FEATURES, BOXES), strict=True)))
     (sample,) = open_dataset(f"vqa:{path},features={path}/f")
     assert numpy.array_equal(sample.extras["features"], FEATURES)
+    assert "size" not in sample.extras  # these files do not tell it
 
 
 def test_nothing_is_unpickled(write: Write) -> None:
@@ -106,9 +108,11 @@ def test_nothing_is_unpickled(write: Write) -> None:
     ("cells", "message"),
     [
         ([b"42", b"2"], "2 columns"),
-        ([b"42", b"1", b"1", b"3", encoded(BOXES), encoded(FEATURES)], "Expected num_boxes rows"),
+        ([b"42", b"1", b"1", b"3", encoded(BOXES), encoded(FEATURES)], "num_boxes rows of float32"),
         ([b"42", b"1", b"1", b"2", b"!", encoded(FEATURES)], "image 42"),
         ([b"42", b"1", b"1", b"2", encoded(BOXES[:, :2]), encoded(FEATURES)], "boxes"),
+        ([b"42", b"0", b"1", b"2", encoded(BOXES), encoded(FEATURES)], "an image of 0 x 1 pixels"),
+        ([b"42", b"x", b"1", b"2", encoded(BOXES), encoded(FEATURES)], "Expected width, height"),
         ([b"41", b"1", b"1", b"2", encoded(BOXES), encoded(FEATURES)], "has no image 42"),
     ],
 )

@@ -197,6 +197,8 @@ def _subjects(
     skip: bool,
 ) -> list[tuple[str, Dataset | list[Sample]]]:
     """The models to be measured, each with its samples."""
+    if limit is not None and limit < 1:
+        raise OptionError(f"--limit {limit}: give a whole number from 1")
     if data is not None:
         found = open_dataset(
             data, split, limit=limit, seed=seed, on_error="skip" if skip else "raise"

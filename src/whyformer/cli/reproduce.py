@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -16,11 +17,13 @@ from whyformer.cli.files import OutputError
 from whyformer.cli.progress import watched
 from whyformer.errors import InputError
 from whyformer.registry import nearest
-from whyformer.reproduce.experiments import EXPERIMENTS
-from whyformer.reproduce.reproduce import reproduce
+from whyformer.reproduce.experiments import EXPERIMENTS, Experiment
+from whyformer.reproduce.reproduce import Outcome, reproduce
 from whyformer.reproduce.table import markdown
 
 DATA = "WHYFORMER_DATA"
+# Characters of a terminal that the methods' names need, and one part with the paper's figures.
+METHOD, PART = 26, 34
 
 
 @command(
@@ -77,19 +80,17 @@ def reproduce_command(
             f"there is no experiment {name!r}.{nearest(name, EXPERIMENTS)}"
             f" There are: {', '.join(EXPERIMENTS)}."
         )
-    folder = data or Path(os.environ.get(DATA) or ".")
-    if not folder.expanduser().is_dir():
-        raise InputError(f"--data {str(folder)!r} is no folder; give the one that holds the data")
+    folder = _folder(data)
     experiment = EXPERIMENTS[name]
     with watched() as tell:
         outcomes = reproduce(
             experiment,
-            folder.expanduser(),
+            folder,
             out.expanduser(),
             parts=_listed(parts),
             methods=_listed(methods),
             limit=limit,
-            base=base,
+            base=base.expanduser() if base is not None else None,
             tell=tell,
         )
     table = markdown(experiment, outcomes)
@@ -100,8 +101,28 @@ def reproduce_command(
     except OSError as error:
         raise OutputError(f"{str(place)!r} cannot be written: {error.strerror}") from error
     if not quiet:
-        result().print(Markdown(table))
+        _show(experiment, outcomes)
     aside().print(f"wrote {place}", soft_wrap=True, markup=False)
+
+
+def _folder(data: Path | None) -> Path:
+    """The folder of all data: the one named, or the environment's, or where we are."""
+    named = str(data) if data is not None else os.environ.get(DATA) or "."
+    folder = Path(named).expanduser()
+    if not folder.is_dir():
+        who = "--data" if data is not None else DATA
+        raise InputError(f"{who} {named!r} is no folder; give the one that holds the data")
+    return folder
+
+
+def _show(experiment: Experiment, outcomes: Sequence[Outcome]) -> None:
+    """Prints Markdown as it is into a file or a pipe, and drawn, as wide as it fits, for people."""
+    console = result()
+    if not console.is_terminal:
+        console.out(markdown(experiment, outcomes), end="", highlight=False)
+        return
+    across = max(1, (console.width - METHOD) // PART)
+    console.print(Markdown(markdown(experiment, outcomes, across)))
 
 
 def _listed(text: str | None) -> list[str]:

@@ -186,9 +186,12 @@ def _from_tsv(file: Path, places: Mapping[int, int], image: int, spot: Spot) -> 
             for part in NPZ
         }
         height, width = (next(int(row[k]) for k in row if k.endswith(end)) for end in ("_h", "_w"))
+        if height < 1 or width < 1:
+            raise ValueError(f"an image of {width} x {height} pixels")
     except (ValueError, binascii.Error) as error:
         raise spot.wrong(
-            f"{file}, image {image}: {error}", "num_boxes rows of float32 in base64"
+            f"{file}, image {image}: {error}",
+            "width, height, and num_boxes rows of float32 in base64",
         ) from error
     return _checked(found, file, spot) | {"size": (height, width)}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,9 +13,10 @@ from torch import Tensor
 from whyformer.attribution import Attribution
 from whyformer.datasets import Mask, Sample
 from whyformer.errors import InputError
+from whyformer.inputs.given import regions_of as region_grid
 from whyformer.inputs.images import MODES, PlainImages, channels_of, open_image, plain_images
 from whyformer.inputs.models import Loaded
-from whyformer.inputs.processors import image_processor_of, tokenizer_of
+from whyformer.inputs.processors import first_line, image_processor_of, tokenizer_of
 from whyformer.inputs.text import unchanged
 
 
@@ -34,8 +35,11 @@ def label_of(sample: Sample, names: Sequence[str], classes: dict[int, str]) -> i
         return None
     numbers = {name.lower(): index for index, name in classes.items()}
     said = sample.label_name or (sample.label if isinstance(sample.label, str) else None)
+    if said is None and isinstance(sample.label, int) and 0 <= sample.label < len(names):
+        said = names[sample.label]
     told = [*names] or ([said] if said else [])
-    if said is not None and told and all(name.lower() in numbers for name in told):
+    known = said is not None and said.lower() in numbers
+    if said is not None and known and all(name.lower() in numbers for name in told):
         return numbers[said.lower()]
     if not isinstance(sample.label, int):
         raise InputError(
@@ -77,9 +81,16 @@ def _mask(sample: Sample, loaded: Loaded) -> Tensor:
             f"sample {sample.id!r} has no mask of the object; use a dataset with masks, such as"
             " pets or image_masks, or another metric"
         )
-    values = found.read()
+    try:
+        values = found.read()
+    except (OSError, SyntaxError, ValueError) as error:
+        raise InputError(
+            f"the mask of sample {sample.id!r}, {str(found.source)!r}, cannot be read as an image:"
+            f" {first_line(error)}; repair the file"
+        ) from error
     channels = channels_of(loaded.module) or 3
-    size = open_image(sample.inputs, MODES[channels]).size
+    pictured = sample.inputs["image"] if isinstance(sample.inputs, Mapping) else sample.inputs
+    size = open_image(pictured, MODES[channels]).size
     if (values.shape[1], values.shape[0]) != size:
         raise InputError(
             f"the mask of sample {sample.id!r} is {values.shape[1]} x {values.shape[0]} pixels and"
@@ -88,7 +99,7 @@ def _mask(sample: Sample, loaded: Loaded) -> Tensor:
     grey = Image.fromarray(((values + 1) * 100).astype(numpy.uint8))  # 0, 100, 200
     steps = image_processor_of(loaded.processor, loaded.module)
     if steps is None or isinstance(steps, PlainImages):
-        plain = steps or plain_images(loaded.module)
+        plain = steps or region_grid(loaded.module) or plain_images(loaded.module)
         small = grey.resize((plain.size[1], plain.size[0]), Image.Resampling.NEAREST)
         shown = torch.from_numpy(numpy.array(small)).float()
     else:
@@ -161,7 +172,10 @@ def _words(sample: Sample, tokenizer: Any, width: int) -> tuple[int | None, ...]
     starts = [_starts(text) for text in texts]
     counted: list[int | None] = []
     for part, (begin, end) in zip(parts, spans, strict=True):
-        if part is None or end <= begin or (document >= 0 and part != document):
+        piece = "" if part is None else texts[part][begin:end]
+        # Some tokenizers count the space before a word as its first letter.
+        begin += len(piece) - len(piece.lstrip(" "))
+        if end <= begin or (document >= 0 and part != document):
             counted.append(None)
             continue
         before = len(starts[0]) if document == -1 and part == 1 else 0

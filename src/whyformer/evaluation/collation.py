@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from whyformer.datasets import Sample
 from whyformer.errors import InputError
@@ -39,13 +41,24 @@ def _with_regions(samples: Sequence[Sample], loaded: Loaded) -> dict[str, Any]:
     texts = [_question(sample) for sample in samples]
     tokenizer = tokenizer_of(loaded.processor, module)
     arguments, _, _ = text_arguments(texts, module, forward_of(module), tokenizer, True)
-    counts = {len(sample.extras["features"]) for sample in samples}
-    if len(counts) > 1:
-        raise InputError(
-            f"samples have {min(counts)} to {max(counts)} regions; give as many for every image"
-        )
     source = sources["features"]
-    arguments[source.carrier] = torch.stack([_tensor(s.extras["features"]) for s in samples])
+    features = [_tensor(sample.extras["features"]) for sample in samples]
+    widths = sorted({rows.shape[1] for rows in features})
+    if len(widths) > 1:
+        raise InputError(
+            f"regions have {widths[0]} numbers in one image and {widths[-1]} in another; take all"
+            " features from one detector"
+        )
+    arguments[source.carrier] = pad_sequence(features, batch_first=True)
+    counts = torch.tensor([len(rows) for rows in features])
+    if bool((counts < counts.max()).any()):
+        if not source.mask:
+            raise InputError(
+                f"samples have {int(counts.min())} to {int(counts.max())} regions, and"
+                f" {type(module).__name__} takes no mask of them; give as many for every image"
+            )
+        real = torch.arange(int(counts.max())) < counts.unsqueeze(1)
+        arguments[source.mask] = real.float()
     return arguments | _boxes(samples, source)
 
 
@@ -57,7 +70,7 @@ def _boxes(samples: Sequence[Sample], source: Source) -> dict[str, Tensor]:
         height, width = _size(sample)
         scale = torch.tensor([width, height, width, height], dtype=torch.float32)
         found.append(_tensor(sample.extras["boxes"]) / scale)
-    return {source.boxes: torch.stack(found)}
+    return {source.boxes: pad_sequence(found, batch_first=True)}
 
 
 def _question(sample: Sample) -> str:
@@ -83,4 +96,5 @@ def _size(sample: Sample) -> tuple[int, int]:
 
 
 def _tensor(values: Any) -> Tensor:
-    return torch.as_tensor(values, dtype=torch.float32)
+    # A copy: what a reader took from a file may not be written to, which torch warns about.
+    return torch.from_numpy(numpy.array(values, dtype=numpy.float32))

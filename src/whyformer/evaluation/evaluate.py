@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,9 +25,11 @@ from whyformer.evaluation.tables import markdown
 from whyformer.evaluation.work import Bench, Chunk, Row, Subject, parts_of, unit
 from whyformer.inputs.models import Loaded
 from whyformer.inputs.processors import tokenizer_of
+from whyformer.inputs.text import unchanged
 from whyformer.metrics import metrics
 
-SAMPLES = 32  # at most, in one chunk
+SAMPLES = 32  # at most, in one chunk; what was not finished of one is done again after a kill
+IMAGES = 8
 TOKENS = 4096  # at most, padding included
 PER_SIDE = 2  # examples of the best and of the worst, per metric
 TABLE, REPORT = "table.md", "report.html"
@@ -38,11 +41,14 @@ Told = Callable[[str, int, int], None]  # what is going on, work done, work in a
 
 @dataclass(frozen=True)
 class Piece:
-    """Work that is still to be done: one chunk, one method, the metrics by target."""
+    """Work that is still to be done: one chunk, and by method and target the metrics.
+
+    It is done as a whole: its methods share what the model answers, and the numbers are the same
+    to the last bit whatever was done before.
+    """
 
     chunk: Chunk
-    contender: Contender
-    wanted: Mapping[str, Sequence[Measure]]
+    wanted: Sequence[tuple[Contender, Mapping[str, Sequence[Measure]]]]
 
 
 def evaluate(
@@ -67,20 +73,21 @@ def evaluate(
     read = list(samples)
     if not read:
         raise InputError("there are no samples to evaluate on; check the split and the limit")
+    _check_ids(read)
     subject = Subject(loaded, fingerprint.of_model(loaded.module))
     chunks = list(chunked(read, loaded, plan, names))
+    _check_labels(chunks, plan)
     skipped = _skipped(samples)
     pieces = list(_pieces(chunks, subject, plan, store))
     total = len(chunks) * len(plan.contenders)
-    done = total - len(pieces)
-    bench: Bench | None = None
+    done = total - sum(len(piece.wanted) for piece in pieces)
     for piece in pieces:
-        say(f"{piece.contender.label}", done, total)
-        if bench is None or bench.chunk is not piece.chunk:
-            bench = Bench(subject, plan, piece.chunk)
-        store.add(bench.rows(piece.contender, piece.wanted))
-        done += 1
-        say(f"{piece.contender.label}", done, total)
+        bench, finished = Bench(subject, plan, piece.chunk), []
+        for contender, wanted in piece.wanted:
+            say(contender.label, done, total)
+            finished += bench.rows(contender, wanted)
+            done += 1
+        store.add(finished)
     rows = _in_order(read, chunks, subject, plan, store)
     settings = _settings(rows, read, subject, plan, skipped, facts or {})
     columns = [{k: v for k, v in row.items() if k not in ("convention", "steps")} for row in rows]
@@ -121,13 +128,14 @@ def chunked(
     samples: Sequence[Sample], loaded: Loaded, plan: Plan, names: Sequence[str]
 ) -> Iterator[Chunk]:
     """The samples by length, in pieces that fit; the same pieces whatever is done already."""
-    lengths = _lengths(samples, loaded)
+    texts = _lengths(samples, loaded)
+    most, lengths = (SAMPLES, texts) if texts else (IMAGES, [1] * len(samples))
     classes = classes_of(loaded)
     # A label that the model does not have is said before anything is computed.
     labels = [label_of(sample, names, classes) for sample in samples]
     batch: list[int] = []
     for index in sorted(range(len(samples)), key=lambda i: (lengths[i], i)):
-        if batch and (len(batch) == SAMPLES or (len(batch) + 1) * lengths[index] > TOKENS):
+        if batch and (len(batch) == most or (len(batch) + 1) * lengths[index] > TOKENS):
             yield _chunk(batch, samples, labels)
             batch = []
         batch.append(index)
@@ -137,18 +145,45 @@ def chunked(
 
 def _chunk(batch: Sequence[int], samples: Sequence[Sample], labels: Sequence[int | None]) -> Chunk:
     chosen = tuple(samples[i] for i in batch)
-    names = tuple(map(fingerprint.of_sample, chosen))
-    return Chunk(chosen, names, tuple(labels[i] for i in batch))
+    return Chunk(chosen, tuple(map(_named, chosen)), tuple(labels[i] for i in batch))
+
+
+def _named(sample: Sample) -> str:
+    """The sample's name by content; its files are read for it."""
+    try:
+        return fingerprint.of_sample(sample)
+    except OSError as error:
+        what = f" {error.filename!r}" if error.filename else ""
+        raise InputError(
+            f"sample {sample.id!r}: its file{what} cannot be read ({error.strerror or error});"
+            " check that it is there and may be read"
+        ) from error
+
+
+def _check_ids(samples: Sequence[Sample]) -> None:
+    """Nothing; raises where two samples have one id, which rows could not be told apart by."""
+    for name, count in Counter(sample.id for sample in samples).items():
+        if count > 1:
+            raise InputError(f"{count} samples have the id {name!r}; give each an id of its own")
+
+
+def _check_labels(chunks: Sequence[Chunk], plan: Plan) -> None:
+    """Nothing; raises where labels are to be used and a sample has none."""
+    against = any(one.options.get("against") == "label" for one in plan.measures)
+    if "label" in plan.targets or against:
+        for chunk in chunks:
+            chunk.classes()
 
 
 def _lengths(samples: Sequence[Sample], loaded: Loaded) -> list[int]:
-    """How many tokens each sample has; 1 where all have the same."""
+    """How many tokens each text has; nothing where samples are not texts."""
     tokenizer = tokenizer_of(loaded.processor, loaded.module)
     texts = [_text(sample.inputs) for sample in samples]
     if tokenizer is None or any(text is None for text in texts):
-        return [1] * len(samples)
-    ids = tokenizer([str(text) for text in texts], truncation=False, padding=False)["input_ids"]
-    return [len(row) for row in ids]
+        return []
+    with unchanged(tokenizer):
+        ids = tokenizer([str(text) for text in texts], truncation=False, padding=False)
+    return [len(row) for row in ids["input_ids"]]
 
 
 def _text(inputs: Any) -> str | None:
@@ -162,20 +197,32 @@ def _text(inputs: Any) -> str | None:
 
 
 def _pieces(chunks: Sequence[Chunk], subject: Subject, plan: Plan, store: Store) -> Iterator[Piece]:
-    """Every chunk and method of which some unit is not done."""
+    """Every chunk of which some unit is not done."""
     for chunk in chunks:
-        for contender in plan.contenders:
-            wanted = {
-                target: [
-                    measure
-                    for measure in plan.measures
-                    if not _done(chunk, contender, target, measure, subject, plan, store)
-                ]
-                for target in plan.targets
-            }
-            wanted = {target: some for target, some in wanted.items() if some}
-            if wanted:
-                yield Piece(chunk, contender, wanted)
+        # Samples that are done are left out: a larger limit adds to what is there.
+        places = range(len(chunk.samples))
+        rest = [i for i in places if any(_lacking(chunk.among([i]), subject, plan, store))]
+        if rest:
+            left = chunk.among(rest)
+            yield Piece(left, list(_lacking(left, subject, plan, store)))
+
+
+def _lacking(
+    chunk: Chunk, subject: Subject, plan: Plan, store: Store
+) -> Iterator[tuple[Contender, Mapping[str, Sequence[Measure]]]]:
+    """The metrics that are not done for all of some samples, by method and target."""
+    for contender in plan.contenders:
+        lacking = {
+            target: [
+                measure
+                for measure in plan.measures
+                if not _done(chunk, contender, target, measure, subject, plan, store)
+            ]
+            for target in plan.targets
+        }
+        lacking = {target: some for target, some in lacking.items() if some}
+        if lacking:
+            yield contender, lacking
 
 
 def _done(
@@ -239,7 +286,12 @@ def _settings(
 
     module = subject.loaded.module
     family = family_of(module)
-    told = {row["metric"]: row for row in rows}
+    told = {row["metric"]: row["convention"] for row in rows}
+    # Curves over a method's own layers have no steps in common, and are not drawn together.
+    steps: dict[str, Any] = {}
+    for row in rows:
+        same = steps.setdefault(row["metric"], row["steps"]) == row["steps"]
+        steps[row["metric"]] = row["steps"] if same else None
     return {
         **{k: v for k, v in facts.items() if k != "data"},
         "model": {
@@ -257,8 +309,8 @@ def _settings(
                 "better": metrics[measure.metric].better,
                 "range": list(metrics[measure.metric].range),
                 "paper": metrics[measure.metric].paper,
-                "convention": told[label]["convention"],
-                "steps": told[label]["steps"],
+                "convention": told[label],
+                "steps": steps[label],
             }
             for measure in plan.measures
             for label in parts_of(measure, plan)
@@ -269,7 +321,5 @@ def _settings(
         "truncation": plan.truncation,
         "threads": torch.get_num_threads(),
         "bootstrap": BOOTSTRAP,
-        "versions": {
-            p: version_of(p) for p in ("whyformer", "torch", "transformers", "tokenizers")
-        },
+        "versions": {package: version_of(package) for package in VERSIONS},
     }

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from whyformer.capture.outcome import outcome
 from whyformer.datasets import Sample
-from whyformer.errors import InputError, ModelError
+from whyformer.errors import InputError, ModelError, TargetError
 from whyformer.evaluation.collation import inputs_of
 from whyformer.families import family_of
 from whyformer.inputs.models import Loaded
@@ -47,7 +47,7 @@ def answers_otherwise(loaded: Loaded, sample: Sample) -> str:
         inputs = inputs_of([sample], loaded)
         prepared = prepare(inputs, module, loaded.processor, family_of(module), True)
         logits = outcome(module, prepared)
-    except (ModelError, InputError) as error:
+    except (ModelError, InputError, TargetError) as error:
         return str(error)
     if logits.shape[1] < 2:
         return f"{type(module).__name__} answers with one number, which has no probability"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from whyformer.errors import OptionError
+from whyformer.inputs.removal import HOW
 from whyformer.methods import methods
 from whyformer.metrics import metrics
 
@@ -64,6 +65,10 @@ class Plan:
     def __post_init__(self) -> None:
         for one in self.contenders:
             methods[one.method].check(one.options)
+        for measure in self.measures:
+            metrics[measure.metric].check(measure.options)
+        if self.fill is not None and self.fill not in HOW:
+            raise OptionError(f"fill={self.fill!r}: choose one of {', '.join(HOW)}")
         for target in self.targets:
             if target not in TARGETS:
                 raise OptionError(f"target {target!r}: choose one of {', '.join(TARGETS)}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy
 import torch
@@ -15,6 +15,7 @@ from whyformer.inputs.removal import HOW, Removal
 
 TOKENS = 4096  # in one forward
 IMAGES = 32
+REMEMBERED = 64_000_000  # numbers: a language model's answers are as long as its vocabulary
 
 Key = tuple[str, int, bytes]
 
@@ -48,41 +49,53 @@ class Rerun:
 
     def __call__(self, kept: Mapping[str, Tensor]) -> Tensor:
         ((stream, mask),) = kept.items()
-        mask = mask.cpu()
-        keys = [(stream, i, _digest(row)) for i, row in enumerate(mask)]
-        new = [i for i, key in enumerate(keys) if key not in self._known]
-        for rows in self._batches(stream, mask, new):
-            found = self._run(stream, mask[rows], rows)
-            self._known.update((keys[i], row) for i, row in zip(rows.tolist(), found, strict=True))
-        return torch.stack([self._known[key] for key in keys])
+        return self.several(stream, [mask])[0]
+
+    def several(self, stream: str, masks: Sequence[Tensor]) -> list[Tensor]:
+        """The answers to several masks; what is of one length runs together, whichever asks."""
+        if sum(row.numel() for row in self._known.values()) > REMEMBERED:
+            self._known.clear()
+        asked = [[(stream, i, _digest(row)) for i, row in enumerate(mask.cpu())] for mask in masks]
+        new = {
+            key: row
+            for keys, mask in zip(asked, masks, strict=True)
+            for key, row in zip(keys, mask.cpu(), strict=True)
+            if key not in self._known
+        }
+        for keys in self._batches(stream, new):
+            rows = torch.tensor([row for _, row, _ in keys])
+            found = self._run(stream, torch.stack([new[key] for key in keys]), rows)
+            self._known.update(zip(keys, found, strict=True))
+        return [torch.stack([self._known[key] for key in keys]) for keys in asked]
 
     def _run(self, stream: str, mask: Tensor, rows: Tensor) -> Tensor:
         self.forwards += len(rows)
         left = self._removal.left(stream, mask, rows, self._grids.get(stream))
         silence = self._removal.chosen(stream)
-        return outcome(self.module, left.prepared, left.silenced, silence).detach().cpu()
+        found = outcome(self.module, left.prepared, left.silenced, silence, stream)
+        return found.detach().cpu()
 
-    def _batches(self, stream: str, mask: Tensor, new: list[int]) -> Iterator[Tensor]:
-        """Rows that run together: of similar length where tokens are dropped."""
-        if not new:
-            return
+    def _batches(self, stream: str, new: Mapping[Key, Tensor]) -> Iterator[list[Key]]:
+        """Samples that run together: of similar length where tokens are dropped."""
+        keys = list(new)
         if self._removal.source(stream).kind in ("pixels", "sound"):
-            yield from torch.tensor(new).split(IMAGES)
+            yield from (keys[i : i + IMAGES] for i in range(0, len(keys), IMAGES))
             return
         dropped = self._removal.chosen(stream) == "drop"
-        lengths = mask.sum(1).clamp(min=1) if dropped else torch.full((len(mask),), mask.shape[1])
+        lengths = {key: max(1, int(row.sum())) if dropped else len(row) for key, row in new.items()}
         together = self._removal.runs_together(stream)
-        batch: list[int] = []
-        for row in sorted(new, key=lambda i: int(lengths[i])):
-            longest = int(lengths[row])
-            differs = bool(batch) and not together and longest != int(lengths[batch[0]])
-            if batch and (differs or (len(batch) + 1) * longest > TOKENS):
-                yield torch.tensor(batch)
+        batch: list[Key] = []
+        for key in sorted(keys, key=lengths.__getitem__):
+            differs = bool(batch) and not together and lengths[key] != lengths[batch[0]]
+            if batch and (differs or (len(batch) + 1) * lengths[key] > TOKENS):
+                yield batch
                 batch = []
-            batch.append(row)
-        yield torch.tensor(batch)
+            batch.append(key)
+        if batch:
+            yield batch
 
 
 def _digest(row: Tensor) -> bytes:
-    packed = numpy.packbits(row.numpy()).tobytes()
+    # Its length too: a stream may lose tokens or pixels.
+    packed = len(row).to_bytes(4) + numpy.packbits(row.numpy()).tobytes()
     return packed if len(packed) <= 32 else hashlib.blake2b(packed, digest_size=32).digest()

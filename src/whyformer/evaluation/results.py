@@ -40,11 +40,21 @@ class Results:
         import pyarrow.parquet as parquet
 
         place = Path(folder)
+        read: dict[str, Any] = {}
         for name in (RESULTS, SETTINGS):
             if not (place / name).is_file():
                 raise InputError(f"{str(place)!r} is no finished run: there is no {name} in it")
-        settings = json.loads((place / SETTINGS).read_text(encoding="utf-8"))
-        return cls(parquet.read_table(place / RESULTS).to_pylist(), settings)
+            try:
+                if name == RESULTS:
+                    read[name] = parquet.read_table(place / name).to_pylist()
+                else:
+                    read[name] = json.loads((place / name).read_text(encoding="utf-8"))
+            except (OSError, ValueError) as error:  # Arrow's and JSON's own are among them
+                raise InputError(
+                    f"{str(place / name)!r} cannot be read ({error}): give the same command again,"
+                    " which writes it anew"
+                ) from error
+        return cls(read[RESULTS], read[SETTINGS])
 
     @cached_property
     def cells(self) -> dict[Cell, list[Mapping[str, Any]]]:

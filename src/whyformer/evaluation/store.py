@@ -38,8 +38,11 @@ class Store:
         from pyarrow import parquet
 
         try:
-            rows: list[Row] = parquet.read_table(file).to_pylist()
-        except (OSError, pyarrow.ArrowException) as error:
+            table = parquet.read_table(file, page_checksum_verification=True)
+            if not table.schema.equals(_schema()):
+                raise OSError("its columns are others")
+            rows: list[Row] = table.to_pylist()
+        except (OSError, pyarrow.ArrowException, UnicodeDecodeError) as error:
             raise StoreError(
                 f"{str(file)!r} cannot be read ({_why(error)}): delete it, and the run computes"
                 " its rows again"
@@ -47,7 +50,11 @@ class Store:
         return rows
 
     def add(self, rows: Sequence[Row]) -> None:
-        """Keeps finished rows, at once and for good."""
+        """Keeps finished rows, at once and for good; those that it has already it leaves alone.
+
+        A unit is in one file only, so that what is read back never depends on their order.
+        """
+        rows = [row for row in rows if row["unit"] not in self.done]
         if not rows:
             return
         name = named([row["unit"] for row in rows])
@@ -86,12 +93,12 @@ class Store:
             ) from error
 
 
-def _parquet(rows: Sequence[Row], path: Path) -> None:
+def _schema() -> Any:
+    """The columns of every file of rows."""
     import pyarrow
-    from pyarrow import parquet
 
     numbers = pyarrow.list_(pyarrow.float64())
-    schema = pyarrow.schema(
+    return pyarrow.schema(
         [
             ("unit", pyarrow.string()),
             ("sample", pyarrow.string()),
@@ -108,10 +115,16 @@ def _parquet(rows: Sequence[Row], path: Path) -> None:
             ("steps", numbers),
         ]
     )
-    table = pyarrow.Table.from_pylist([dict(row) for row in rows], schema=schema)
+
+
+def _parquet(rows: Sequence[Row], path: Path) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    table = pyarrow.Table.from_pylist([dict(row) for row in rows], schema=_schema())
     with contextlib.suppress(FileNotFoundError):
         path.unlink()
-    parquet.write_table(table, path, compression="zstd")
+    parquet.write_table(table, path, compression="zstd", write_page_checksum=True)
 
 
 def _why(error: BaseException) -> str:

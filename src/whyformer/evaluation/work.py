@@ -52,6 +52,24 @@ class Chunk:
     fingerprints: tuple[str, ...]
     labels: tuple[int | None, ...]
 
+    def classes(self) -> Tensor:
+        """The true classes, (batch,); raises where a sample has none."""
+        for sample, label in zip(self.samples, self.labels, strict=True):
+            if label is None:
+                raise InputError(
+                    f"sample {sample.id!r} has no label; explain the predicted class and use"
+                    " metrics that need no labels"
+                )
+        return torch.tensor(self.labels)
+
+    def among(self, places: Sequence[int]) -> Chunk:
+        """Only the samples at some places."""
+        return Chunk(
+            tuple(self.samples[i] for i in places),
+            tuple(self.fingerprints[i] for i in places),
+            tuple(self.labels[i] for i in places),
+        )
+
 
 def unit(
     subject: Subject, sample: str, contender: Contender, target: str, measure: Any, plan: Plan
@@ -107,28 +125,25 @@ class Bench:
         """How tokens are taken away from these samples."""
         module, processor = self.subject.loaded.module, self.subject.loaded.processor
         family = family_of(module)
-        prepared = prepare(self.inputs, module, processor, family, self.plan.truncation)
-        steps = image_processor_of(processor, module) if prepared.is_image else None
-        if prepared.is_image and steps is None:
-            steps = plain_images(module)
+        try:
+            prepared = prepare(self.inputs, module, processor, family, self.plan.truncation)
+        except InputError as error:
+            raise self._told(error) from error
+        steps = None
+        if any("pixel_values" in one.carrier for one in prepared):
+            steps = image_processor_of(processor, module) or plain_images(module)
         return Removal(prepared, module, family, self.plan.fill, steps)
+
+    @cached_property
+    def rerun(self) -> Rerun:
+        """The model asked again; methods that keep the same tokens share the answer."""
+        return Rerun(self.removal)
 
     @cached_property
     def predicted(self) -> tuple[int, ...]:
         """The classes that the model predicts."""
         logits = outcome(self.subject.loaded.module, self.removal.prepared)
         return tuple(logits.argmax(1).tolist())
-
-    @cached_property
-    def labels(self) -> Tensor:
-        """The true classes, (batch,)."""
-        for sample, label in zip(self.chunk.samples, self.chunk.labels, strict=True):
-            if label is None:
-                raise InputError(
-                    f"sample {sample.id!r} has no label; explain the predicted class and use"
-                    " metrics that need no labels"
-                )
-        return torch.tensor(self.chunk.labels)
 
     def explained(self, contender: Contender, target: str) -> Attribution:
         """The attribution of all samples by one method, for the predicted or the true class."""
@@ -137,7 +152,7 @@ class Bench:
             if target == "label" and tuple(self.chunk.labels) == self.predicted:
                 self._explained[key] = self.explained(contender, "predicted")
             else:
-                wanted = self.labels.tolist() if target == "label" else None
+                wanted = self.chunk.classes().tolist() if target == "label" else None
                 self._explained[key] = self._explain(self.subject.loaded.module, contender, wanted)
         return self._explained[key]
 
@@ -145,15 +160,29 @@ class Bench:
         with warnings.catch_warnings():  # figures say it better, for every sample
             warnings.simplefilter("ignore", ConservationWarning)
             warnings.simplefilter("ignore", RelevanceWarning)
-            return explain(
-                self.inputs,
-                module,
-                method=contender.method,
-                target=target,
-                processor=self.subject.loaded.processor,
-                truncation=self.plan.truncation,
-                **contender.options,
-            )
+            try:
+                return explain(
+                    self.inputs,
+                    module,
+                    method=contender.method,
+                    target=target,
+                    processor=self.subject.loaded.processor,
+                    truncation=self.plan.truncation,
+                    **contender.options,
+                )
+            except InputError as error:
+                raise self._told(error) from error
+
+    def _told(self, error: InputError) -> InputError:
+        """The error with the name of the sample that it is about, where it is about one."""
+        loaded, family = self.subject.loaded, family_of(self.subject.loaded.module)
+        for sample in self.chunk.samples:
+            try:
+                alone = inputs_of([sample], loaded)
+                prepare(alone, loaded.module, loaded.processor, family, self.plan.truncation)
+            except InputError as own:
+                return InputError(f"sample {sample.id!r}: {own}")
+        return error
 
     def randomised(self, contender: Contender, target: str) -> list[Attribution]:
         """The attributions of the same classes by models with shuffled weights."""
@@ -165,12 +194,8 @@ class Bench:
     # -- rows ------------------------------------------------------------------------------------
 
     def rows(self, contender: Contender, wanted: Mapping[str, Sequence[Measure]]) -> list[Row]:
-        """The rows of one method: every sample by every wanted metric, for each target.
-
-        What was run again is remembered for this method only, so that a piece of work gives the
-        same numbers whatever was done before it.
-        """
-        rerun = Rerun(self.removal) if self._reruns(wanted) else None
+        """The rows of one method: every sample by every wanted metric, for each target."""
+        rerun = self.rerun if self._reruns(wanted) else None
         rows: list[Row] = []
         for target, measures in wanted.items():
             attribution = self.explained(contender, target)
@@ -210,14 +235,18 @@ class Bench:
             elif need == "other":
                 needs[need] = self.randomised(contender, target)
             elif need == "labels":
-                needs[need] = self.labels
+                needs[need] = self.chunk.classes()
             else:
                 needs[need] = PROVIDERS[need](self.chunk.samples, self.subject.loaded)
         if measure.options.get("against") == "label":
-            needs["labels"] = self.labels
+            needs["labels"] = self.chunk.classes()
+        options = dict(measure.options)
+        if needs.keys() & {"masks", "regions"} and "stream" in metric.options:
+            # Masks are of the image, also where the text is the main stream.
+            options.setdefault("stream", _pictured(attribution))
         if "rationales" in needs and measure.options.get("level", "word") == "word":
             attribution = in_words_of(attribution, self.chunk.samples, self.subject.loaded)
-        found = metric.each(attribution, **needs, **measure.options)
+        found = metric.each(attribution, **needs, **options)
         return [(f"{measure.label}/{n}" if n else measure.label, s) for n, s in found.items()]
 
     def _listed(
@@ -256,3 +285,9 @@ class Bench:
                 zip(self.chunk.samples, self.chunk.fingerprints, strict=True)
             )
         ]
+
+
+def _pictured(attribution: Attribution) -> str:
+    """The stream that is an image: the main one, or the first with a grid."""
+    grids = [name for name, stream in attribution.streams.items() if stream.grid is not None]
+    return attribution.main if attribution.main in grids or not grids else grids[0]

@@ -92,28 +92,32 @@ class Removal:
         """Those rows of the batch with only the kept tokens, (rows, tokens), of one stream."""
         source, fill = self.source(stream), self.chosen(stream)
         some = _rows(self.prepared, rows)
-        layout = self.prepared.of(stream)
-        if layout is not None and layout.layout is not None:
-            moved = replace(
-                layout.layout, shift=tuple(layout.layout.shift[i] for i in rows.tolist())
-            )
+        read = self.prepared.of(stream)
+        if read is not None and read.layout is not None:
+            moved = replace(read.layout, shift=tuple(read.layout.shift[i] for i in rows.tolist()))
             kept = moved.inward(kept)
         value: Tensor = some.arguments[source.carrier]
         kept = kept.to(value.device)
+        real = torch.ones_like(kept)  # padding is no token: it is neither kept nor filled
+        if read is not None and read.mask is not None and read.mask.shape[1] == kept.shape[1]:
+            real = read.mask[rows.to(read.mask.device)].to(value.device)
         if source.kind == "pixels":
             filled = self._filling(value, fill)
             inside = _inside(value, kept, grid)
             return Left(_with(some, {source.carrier: value.where(inside, filled)}))
         if source.kind == "sound":
             frames = kept.repeat_interleave(source.stride, 1)[:, : value.shape[2]].unsqueeze(1)
-            return Left(_with(some, {source.carrier: _numbers(value, frames, fill, 2)}))
+            filled = value.mean(2, keepdim=True) if fill == "mean" else value.new_zeros(())
+            return Left(_with(some, {source.carrier: value.where(frames, filled)}))
         if fill == "drop":
-            return Left(self._dropped(some, source, kept))
+            return Left(self._dropped(some, source, kept, real))
+        gone = real & ~kept
         if source.kind == "features":
-            return Left(_with(some, {source.carrier: _numbers(value, kept.unsqueeze(2), fill, 1)}))
+            filled = _mean(value, real) if fill == "mean" else value.new_zeros(())
+            return Left(_with(some, {source.carrier: value.where(~gone.unsqueeze(2), filled)}))
         if fill in ("zero", "mean"):
-            return Left(some, ~kept)
-        return Left(_with(some, {source.carrier: value.where(kept, self._token(fill, source))}))
+            return Left(some, gone)
+        return Left(_with(some, {source.carrier: value.where(~gone, self._token(fill, source))}))
 
     def _filling(self, value: Tensor, fill: str) -> Tensor:
         """What an image has where pixels are gone; it fits the pixel values."""
@@ -147,12 +151,12 @@ class Removal:
             )
         return found
 
-    def _dropped(self, some: Prepared, source: Source, kept: Tensor) -> Prepared:
+    def _dropped(self, some: Prepared, source: Source, kept: Tensor, there: Tensor) -> Prepared:
         """The samples closed up, padding behind."""
         value: Tensor = some.arguments[source.carrier]
         empty = ~kept.any(1)
         stay = kept.clone()
-        stay[empty, 0] = True
+        stay[empty, there.int().argmax(1)[empty]] = True
         index = (~stay).int().argsort(dim=1, stable=True)[:, : int(stay.sum(1).max())]
         real = stay.gather(1, index)
         mask = source.mask or forward_of(self.module).padding_mask or "attention_mask"
@@ -161,9 +165,13 @@ class Removal:
             entry: Tensor = some.arguments[name]
             wide = index.reshape(*index.shape, *[1] * (entry.ndim - 2))
             changed[name] = entry.gather(1, wide.expand(*index.shape, *entry.shape[2:]))
-        if mask in changed:
-            hidden = changed[mask].dtype == torch.bool and mask.endswith("key_padding_mask")
-            changed[mask] = ~real if hidden else changed[mask] * real
+        if "position_ids" in changed:  # what is left closes up: places stay, tokens move
+            changed["position_ids"] = some.arguments["position_ids"][:, : index.shape[1]]
+        if mask in changed and mask.endswith("key_padding_mask"):  # torch's own: set at padding
+            at_padding = True if changed[mask].dtype == torch.bool else -torch.inf
+            changed[mask] = torch.zeros_like(changed[mask]).masked_fill(~real, at_padding)
+        elif mask in changed:
+            changed[mask] = changed[mask] * real
         elif not bool(real.all()):
             raise InputError(
                 f"{type(self.module).__name__} was given no mask, so that samples of different"
@@ -216,8 +224,10 @@ def _rows(prepared: Prepared, rows: Tensor) -> Prepared:
     return replace(prepared, arguments=arguments, batch=len(rows))
 
 
-def _numbers(value: Tensor, kept: Tensor, fill: str, dim: int) -> Tensor:
-    return value.where(kept, value.mean(dim, keepdim=True) if fill == "mean" else 0.0)
+def _mean(value: Tensor, real: Tensor) -> Tensor:
+    """The mean of each sample's tokens, padding left out, (batch, 1, width)."""
+    weights = real.unsqueeze(2).to(value.dtype)
+    return (value * weights).sum(1, keepdim=True) / weights.sum(1, keepdim=True)
 
 
 def _inside(value: Tensor, kept: Tensor, grid: tuple[int, int] | None) -> Tensor:
@@ -235,7 +245,7 @@ def _inside(value: Tensor, kept: Tensor, grid: tuple[int, int] | None) -> Tensor
 def _blurred(value: Tensor) -> Tensor:
     """The image under a Gaussian of a twentieth of its longer side, its edges continued."""
     sigma = max(value.shape[-2:]) / 20
-    reach = min(round(3 * sigma), min(value.shape[-2:]) - 1)
+    reach = round(3 * sigma)
     line = torch.arange(-reach, reach + 1, dtype=value.dtype, device=value.device)
     weights = (-(line**2) / (2 * sigma**2)).exp()
     weights = (weights / weights.sum()).expand(value.shape[1], 1, 1, -1)

@@ -22,7 +22,7 @@ from whyformer.metrics.order import (
     place,
     removable,
 )
-from whyformer.metrics.rerun import Rerun, ask
+from whyformer.metrics.rerun import Rerun, ask, ask_each
 from whyformer.metrics.score import Score
 
 
@@ -57,9 +57,9 @@ def au_mse(
     scores = finite(one.scores, one.mask)
     places = place(-(scores.abs() if order == "absolute" else scores), among)
     full = ask(rerun, one.name, one.mask)
+    kept = [one.mask & ~first(places, among, step, rounding) for step in steps]
     errors = []
-    for step in steps:
-        logits = ask(rerun, one.name, one.mask & ~first(places, among, step, rounding))
+    for logits in ask_each(rerun, one.name, kept):
         squares = (logits - full).square()
         errors.append(squares.sum(1) if error == "sum" else squares.mean(1))
     curve = torch.stack(errors, 1)

@@ -21,7 +21,7 @@ from whyformer.metrics.order import (
     place,
     removable,
 )
-from whyformer.metrics.rerun import Against, Rerun, ask, asked_class, of_class
+from whyformer.metrics.rerun import Against, Rerun, ask, ask_each, asked_class, of_class
 from whyformer.metrics.score import Score
 
 STEPS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
@@ -58,11 +58,11 @@ def auac(
     among = removable(one, keep, special)
     places = place(finite(one.scores, one.mask), among)
     classes = asked_class(against, ask(rerun, one.name, one.mask), attribution, labels)
-    heights = []
-    for step in steps:
-        kept = (one.mask & ~among) | first(places, among, step, rounding)
-        logits = ask(rerun, one.name, kept)
-        heights.append(of_class(logits.softmax(1) if measure == "probability" else logits, classes))
+    kept = [(one.mask & ~among) | first(places, among, step, rounding) for step in steps]
+    heights = [
+        of_class(logits.softmax(1) if measure == "probability" else logits, classes)
+        for logits in ask_each(rerun, one.name, kept)
+    ]
     curve = torch.stack(heights, 1)
     return Score(
         area(curve, steps),

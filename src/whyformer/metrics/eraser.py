@@ -16,7 +16,7 @@ from whyformer.metrics.order import (
     place,
     removable,
 )
-from whyformer.metrics.rerun import Against, Rerun, ask, asked_class, of_class
+from whyformer.metrics.rerun import Against, Rerun, ask, ask_each, asked_class, of_class
 from whyformer.metrics.score import Score
 
 PAPER = "DeYoung et al.: ERASER, a Benchmark to Evaluate Rationalized NLP Models, ACL 2020"
@@ -45,12 +45,10 @@ def drops(
     full = ask(rerun, one.name, one.mask)
     classes = asked_class(against, full, attribution, labels)
     before = of_class(full.softmax(1), classes)
-    lost = []
-    for share in bins:
-        top = first(places, among, share, "up")
-        kept = (one.mask & ~among) | top if only_rationale else one.mask & ~top
-        lost.append(before - of_class(ask(rerun, one.name, kept).softmax(1), classes))
-    curve = torch.stack(lost, 1)
+    tops = [first(places, among, share, "up") for share in bins]
+    kept = [(one.mask & ~among) | top if only_rationale else one.mask & ~top for top in tops]
+    left = [of_class(logits.softmax(1), classes) for logits in ask_each(rerun, one.name, kept)]
+    curve = torch.stack([before - one_left for one_left in left], 1)
     return Score(
         curve.mean(1),
         curve,

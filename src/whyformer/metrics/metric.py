@@ -52,6 +52,11 @@ class Metric:
     measures: Callable[..., Mapping[str, Score]] | None = None  # all its values of option `measure`
 
     def __call__(self, attribution: Attribution, **given: Any) -> Score:
+        self._fitting(given)
+        return self.compute(attribution, **given)
+
+    def _fitting(self, given: Mapping[str, Any]) -> None:
+        """Nothing; raises where a need is missing, has no use here, or an option is wrong."""
         self.check({k: v for k, v in given.items() if k not in NEEDS or k in self.options})
         for name in self.needs:
             if given.get(name) is None:
@@ -60,13 +65,12 @@ class Metric:
             if name not in (*self.needs, *self.accepts):
                 takes = ", ".join((*self.needs, *self.accepts)) or "the attribution only"
                 raise InputError(f"metric '{self.name}' has no use for {name}; it takes {takes}")
-        return self.compute(attribution, **given)
 
     def each(self, attribution: Attribution, **given: Any) -> dict[str, Score]:
         """Every measure of a metric that has several, at the cost of one; else its score as ""."""
         if self.measures is None or "measure" in given:
             return {"": self(attribution, **given)}
-        self.check({k: v for k, v in given.items() if k not in NEEDS})
+        self._fitting(given)
         return dict(self.measures(attribution, **given))
 
     def check(self, options: Mapping[str, Any]) -> None:

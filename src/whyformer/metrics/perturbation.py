@@ -22,7 +22,7 @@ from whyformer.metrics.order import (
     removable,
 )
 from whyformer.metrics.pixels import image_size, pixel_map, pixels_of
-from whyformer.metrics.rerun import Against, Rerun, ask, asked_class, of_class
+from whyformer.metrics.rerun import Against, Rerun, ask, ask_each, asked_class, of_class
 from whyformer.metrics.score import Score
 
 PAPER = "Chefer, Gur, Wolf: Transformer Interpretability Beyond Attention Visualization, CVPR 2021"
@@ -77,9 +77,9 @@ def _perturbation(way: str, order: str, better: Better) -> Compute:
 
         full = ask(rerun, one.name, there)
         classes = asked_class(against, full, attribution, labels)
+        kept = [there & ~first(places, among, step, rounding) for step in steps]
         right, probable = [], []
-        for step in steps:
-            logits = ask(rerun, one.name, there & ~first(places, among, step, rounding))
+        for logits in ask_each(rerun, one.name, kept):
             right.append(logits.argmax(1) == classes)
             probable.append(of_class(logits.softmax(1), classes))
         curves = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
 
 from torch import Tensor
@@ -34,6 +34,15 @@ def ask(rerun: Rerun, stream: str, kept: Tensor) -> Tensor:
     if not logits.isfinite().all():
         raise InputError("rerun gave logits that are not finite")
     return logits.to(kept.device).double()
+
+
+def ask_each(rerun: Rerun, stream: str, masks: Sequence[Tensor]) -> list[Tensor]:
+    """Logits of every mask; a rerun that can take `several` at once is given them all."""
+    several = getattr(rerun, "several", None)
+    if several is None:
+        return [ask(rerun, stream, kept) for kept in masks]
+    answers = iter(several(stream, masks))
+    return [ask(lambda _: next(answers), stream, kept) for kept in masks]
 
 
 def asked_class(

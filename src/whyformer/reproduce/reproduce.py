@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from whyformer import bundled
-from whyformer.datasets import Sample, open_dataset
-from whyformer.errors import InputError
-from whyformer.evaluation.bundled_samples import bundled_samples
+from whyformer.errors import InputError, ModelError, OptionError
 from whyformer.evaluation.evaluate import evaluate
-from whyformer.evaluation.plan import Plan
+from whyformer.evaluation.plan import Contender, Plan
 from whyformer.evaluation.results import Results
 from whyformer.inputs.models import Loaded, load_model
+from whyformer.registry import nearest
 from whyformer.reproduce.experiments import Experiment, Part
-from whyformer.reproduce.recipes import RECIPES
+from whyformer.reproduce.recipes import RECIPES, parted
+from whyformer.reproduce.selection import selected, understood
 from whyformer.reproduce.training import trained
+
+# Methods that need a package which not everybody has: the package, and what brings it.
+NEEDS = {"attention_flow": ("igraph", "whyformer[flow]")}
 
 Told = Callable[[str, int, int], None]
 
@@ -33,6 +37,19 @@ class Outcome:
     differences: tuple[str, ...] = field(default=())
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What the user wants of an experiment, and where its files are."""
+
+    experiment: Experiment
+    data: Path
+    out: Path
+    methods: Sequence[str]
+    limit: int | None
+    base: Path | None
+    tell: Told | None
+
+
 def reproduce(
     experiment: Experiment,
     data: Path,
@@ -45,69 +62,74 @@ def reproduce(
     tell: Told | None = None,
 ) -> list[Outcome]:
     """The outcome of every part, or of those named; what lacks its data is listed, not left out."""
-    known = [part.name for part in experiment.parts]
-    for name in parts:
-        if name not in known:
-            raise InputError(f"{experiment.name} has no part {name!r}; it has {', '.join(known)}")
+    if limit is not None and limit < 1:
+        raise OptionError(f"limit={limit} leaves no sample; give a whole number from 1")
+    if base is not None and not (base / "config.json").is_file():
+        raise InputError(f"the base {str(base)!r} is no folder of a model: it has no config.json")
+    _check("part", parts, [part.name for part in experiment.parts], experiment)
     chosen = [part for part in experiment.parts if not parts or part.name in parts]
-    return [_done(part, data, out, experiment, methods, limit, base, tell) for part in chosen]
+    rows = [row for part in chosen for row in part.rows]
+    _check("method", methods, [n for row in rows for n in (row.label, row.method)], experiment)
+    asked = Asked(experiment, data, out, methods, limit, base, tell)
+    return [_done(part, asked) for part in chosen]
 
 
-def _done(
-    part: Part,
-    data: Path,
-    out: Path,
-    experiment: Experiment,
-    methods: Sequence[str],
-    limit: int | None,
-    base: Path | None,
-    tell: Told | None,
-) -> Outcome:
-    absent = _absent(part, data)
+def _check(kind: str, named: Sequence[str], known: Sequence[str], experiment: Experiment) -> None:
+    """Nothing; a name that the experiment does not have is an error, before any work is done."""
+    for name in named:
+        if name not in known:
+            raise InputError(
+                f"{experiment.name} has no {kind} {name!r}.{nearest(name, known)}"
+                f" It has: {', '.join(dict.fromkeys(known))}."
+            )
+
+
+def _done(part: Part, asked: Asked) -> Outcome:
+    absent = _absent(part, asked.data)
     if absent:
         return Outcome(part, missing=absent)
+    try:
+        return _measured(part, asked)
+    except (InputError, ModelError) as error:  # the other parts need not wait for this one
+        return Outcome(part, missing=str(error))
 
+
+def _measured(part: Part, asked: Asked) -> Outcome:
     def say(doing: str, done: int, total: int) -> None:
-        if tell is not None:
-            tell(f"{part.title.split(' (')[0]}: {doing}", done, total)
+        if asked.tell is not None:
+            asked.tell(f"{part.title.split(' (')[0]}: {doing}", done, total)
 
-    folder, accuracy, note = _model(part, data, out, base, say)
+    folder, accuracy, note = _model(part, asked, say)
     loaded = load_model(folder, None, None)
-    samples, names = _samples(part, data, limit or part.limit)
-    rows = tuple(r for r in part.rows if not methods or r.method in methods or r.label in methods)
-    plan = Plan(rows, part.measures, part.targets, part.fill, seed=0, truncation=True)
+    # Under the last part of its path: a table says no more of the machine.
+    loaded = Loaded(loaded.module, loaded.processor, Path(folder).name)
+    samples, names, left_out = selected(part, asked.data, asked.limit or part.limit)
+    rows, without = _rows(part, asked.methods)
     results = evaluate(
-        _named(loaded, folder),
-        samples,
-        plan,
-        out / experiment.name / part.name,
+        loaded,
+        understood(samples, loaded),
+        Plan(rows, part.measures, part.targets, part.fill, seed=0, truncation=True),
+        asked.out / asked.experiment.name / part.name,
         names=names,
-        facts={"experiment": experiment.name, "part": part.name},
+        facts={"experiment": asked.experiment.name, "part": part.name},
         tell=say,
     )
-    differences = tuple(filter(None, (*part.notes, note)))
-    return Outcome(part, results, accuracy, Path(folder).name, differences=differences)
+    differences = tuple(filter(None, (*part.notes, note, left_out, *without)))
+    return Outcome(part, results, accuracy, loaded.name, differences=differences)
 
 
 def _absent(part: Part, data: Path) -> str:
-    """Which folder is not there, in words; nothing where all is."""
-    needed = []
+    """Which folders are not there, in words; nothing where all are."""
+    needed = [parted(part.data)[1]] if part.data else []
     if part.model in RECIPES:
-        needed = [RECIPES[part.model].data]
+        needed.append(parted(RECIPES[part.model].data)[1])
     elif part.model not in bundled.models():
-        needed = [f":{part.model}"]
-    if part.data:
-        needed.append(part.data)
-    for source in needed:
-        place = source.partition(":")[2].partition(",")[0]
-        if not (data / place).exists():
-            return f"there is no {place} in the folder of data"
-    return ""
+        needed.append(part.model)
+    gone = [place for place in needed if not (data / place).exists()]
+    return f"there is no {' and no '.join(gone)} in the folder of data" if gone else ""
 
 
-def _model(
-    part: Part, data: Path, out: Path, base: Path | None, say: Told
-) -> tuple[str, float | None, str]:
+def _model(part: Part, asked: Asked, say: Told) -> tuple[str, float | None, str]:
     """The name or folder of the part's model, its accuracy, and what to know about it."""
     known = bundled.models()
     recipe = RECIPES.get(part.model)
@@ -115,27 +137,19 @@ def _model(
     if name in known:
         return name, known[name].accuracy, f"the bundled model {name}"
     if recipe is None:
-        return str(data / part.model), None, ""
-    made = trained(recipe, data, out / "models", base, say)
+        return str(asked.data / part.model), None, ""
+    made = trained(recipe, asked.data, asked.out / "models", asked.base, say)
     return str(made.folder), made.accuracy, recipe.note
 
 
-def _named(loaded: Loaded, folder: str) -> Loaded:
-    """The model under the last part of its path: a table says no more of the machine."""
-    return Loaded(loaded.module, loaded.processor, Path(folder).name)
-
-
-def _samples(part: Part, data: Path, limit: int | None) -> tuple[list[Sample], Sequence[str]]:
-    """The samples that say something, and the names of their labels."""
-    if part.data:
-        name, _, place = part.data.partition(":")
-        place, comma, option = place.partition(",")
-        key, _, value = option.partition("=")  # of a file that lies beside
-        source = f"{name}:{data / place}" + (f",{key}={data / place / value}" if comma else "")
-        found = open_dataset(source, part.split, limit=limit, seed=0, on_error="skip")
-    elif part.model in RECIPES:
-        found = RECIPES[part.model].open(data, "test", limit)
-    else:
-        return bundled_samples(bundled.models()[part.model])[:limit], ()
-    # An empty tweet says nothing that could be explained.
-    return [sample for sample in found if sample.inputs != ""], found.labels
+def _rows(part: Part, methods: Sequence[str]) -> tuple[tuple[Contender, ...], list[str]]:
+    """The rows that are asked for; without any wish, those that can be had, and what cannot."""
+    if methods:
+        return tuple(r for r in part.rows if r.method in methods or r.label in methods), []
+    lacking = {
+        row.label: NEEDS[row.method]
+        for row in part.rows
+        if row.method in NEEDS and importlib.util.find_spec(NEEDS[row.method][0]) is None
+    }
+    told = [f"no {n}: it needs {p}, pip install '{e}'" for n, (p, e) in lacking.items()]
+    return tuple(row for row in part.rows if row.label not in lacking), told

@@ -2,140 +2,166 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from whyformer.evaluation.results import Cell, Results
+from whyformer.evaluation.tables import escaped
+from whyformer.evaluation.wording import ARROWS, shown, spread
 from whyformer.metrics.bootstrap import interval
 from whyformer.metrics.ranks import spearman
 from whyformer.reproduce.experiments import Experiment, Part
 from whyformer.reproduce.reproduce import Outcome
 
 CLASSES = {"predicted": "predicted class", "label": "true class"}
-ARROWS = {"higher": "↑", "lower": "↓", "neither": ""}
 
 
-def markdown(experiment: Experiment, outcomes: Sequence[Outcome]) -> str:
-    """The experiment as Markdown: one table for each metric, columns by part and target."""
+@dataclass(frozen=True)
+class Column:
+    """Ours and the paper's figures of one part, explaining one class, by one metric."""
+
+    part: Part
+    results: Results
+    target: str
+    metric: str
+
+    @property
+    def known(self) -> Mapping[str, Any]:
+        """What the run says of the metric."""
+        found: Mapping[str, Any] = self.results.settings["metrics"][self.metric]
+        return found
+
+    @property
+    def published(self) -> Mapping[str, float]:
+        """The paper's figures by row; empty where it has none."""
+        told = self.part.published
+        return told.get(f"{self.metric}, {self.target}", told.get(self.metric, {}))
+
+    def mean(self, label: str) -> float | None:
+        """Our figure; None where nothing was measured, or nothing counts."""
+        score = self.results.score(Cell(label, self.target, self.metric))
+        return score.mean if score is not None and math.isfinite(score.mean) else None
+
+    def cell(self, label: str) -> str:
+        """Our figure with its interval; a dash where nothing counts, nothing where none is."""
+        score = self.results.score(Cell(label, self.target, self.metric))
+        if score is None:
+            return ""
+        return f"{shown(score.mean)} {spread(*interval(score))}".strip()
+
+
+def markdown(experiment: Experiment, outcomes: Sequence[Outcome], across: int | None = None) -> str:
+    """The experiment as Markdown: a table for each metric, columns by part and explained class.
+
+    `across` is how many parts a table has beside each other, for places that are narrow.
+    """
     lines = [f"## {experiment.name}", "", experiment.paper + ".", ""]
-    done = [one for one in outcomes if one.results is not None]
-    for metric in dict.fromkeys(m for one in done for m in one.results.metrics):  # type: ignore[union-attr]
-        lines += [*_metric(metric, done), ""]
-    lines += [*_curves(done)]
+    columns = [
+        Column(one.part, one.results, target, metric)
+        for one in outcomes
+        if one.results is not None
+        for metric in one.results.metrics
+        for target in one.results.targets
+    ]
+    for metric in dict.fromkeys(column.metric for column in columns):
+        some = [column for column in columns if column.metric == metric]
+        lines += [f"**{metric}** {ARROWS.get(some[0].known['better'], '')}".strip(), ""]
+        for start in range(0, len(some), across or len(some)):
+            lines += [*_table(some[start : start + (across or len(some))], some), ""]
+        lines += [*_conventions(some), "", *_order(some)]
+    lines += [line for column in columns for line in _by_number(column)]
     lines += ["Differences from the paper:", ""]
     lines += [f"- {note}" for note in experiment.notes]
-    for one in outcomes:
-        lines += [f"- {one.part.title}: {note}" for note in _facts(one)]
-    lacking = [f"- {one.part.title}: {one.missing}" for one in outcomes if one.missing]
+    lines += [f"- {escaped(one.part.title)}: {_done_with(one)}" for one in outcomes if one.results]
+    lacking = [
+        f"- {escaped(one.part.title)}: {escaped(one.missing)}" for one in outcomes if one.missing
+    ]
     lacking += [f"- {said}" for said in experiment.missing]
     if lacking:
-        lines += ["", "Not done, because it is not here:", "", *lacking]
+        lines += ["", "Not done:", "", *lacking]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _metric(metric: str, outcomes: Sequence[Outcome]) -> list[str]:
-    """One table: a row per method, ours and the paper's for every part that has the metric."""
-    columns = [
-        (one.part, one.results, target)
-        for one in outcomes
-        if one.results is not None and metric in one.results.metrics
-        for target in one.results.targets
-    ]
-    first = columns[0][1]
-    assert first is not None
-    facts = first.settings["metrics"][metric]
-    heads, rows = ["method"], dict.fromkeys(row.label for row in columns[0][0].rows)
-    several = len({target for _, _, target in columns}) > 1
-    for part, _, target in columns:
-        name = part.title.split(" (")[0] + (f", {CLASSES[target]}" if several else "")
-        heads += [name] + (["paper"] if _published(part, metric, target) else [])
+def _grid(rows: Sequence[Sequence[str]]) -> list[str]:
+    head, *body = [f"| {' | '.join(row)} |" for row in rows]
+    return [head, f"| {' | '.join(['---'] * len(rows[0]))} |", *body]
+
+
+def _title(column: Column, among: Sequence[Column]) -> str:
+    """The part's name, and the explained class where there are several."""
+    several = len({other.target for other in among}) > 1
+    name = column.part.title.split(" (")[0]
+    return escaped(f"{name}, {CLASSES[column.target]}" if several else name)
+
+
+def _table(columns: Sequence[Column], among: Sequence[Column]) -> list[str]:
+    """A row per method that was measured: ours, and the paper's where it has figures."""
+    heads = ["method"]
+    for column in columns:
+        heads += [_title(column, among), *(["paper"] if column.published else [])]
     body = []
-    for label in rows:
-        cells = [label]
-        for part, results, target in columns:
-            assert results is not None
-            cells.append(_ours(results, Cell(label, target, metric)))
-            told = _published(part, metric, target)
-            if told:
-                cells.append(f"{told[label]:.3f}" if label in told else "")
-        if any(cells[1:]):
+    for label in dict.fromkeys(row.label for column in columns for row in column.part.rows):
+        ours = [column.cell(label) for column in columns]
+        cells = [escaped(label)]
+        for column, cell in zip(columns, ours, strict=True):
+            told = column.published
+            cells += [cell, *([f"{told[label]:.3f}" if label in told else ""] if told else [])]
+        if any(ours):
             body.append(cells)
-    order = _order(metric, columns)
-    return [
-        f"**{metric}** {ARROWS[facts['better']]}",
-        "",
-        f"| {' | '.join(heads)} |",
-        f"| {' | '.join(['---'] * len(heads))} |",
-        *(f"| {' | '.join(cells)} |" for cells in body),
-        "",
-        f"{_first_upper(facts['convention'])}. 95 % bootstrap intervals over samples.",
-        *([order] if order else []),
-    ]
+    return _grid([heads, *body])
 
 
-def _ours(results: Results, cell: Cell) -> str:
-    score = results.score(cell)
-    if score is None:
-        return ""
-    low, high = interval(score)
-    return f"{score.mean:.3f} [{low:.3f}, {high:.3f}]"
+def _conventions(columns: Sequence[Column]) -> list[str]:
+    """How the metric was taken: once where all parts took it alike, else for each."""
+    taken: dict[str, list[str]] = {}
+    for column in columns:
+        text = escaped(column.known["convention"]).rstrip(".") + "."
+        taken.setdefault(text, []).append(_title(column, columns))
+    how = "95 % bootstrap intervals over samples."
+    if len(taken) == 1:
+        return [f"{_upper(*taken)} {how}"]
+    return [*(f"- {', '.join(names)}: {text}" for text, names in taken.items()), "", how]
 
 
-def _published(part: Part, metric: str, target: str) -> dict[str, float]:
-    return dict(part.published.get(f"{metric}, {target}", part.published.get(metric, {})))
-
-
-def _order(metric: str, columns: Sequence[tuple[Part, Results | None, str]]) -> str:
+def _order(columns: Sequence[Column]) -> list[str]:
     """How far our order of the methods is the paper's, in a sentence; nothing without figures."""
     said = []
-    for part, results, target in columns:
-        told = _published(part, metric, target)
-        scores = {k: results.score(Cell(k, target, metric)) for k in told} if results else {}
-        known = [k for k, score in scores.items() if score is not None]
-        if len(known) > 2:
-            ours = torch.tensor([[scores[k].mean for k in known]]).double()  # type: ignore[union-attr]
-            theirs = torch.tensor([[told[k] for k in known]]).double()
+    for column in columns:
+        pairs = [(column.mean(label), value) for label, value in column.published.items()]
+        both = [(ours, theirs) for ours, theirs in pairs if ours is not None]
+        if len(both) > 2:
+            ours, theirs = torch.tensor(both, dtype=torch.float64).T.unsqueeze(1)
             rank = float(spearman(ours, theirs, torch.ones_like(ours, dtype=torch.bool)))
-            name = part.title.split(" (")[0]
-            also = f", {CLASSES[target]}" if len(columns) > 1 and len(part.targets) > 1 else ""
-            said.append(f"{name}{also} {rank:.2f}")
-    listed = "; ".join(said)
-    return (
-        f"Rank correlation of our order of the methods with the paper's: {listed}." if said else ""
-    )
+            said.append(f"{_title(column, columns)} {shown(rank, 2)}")
+    told = "Rank correlation of our order of the methods with the paper's"
+    return [f"{told}: {'; '.join(said)}.", ""] if said else []
 
 
-def _curves(outcomes: Sequence[Outcome]) -> list[str]:
+def _by_number(column: Column) -> list[str]:
     """The value at every k, where a metric is a mean over some k."""
-    lines: list[str] = []
-    for one in outcomes:
-        results = one.results
-        if results is None or "token_f1" not in results.metrics:
-            continue
-        for target in results.targets:
-            steps = results.settings["metrics"]["token_f1"]["steps"]
-            heads = ["method", *(f"k = {int(k)}" for k in steps)]
-            lines += [f"| {' | '.join(heads)} |", f"| {' | '.join(['---'] * len(heads))} |"]
-            for label in results.methods:
-                score = results.score(Cell(label, target, "token_f1"))
-                if score is not None and score.curve is not None:
-                    values = [f"{value:.3f}" for value in score.curve.mean(0).tolist()]
-                    lines.append(f"| {' | '.join([label, *values])} |")
-            lines.append("")
-    return lines
-
-
-def _facts(one: Outcome) -> list[str]:
-    """What one part was done with."""
-    if one.results is None:
+    if column.metric != "token_f1":
         return []
-    count = one.results.settings["data"]["samples"]
-    said = f"{count} samples, model {one.model}"
+    rows = [["method", *(f"k = {int(k)}" for k in column.known["steps"])]]
+    for label in column.results.methods:
+        score = column.results.score(Cell(label, column.target, column.metric))
+        if score is not None and score.curve is not None:
+            rows.append([escaped(label), *map(shown, score.curve.mean(0).tolist())])
+    head = f"{escaped(column.part.title)}, {CLASSES[column.target]}, by the number of words k:"
+    return [head, "", *_grid(rows), ""]
+
+
+def _done_with(one: Outcome) -> str:
+    """The samples and the model of one part, and what else is to be known about it."""
+    assert one.results is not None
+    said = f"{one.results.settings['data']['samples']} samples, model {escaped(one.model)}"
     if one.accuracy is not None:
         said += f" ({100 * one.accuracy:.1f} % right)"
-    return ["; ".join([said, *one.differences])]
+    return "; ".join([said, *map(escaped, one.differences)])
 
 
-def _first_upper(text: str) -> str:
+def _upper(text: str) -> str:
     return text[:1].upper() + text[1:]

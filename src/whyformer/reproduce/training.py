@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -10,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whyformer.datasets import Sample
+from whyformer.assemble import version_of
+from whyformer.datasets import Dataset, Sample
+from whyformer.errors import InputError
+from whyformer.inputs.quiet import quiet_transformers
+from whyformer.reproduce.checkpoint import Checkpoint, replace, writing
 from whyformer.reproduce.learners import (
     Batch,
     Learner,
@@ -33,7 +36,6 @@ STATE = "state.safetensors"
 EVERY = 120.0  # seconds between checkpoints
 POOL = 50  # batches that are sorted by length together
 MEASURED = 1000  # samples of the held-out split that the accuracy is of
-MOMENTS = ("exp_avg", "exp_avg_sq")
 
 Told = Callable[[str, int, int], None]  # what is going on, steps done, steps in all
 
@@ -52,7 +54,8 @@ def trained(
 ) -> Trained:
     """The recipe's model below `models`, trained now where it is not there yet."""
     folder = models / recipe.name
-    known = _known(folder, recipe)
+    made_of = _made_of(recipe, base)
+    known = _known(folder, made_of)
     if known is not None:
         return known
     say: Told = tell or (lambda doing, done, total: None)
@@ -61,40 +64,63 @@ def trained(
         start = trained(RECIPES[recipe.start], data, models, base, tell).folder
     say(f"reading {recipe.name}", 0, 0)
     train = _labelled(recipe.open(data, "train", recipe.limit))
-    held_out = recipe.open(data, "test", MEASURED)
+    rest = recipe.open(data, "test", MEASURED)
+    held_out = _labelled(rest)
     torch.manual_seed(0)
-    model, processor = _learner(recipe, start, train, held_out.labels)
+    model, processor = _learner(recipe, start, train, rest.labels)
     batch = text_batches(processor, recipe.longest) if recipe.kind != "digits" else digit_batch
-    folder.mkdir(parents=True, exist_ok=True)
-    _learn(model, train, batch, recipe, folder, say)
-    accuracy = _accuracy(model, _labelled(held_out), batch)
-    model.save_pretrained(folder)  # type: ignore[operator]
-    processor.save_pretrained(folder)
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    checkpoint = Checkpoint(folder / STATE, {**made_of, "samples": len(train)})
+    _learn(model, train, batch, recipe, checkpoint, say)
     facts = {
-        "recipe": recipe.facts(),
-        "accuracy": accuracy,
-        "measured_on": f"{min(MEASURED, len(held_out))} samples of {recipe.test}",
+        **made_of,
+        "accuracy": _accuracy(model, held_out, batch),
+        "measured_on": f"{len(held_out)} samples of {recipe.test}",
         "samples": len(train),
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
+        "torch": version_of("torch"),
+        "transformers": version_of("transformers"),
     }
-    _replace(folder / FACTS, lambda to: to.write_text(json.dumps(facts, indent=2) + "\n"))
-    (folder / STATE).unlink(missing_ok=True)
-    return Trained(folder, accuracy, facts)
+    with writing(folder), quiet_transformers():
+        # Facts of an earlier recipe must not stand beside weights of this one.
+        (folder / FACTS).unlink(missing_ok=True)
+        model.save_pretrained(folder)  # type: ignore[operator]
+        processor.save_pretrained(folder)
+    text = json.dumps(facts, indent=2) + "\n"
+    replace(folder / FACTS, lambda to: to.write_text(text, encoding="utf-8"))
+    checkpoint.remove()
+    return Trained(folder, facts["accuracy"], facts)
 
 
-def _known(folder: Path, recipe: Recipe) -> Trained | None:
-    """The finished model, if it was made by this very recipe."""
-    if not (folder / FACTS).is_file():
+def _made_of(recipe: Recipe, base: Path | None) -> dict[str, Any]:
+    """What decides which weights come out: the recipe, and the base where it is not MiniLM."""
+    if base is None or recipe.kind != "minilm":
+        return {"recipe": recipe.facts()}
+    digest = hashlib.sha256()
+    for file in sorted([*base.glob("*.safetensors"), *base.glob("*.json")]):
+        digest.update(file.name.encode() + file.read_bytes())
+    return {"recipe": recipe.facts(), "base": digest.hexdigest()[:32]}
+
+
+def _known(folder: Path, made_of: dict[str, Any]) -> Trained | None:
+    """The finished model, if it was made of just this."""
+    try:
+        facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+        same = {key: facts.get(key) for key in ("recipe", "base") if key in facts} == made_of
+        return Trained(folder, float(facts["accuracy"]), facts) if same else None
+    except (OSError, ValueError, KeyError, AttributeError):  # none, or written by somebody else
         return None
-    facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
-    same = facts.get("recipe") == json.loads(json.dumps(recipe.facts()))
-    return Trained(folder, facts["accuracy"], facts) if same else None
 
 
-def _labelled(samples: Any) -> list[Sample]:
-    """The samples that have a label and say something."""
-    return [s for s in samples if isinstance(s.label, int) and s.inputs != ""]
+def _labelled(rows: Dataset) -> list[Sample]:
+    """The samples that have a label and say something; there is at least one."""
+    found = [s for s in rows if isinstance(s.label, int) and s.inputs != ""]
+    if not found:
+        raise InputError(
+            f"the split {rows.split!r} of {rows.name} has no labelled sample in its {len(rows)}"
+            " rows, and nothing can be learned or measured without; check the files"
+        )
+    return found
 
 
 def _learner(
@@ -112,7 +138,7 @@ def _learn(
     train: Sequence[Sample],
     batch: Callable[[Sequence[Any]], Batch],
     recipe: Recipe,
-    folder: Path,
+    checkpoint: Checkpoint,
     say: Told,
 ) -> None:
     """AdamW with a linear rise and fall; the state is on disk every two minutes."""
@@ -125,7 +151,7 @@ def _learn(
         ],
         lr=recipe.peak,
     )
-    first = _restored(folder / STATE, named, optimiser)
+    first = checkpoint.restored(named, optimiser)
     rise = max(1, len(order) // 16)
     saved = time.monotonic()
     model.train()
@@ -143,7 +169,7 @@ def _learn(
         optimiser.zero_grad()
         say(f"training {recipe.name}", step + 1, len(order))
         if time.monotonic() - saved > EVERY:
-            _store(folder / STATE, named, optimiser, step + 1)
+            checkpoint.store(named, optimiser, step + 1)
             saved = time.monotonic()
     model.eval()
 
@@ -160,40 +186,6 @@ def _order(train: Sequence[Sample], size: int, epoch: int) -> list[list[int]]:
         for i in range(0, len(pool), size)
     ]
     return [batches[i] for i in torch.randperm(len(batches), generator=generator).tolist()]
-
-
-def _store(path: Path, named: dict[str, Any], optimiser: torch.optim.Optimizer, step: int) -> None:
-    tensors = {f"weight/{name}": p.detach().contiguous().clone() for name, p in named.items()}
-    for name, parameter in named.items():
-        for moment in MOMENTS:
-            if moment in optimiser.state[parameter]:
-                tensors[f"{moment}/{name}"] = optimiser.state[parameter][moment]
-    _replace(path, lambda to: save_file(tensors, str(to), metadata={"step": str(step)}))
-
-
-def _restored(path: Path, named: dict[str, Any], optimiser: torch.optim.Optimizer) -> int:
-    """The step to go on from, with weights and moments as they were then; 0 for a new start."""
-    if not path.is_file():
-        return 0
-    from safetensors import safe_open
-
-    with safe_open(str(path), framework="pt") as file:
-        step = int(file.metadata()["step"])
-    tensors = load_file(str(path))
-    with torch.no_grad():
-        for name, parameter in named.items():
-            parameter.copy_(tensors[f"weight/{name}"])
-            moments = {m: tensors[f"{m}/{name}"] for m in MOMENTS if f"{m}/{name}" in tensors}
-            if moments:
-                optimiser.state[parameter] = {"step": torch.tensor(float(step)), **moments}
-    return step
-
-
-def _replace(path: Path, write: Callable[[Path], Any]) -> None:
-    """Writes beside the file and then takes its place: it is whole or it is not there."""
-    beside = path.with_name(f".{path.name}.new")
-    write(beside)
-    beside.replace(path)
 
 
 @torch.inference_mode()

@@ -1,0 +1,136 @@
+"""How long AUAC over a dataset takes: in batches by length, and one sentence and step at a time.
+
+    python benchmarks/evaluation.py --data $WHYFORMER_DATA [--limit N] [--alone 48] [--threads 1]
+                                    [--methods a,b,...] [--json FILE]
+
+The bundled model sst2 and the 872 dev sentences of SST-2, every method of the papers but attention
+flow. "batched" is `whyformer evaluate --metrics auac` into an empty folder, report left out.
+"alone" is what a user's own loop would do: a sentence is explained by itself, and the model is
+called once for each of the eleven steps. Sentences are scored both ways and the areas compared. The
+loop is timed on --alone sentences, every n-th by length, in pieces between the pieces of the
+batched run, so that both see the same machine; its time is scaled to all sentences.
+CPU seconds, one thread unless told otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import torch
+from torch import Tensor
+
+from whyformer import explain
+from whyformer.capture.outcome import outcome
+from whyformer.datasets import Sample, open_dataset
+from whyformer.evaluation.evaluate import evaluate
+from whyformer.evaluation.plan import SLOW, Plan, contenders, measures
+from whyformer.evaluation.results import Cell
+from whyformer.families import family_of
+from whyformer.inputs.models import Loaded, load_model
+from whyformer.inputs.prepare import prepare
+from whyformer.inputs.removal import Removal
+from whyformer.methods import methods
+from whyformer.metrics import metrics
+
+BEYOND = ("attn_lrp", "integrated_gradients")  # not of the three papers
+
+
+def alone(loaded: Loaded, sample: Sample, method: str, options: Mapping[str, object]) -> float:
+    """The area of one sentence, the model called once per step."""
+    module = loaded.module
+    attribution = explain(sample.inputs, module, method=method, processor=loaded.processor)
+    prepared = prepare(sample.inputs, module, loaded.processor, family_of(module))
+    removal = Removal(prepared, module, family_of(module))
+
+    def rerun(kept: Mapping[str, Tensor]) -> Tensor:
+        ((stream, mask),) = kept.items()
+        return outcome(module, removal.left(stream, mask, torch.tensor([0])).prepared)
+
+    return float(metrics["auac"](attribution, rerun=rerun, **options).values[0])
+
+
+def measure(data: Path, limit: int | None, few: int, names: list[str]) -> dict[str, object]:
+    """Seconds both ways, and by how much the areas differ."""
+    loaded = load_model("sst2", None, None)
+    dataset = open_dataset(f"sst2:{data / 'sst2'}", "dev", limit=limit, seed=0)
+    samples = sorted(dataset, key=lambda sample: len(sample.inputs))
+    some = samples[:: max(1, len(samples) // few)][:few]
+    plan = Plan(contenders(names), measures(["auac"]))
+    options = plan.measures[0].options
+    own: dict[tuple[str, str], float] = {}
+    loops = dict.fromkeys(names, 0.0)
+    spent = 0.0  # in the loop, which runs inside the batched run and is not its time
+
+    def meanwhile(doing: str, done: int, total: int) -> None:
+        """A part of the loop, so that both see the same machine: `few` sentences in all."""
+        nonlocal spent
+        due = some[: -(-len(some) * done // total)] if total else []
+        start = time.process_time()
+        for sample in due:
+            for name in names:
+                if (sample.id, name) not in own:
+                    begin = time.process_time()
+                    own[sample.id, name] = alone(loaded, sample, name, options)
+                    loops[name] += time.process_time() - begin
+        spent += time.process_time() - start
+
+    with tempfile.TemporaryDirectory() as folder:
+        start = time.process_time()
+        found = evaluate(loaded, samples, plan, folder, report=False, tell=meanwhile)
+        batched = time.process_time() - start - spent
+    meanwhile("", 1, 1)
+    scale = len(samples) / len(some)
+    worst = 0.0
+    for name in names:
+        cell = Cell(name, "predicted", "auac")
+        score = found.score(cell)
+        assert score is not None
+        areas = dict(zip(found.samples(cell), score.values.tolist(), strict=True))
+        off = max(abs(areas[s.id] - own[s.id, name]) for s in some)
+        worst = max(worst, off)
+        print(f"{name:24s}{score.mean:8.4f}{loops[name] * scale:12.1f}{off:14.1e}")
+    single = sum(loops.values()) * scale
+    print(f"alone {single:.1f} s, batched {batched:.1f} s: {single / batched:.1f}x")
+    return {
+        "sentences": len(samples),
+        "alone_measured_on": len(some),
+        "methods": names,
+        "batched_seconds": batched,
+        "alone_seconds": single,
+        "ratio": single / batched,
+        "largest_difference": worst,
+        "threads": torch.get_num_threads(),
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    default = os.environ.get("WHYFORMER_DATA")
+    parser.add_argument("--data", type=Path, default=default, required=default is None)
+    parser.add_argument("--limit", type=int)
+    parser.add_argument("--alone", type=int, default=48)
+    parser.add_argument("--threads", type=int, default=1)
+    every = [name for name in methods if name not in (*SLOW, *BEYOND)]
+    parser.add_argument("--methods", default=",".join(every))
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    print(f"{'':24s}{'AUAC':>8s}{'alone, s':>12s}{'difference':>14s}")
+    found = measure(options.data, options.limit, options.alone, options.methods.split(","))
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=2))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,53 @@
+"""Which samples a part is measured on, and what had to be left out of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from whyformer import bundled
+from whyformer.datasets import Sample, open_dataset
+from whyformer.errors import InputError
+from whyformer.evaluation.brought import classes_of
+from whyformer.evaluation.bundled_samples import bundled_samples
+from whyformer.evaluation.wording import counted
+from whyformer.inputs.models import Loaded
+from whyformer.reproduce.experiments import Part
+from whyformer.reproduce.recipes import RECIPES, parted
+
+
+def selected(part: Part, data: Path, limit: int | None) -> tuple[list[Sample], Sequence[str], str]:
+    """The samples that say something, the names of their labels, and what was left out."""
+    if part.data:
+        name, place, options = parted(part.data)
+        beside = {key: str(data / place / value) for key, value in options.items()}
+        source = f"{name}:{data / place}"
+        found = open_dataset(source, part.split, limit=limit, seed=0, on_error="skip", **beside)
+    elif part.model in RECIPES:
+        found = RECIPES[part.model].open(data, "test", limit)
+    else:
+        return bundled_samples(bundled.models()[part.model])[:limit], (), ""
+    # An empty tweet says nothing that could be explained.
+    samples = [sample for sample in found if sample.inputs != ""]
+    skipped, empty = found.report.skipped, found.report.read - len(samples)
+    if not samples:
+        why = f"; the first: {skipped[0]}" if skipped else ""
+        raise InputError(f"none of {counted(len(found), 'row')} of {found.name} can be read{why}")
+    left_out = ((len(skipped), "cannot be read"), (empty, "empty"))
+    said = [f"{counted(count, 'row')} left out: {why}" for count, why in left_out if count]
+    return samples, found.labels, "; ".join(said)
+
+
+def understood(samples: Sequence[Sample], loaded: Loaded) -> list[Sample]:
+    """The samples without those answers that the model has no number for.
+
+    People answer in any words; a part that explains the predicted class does not ask for them.
+    """
+    known = {name.lower() for name in classes_of(loaded).values()}
+    return [
+        replace(sample, label=None, label_name=None)
+        if isinstance(sample.label, str) and sample.label.lower() not in known
+        else sample
+        for sample in samples
+    ]

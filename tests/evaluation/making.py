@@ -1,0 +1,95 @@
+"""A tiny classifier that reads words, and sentences for it: nothing is downloaded or trained."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
+from torch import Tensor
+
+from whyformer.datasets import Sample
+from whyformer.evaluation.plan import Plan, contenders, measures
+from whyformer.families.tiny import ENCODER, tiny_model
+from whyformer.inputs.models import Loaded
+
+SIGNS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+WORDS = ["a", "good", "bad", "film", "plot", "the", "is", "not", "and", "un", "do", "n", "t"]
+PIECES = ["##ping", "##able", "grip", ".", ",", "'", "!"]
+VOCABULARY = [*SIGNS, *WORDS, *PIECES]
+
+
+@cache
+def tokenizer() -> Any:
+    """A WordPiece tokenizer of twenty pieces with [CLS] and [SEP]."""
+    backend = Tokenizer(
+        models.WordPiece({piece: i for i, piece in enumerate(VOCABULARY)}, unk_token="[UNK]")
+    )
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    backend.decoder = decoders.WordPiece()
+    backend.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
+    )
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        unk_token="[UNK]",
+        pad_token="[PAD]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        mask_token="[MASK]",
+    )
+
+
+def classifier(names: Sequence[str] = ("negative", "positive"), **changes: Any) -> Loaded:
+    """A random BERT of two layers with that tokenizer."""
+    sizes = {**ENCODER, "vocab_size": len(VOCABULARY)} | changes
+    sizes.pop("num_labels")
+    module = tiny_model("BertForSequenceClassification", **sizes)(id2label=dict(enumerate(names)))
+    return Loaded(module, tokenizer(), "tiny")
+
+
+def sentences(count: int, seed: int = 0, label: bool = True) -> list[Sample]:
+    """Sentences of two to nine words; what they say means nothing."""
+    lots = random.Random(seed)
+    found = []
+    for i in range(count):
+        text = " ".join(lots.choice(WORDS) for _ in range(lots.randint(2, 9)))
+        found.append(Sample(f"dev/{i}", text, lots.randint(0, 1) if label else None))
+    return found
+
+
+def plan(
+    methods: Sequence[str] = ("random", "gae"),
+    metrics: Sequence[str] = ("auac",),
+    targets: tuple[str, ...] = ("predicted",),
+    **more: Any,
+) -> Plan:
+    """A plan by names, as the command line makes it."""
+    options = more.pop("options", {})
+    given = {name: options[name] for name in options if name in metrics}
+    rest = {name: options[name] for name in options if name not in metrics}
+    fill, seed = more.pop("fill", None), more.pop("seed", 0)
+    return Plan(
+        contenders(methods, rest, seed), measures(metrics, given, fill), targets, fill, seed, **more
+    )
+
+
+def shortened(loaded: Loaded, ids: Tensor, kept: Tensor) -> Tensor:
+    """Logits of one text with only its kept tokens, by the shortest way there is."""
+    with torch.no_grad():
+        logits: Tensor = loaded.module(ids[kept].unsqueeze(0)).logits
+    return logits[0]
+
+
+def save(loaded: Loaded, folder: Path) -> Path:
+    """The folder, with the model and its tokenizer in it."""
+    loaded.module.save_pretrained(folder)
+    loaded.processor.save_pretrained(folder)
+    return folder

@@ -1,0 +1,166 @@
+"""The model asked again: batched, by length, and never twice for the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from tests.evaluation.making import classifier, sentences, shortened
+from torch import Tensor
+
+import whyformer as wf
+from whyformer.evaluation import rerun as module_under_test
+from whyformer.evaluation.rerun import Rerun
+from whyformer.families import family_of
+from whyformer.families.tiny import tiny_inputs, tiny_models
+from whyformer.inputs.models import Loaded
+from whyformer.inputs.prepare import prepare
+from whyformer.inputs.removal import HOW, Removal
+
+
+def asking(loaded: Loaded, inputs: Any, fill: str | None = None) -> Rerun:
+    family = family_of(loaded.module)
+    return Rerun(
+        Removal(prepare(inputs, loaded.module, loaded.processor, family), loaded.module, family, fill)
+    )
+
+
+@pytest.fixture(scope="module")
+def loaded() -> Loaded:
+    return classifier()
+
+
+@pytest.fixture(scope="module")
+def texts() -> list[str]:
+    return [sample.inputs for sample in sentences(9)]
+
+
+@pytest.fixture
+def mask(loaded: Loaded, texts: list[str]) -> Tensor:
+    found = loaded.processor(texts, padding=True, return_tensors="pt")["attention_mask"]
+    return found.bool()
+
+
+def drawn(mask: Tensor, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return (torch.rand(mask.shape, generator=generator) < 0.6) & mask
+
+
+@pytest.mark.parametrize("tokens", [4096, 12, 1])
+def test_equal_to_one_at_a_time(
+    loaded: Loaded, texts: list[str], mask: Tensor, tokens: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module_under_test, "TOKENS", tokens)
+    kept = drawn(mask)
+    kept[:, 0] = True
+    found = asking(loaded, texts)({"text": kept})
+    ids = loaded.processor(texts, padding=True, return_tensors="pt")["input_ids"]
+    for i in range(len(texts)):
+        torch.testing.assert_close(found[i], shortened(loaded, ids[i], kept[i]))
+
+
+def test_nothing_is_asked_twice(loaded: Loaded, texts: list[str], mask: Tensor) -> None:
+    rerun = asking(loaded, texts)
+    kept = drawn(mask)
+    first = rerun({"text": kept})
+    assert rerun.forwards == len(texts)
+    assert torch.equal(rerun({"text": kept.clone()}), first)
+    assert rerun.forwards == len(texts)
+    other = kept.clone()
+    other[3, 0] ^= True
+    found = rerun({"text": other})
+    assert rerun.forwards == len(texts) + 1
+    unchanged = [i for i in range(len(texts)) if i != 3]
+    assert torch.equal(found[unchanged], first[unchanged])
+
+
+def test_the_same_mask_of_another_sample_is_another_question(loaded: Loaded) -> None:
+    rerun = asking(loaded, ["good film", "bad plot"])
+    found = rerun({"text": torch.ones(2, 4, dtype=torch.bool)})
+    assert rerun.forwards == 2
+    assert not torch.equal(found[0], found[1])
+
+
+def test_long_masks_are_told_apart() -> None:
+    loaded = classifier(max_position_embeddings=700)
+    rerun = asking(loaded, ["good film " * 300])
+    whole = torch.ones(1, 602, dtype=torch.bool)
+    without = whole.clone()
+    without[0, 555] = False
+    assert not torch.equal(rerun({"text": whole}), rerun({"text": without}))
+    assert rerun.forwards == 2
+
+
+def test_what_is_remembered_has_an_end(
+    loaded: Loaded, texts: list[str], mask: Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module_under_test, "REMEMBERED", 1)
+    rerun = asking(loaded, texts)
+    first, second = drawn(mask), drawn(mask, 1)
+    once = rerun({"text": first})
+    rerun({"text": second})
+    torch.testing.assert_close(rerun({"text": first}), once)
+    assert rerun.forwards == 3 * len(texts)
+
+
+def test_streams_are_told_apart() -> None:
+    module = tiny_models()["lxmert"][1]()
+    inputs = tiny_inputs(module, (6, 6))
+    inputs = {n: v[:, :5] if n not in ("visual_pos", "visual_feats") else v for n, v in inputs.items()}
+    rerun = asking(Loaded(module, None, "tiny"), inputs)
+    kept = torch.tensor([[1, 0, 1, 1, 0], [1, 1, 0, 0, 1]]).bool()
+    text, image = rerun({"text": kept}), rerun({"image": kept})
+    assert rerun.forwards == 4
+    assert not torch.allclose(text, image)
+
+
+def test_regions_without_a_mask_run_by_number() -> None:
+    # LXMERT's regions come without a mask where every image has as many.
+    module = tiny_models()["lxmert"][1]().double()
+    inputs = tiny_inputs(module, (6, 6, 6))
+    inputs.pop("visual_attention_mask")
+    rerun = asking(Loaded(module, None, "tiny"), inputs)
+    kept = torch.tensor([[1, 0, 1, 1, 0], [1, 1, 0, 0, 1], [0, 0, 0, 1, 0]]).bool()
+    found = rerun({"image": kept})
+    for i in range(3):
+        one = {n: v[i : i + 1] for n, v in inputs.items()}
+        one |= {n: one[n][:, kept[i]] for n in ("visual_feats", "visual_pos")}
+        with torch.no_grad():
+            alone = module(**one).question_answering_score
+        torch.testing.assert_close(found[i : i + 1], alone)
+
+
+def test_patches_and_pixels() -> None:
+    module = tiny_models()["vit"][1]()
+    inputs = tiny_inputs(module, (1, 1))
+    rerun = asking(Loaded(module, None, "tiny"), inputs)
+    rerun.told(wf.explain(inputs, module, method="random", target=0))
+    patches = torch.tensor([[1, 0, 1, 1, 0, 1, 1, 1, 0], [0, 0, 0, 0, 1, 1, 1, 1, 1]]).bool()
+    wide = patches.reshape(2, 3, 3).repeat_interleave(4, 1).repeat_interleave(4, 2).flatten(1)
+    torch.testing.assert_close(rerun({"image": patches}), rerun({"image": wide}))
+    with torch.no_grad():
+        by_hand = module(inputs["pixel_values"] * wide.reshape(2, 1, 12, 12)).logits
+    torch.testing.assert_close(rerun({"image": patches}), by_hand)
+
+
+def test_the_smallest_images_have_patches_and_pixels_too() -> None:
+    module = tiny_models()["vit"][1](image_size=2, patch_size=2)
+    inputs = {"pixel_values": torch.randn(1, 3, 2, 2)}
+    rerun = asking(Loaded(module, None, "tiny"), inputs)
+    rerun.told(wf.explain(inputs, module, method="random", target=0))
+    patch = rerun({"image": torch.tensor([[True]])})
+    pixel = rerun({"image": torch.tensor([[True, False, False, False]])})
+    assert not torch.allclose(patch, pixel)
+
+
+def test_how_gaps_are_filled_is_said(loaded: Loaded, texts: list[str]) -> None:
+    assert asking(loaded, texts).filled("text") == f"drop: {HOW['drop']}"
+    assert asking(loaded, texts, "mask").filled("text") == f"mask: {HOW['mask']}"
+
+
+@pytest.mark.parametrize("fill", ["drop", "mask", "unknown", "zero", "mean"])
+def test_all_fills_go_through(loaded: Loaded, texts: list[str], mask: Tensor, fill: str) -> None:
+    found = asking(loaded, texts, fill)({"text": drawn(mask)})
+    assert found.shape == (len(texts), 2)
+    assert found.isfinite().all()

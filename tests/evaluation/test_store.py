@@ -1,0 +1,224 @@
+"""Finished rows on disk: whole or not there, whatever happens meanwhile."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from whyformer.errors import InputError, WhyformerError
+from whyformer.evaluation import store as module_under_test
+from whyformer.evaluation.results import RESULTS, SETTINGS, Results
+from whyformer.evaluation.store import PARTS, Store, StoreError
+
+
+def row(name: str, value: float = 0.5, **more: Any) -> dict[str, Any]:
+    return {
+        "unit": name,
+        "sample": "dev/1",
+        "method": "gae",
+        "target": "predicted",
+        "metric": "auac",
+        "value": value,
+        "explained": 1,
+        "label": None,
+        "curve": [0.25, value],
+        "found": None,
+        "there": None,
+        "convention": "by hand",
+        "steps": [0.0, 1.0],
+        **more,
+    }
+
+
+def test_what_goes_in_comes_out(tmp_path: Path) -> None:
+    store = Store(tmp_path / "new" / "run")
+    rows = [row("a", 0.1), row("b", float("nan"), curve=None, label=3), row("c", 1 / 3)]
+    store.add(rows)
+    again = Store(tmp_path / "new" / "run")
+    assert again.done["a"] == rows[0]
+    assert again.done["c"]["value"] == 1 / 3  # to the last bit
+    assert again.done["b"]["value"] != again.done["b"]["value"]
+    assert (again.done["b"]["label"], again.done["b"]["curve"]) == (3, None)
+
+
+@pytest.mark.parametrize(
+    "name", ["naïve/漢字 😀", "../../etc/passwd", "<script>alert(1)</script>", "a\nb\tc\0", "[red]"]
+)
+def test_hostile_ids(tmp_path: Path, name: str) -> None:
+    Store(tmp_path).add([row("a", sample=name)])
+    assert Store(tmp_path).done["a"]["sample"] == name
+    assert [path.name for path in tmp_path.iterdir()] == [PARTS]
+
+
+def test_what_is_there_is_never_changed(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.add([row("b", 0.1), row("a", 0.2)])
+    store.add([row("b", 0.7), row("c", 0.3)])
+    assert store.done["b"]["value"] == 0.1
+    for _ in range(2):  # also after it was read again, in whichever order the files come
+        store = Store(tmp_path)
+        assert {name: r["value"] for name, r in store.done.items()} == {"a": 0.2, "b": 0.1, "c": 0.3}
+    before = sorted((tmp_path / PARTS).iterdir())
+    store.add([row("b", 0.9)])
+    store.add([])
+    assert sorted((tmp_path / PARTS).iterdir()) == before
+
+
+def test_the_same_rows_are_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        store = Store(tmp_path / name)
+        store.add([row("a"), row("b")])
+        store.write_table(RESULTS, [row("a")])
+    first, second = (
+        sorted((p.name, p.read_bytes()) for p in (tmp_path / name).rglob("*.parquet"))
+        for name in ("one", "two")
+    )
+    assert first == second
+
+
+def test_a_file_that_was_being_written_does_not_count(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.add([row("a")])
+    whole = next((tmp_path / PARTS).iterdir())
+    # What kill -9 leaves behind.
+    (tmp_path / PARTS / f".{'0' * 32}.parquet.123").write_bytes(whole.read_bytes()[:40])
+    assert set(Store(tmp_path).done) == {"a"}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda good: b"",
+        lambda good: b"PAR1 nothing of the kind PAR1",
+        lambda good: good[: len(good) // 2],
+        lambda good: good[:-4] + b"XXXX",
+        lambda good: good[:4] + bytes(len(good) // 2) + good[4 + len(good) // 2 :],
+    ],
+)
+def test_a_damaged_file_is_named(tmp_path: Path, damage: Any) -> None:
+    Store(tmp_path).add([row("a"), row("b")])
+    (file,) = (tmp_path / PARTS).iterdir()
+    good = file.read_bytes()
+    file.write_bytes(damage(good))
+    with pytest.raises(StoreError, match="cannot be read.*delete it, and the run computes") as found:
+        Store(tmp_path)
+    assert str(file) in str(found.value)
+    assert isinstance(found.value, WhyformerError)
+    file.unlink()
+    assert Store(tmp_path).done == {}
+
+
+def test_hardly_a_flipped_bit_goes_unseen(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.add([row(f"u{i}", 0.1 * i + 0.03) for i in range(20)])
+    (file,) = (tmp_path / PARTS).iterdir()
+    good = file.read_bytes()
+    for place in range(4, len(good) - 8, 61):
+        file.write_bytes(good[:place] + bytes([good[place] ^ 16]) + good[place + 1 :])
+        try:
+            assert Store(tmp_path).done == store.done  # it was in what nobody reads
+        except StoreError as error:
+            assert str(file) in str(error)
+
+
+def test_a_file_of_other_columns_is_named(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    parquet.write_table(pyarrow.table({"x": [1]}), tmp_path / PARTS / "mine.parquet")
+    with pytest.raises(StoreError, match=r"mine.parquet.*columns"):
+        Store(tmp_path)
+    assert store.done == {}
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for place in (tmp_path / "file", tmp_path / "file" / "run"):
+        with pytest.raises(StoreError, match="cannot be made"):
+            Store(place)
+
+
+@pytest.mark.parametrize("name", ["_parquet", "fsync", "replace"])
+def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    store = Store(tmp_path)
+    store.add([row("a")])
+
+    def full(*given: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        if name == "_parquet":
+            patched.setattr(module_under_test, "_parquet", full)
+        elif name == "fsync":
+            patched.setattr(os, "fsync", full)
+        else:
+            patched.setattr(Path, "replace", full)
+        with pytest.raises(StoreError) as found:
+            store.add([row("b")])
+    said = str(found.value)
+    assert "No space left on device" in said
+    assert "The 1 finished rows are kept" in said
+    assert "same command again" in said
+    assert set(store.done) == {"a"}  # nothing is said to be done that is not on the disk
+    assert len([*(tmp_path / PARTS).iterdir()]) == 1  # and nothing half is left behind
+    store.add([row("b")])
+    assert set(Store(tmp_path).done) == {"a", "b"}
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 64 kB, where one may be made."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = shutil.which("mount")
+    if mount is None or os.geteuid() != 0:
+        pytest.skip("only root can mount a small disk")
+    made = subprocess.run(
+        [mount, "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)], capture_output=True
+    )
+    if made.returncode:
+        pytest.skip("no disk can be mounted here")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+
+
+def test_a_disk_that_really_is_full(small_disk: Path) -> None:
+    store = Store(small_disk)
+    with pytest.raises(StoreError, match="No space left on device"):
+        for number in range(100):
+            store.add([row(f"{number}-{i}", curve=[0.1 * i, number / 7] * 50) for i in range(40)])
+    kept = len(store.done)
+    assert kept
+    assert len(Store(small_disk).done) == kept
+    assert not [p for p in (small_disk / PARTS).iterdir() if p.name.startswith(".")]
+
+
+def test_a_finished_run_is_read_back(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no finished run"):
+        Results.read(tmp_path)
+    store = Store(tmp_path)
+    store.write_table(RESULTS, [row("a")])
+    store.write_json(SETTINGS, {"metrics": {"auac": {"steps": [0.0, 1.0]}}, "naïve": "漢"})
+    assert "漢" in (tmp_path / SETTINGS).read_text(encoding="utf-8")
+    results = Results.read(tmp_path)
+    assert results.methods == ("gae",)
+    assert results.rows[0]["value"] == 0.5
+
+
+@pytest.mark.parametrize("name", [RESULTS, SETTINGS])
+def test_a_damaged_run_is_said_to_be(tmp_path: Path, name: str) -> None:
+    store = Store(tmp_path)
+    store.write_table(RESULTS, [row("a")])
+    store.write_json(SETTINGS, {"metrics": {}})
+    (tmp_path / name).write_bytes(b"{")
+    with pytest.raises(InputError, match=f"{name}.*same command again"):
+        Results.read(tmp_path)

@@ -1,0 +1,529 @@
+"""Tokens that are taken away: every fill against a forward that is made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy
+import pytest
+import torch
+import transformers
+from PIL import Image
+from scipy.ndimage import gaussian_filter
+from tests.several import only, padded
+from torch import Tensor, nn
+
+from whyformer.capture.outcome import outcome
+from whyformer.errors import InputError, ModelError, OptionError
+from whyformer.families import family_of
+from whyformer.families.tiny import tiny_inputs, tiny_model, tiny_models
+from whyformer.inputs.prepare import prepare
+from whyformer.inputs.removal import FILLS, HOW, Removal, _blurred
+
+CLASSIFIER = tiny_model(
+    "GPT2ForSequenceClassification",
+    vocab_size=60,
+    n_embd=32,
+    n_layer=2,
+    n_head=4,
+    n_positions=40,
+    num_labels=3,
+    pad_token_id=0,
+)
+SIGNS = SimpleNamespace(mask_token_id=3, unk_token_id=4, pad_token_id=0, eos_token_id=None)
+Inputs = dict[str, Tensor]
+
+
+def built(name: str) -> nn.Module:
+    """A tiny model in double precision."""
+    make = CLASSIFIER if name == "gpt2_classifier" else tiny_models()[name][1]
+    return make().double()
+
+
+def removal(
+    module: nn.Module, inputs: Any, fill: str | None = None, processor: Any = None, **more: Any
+) -> Removal:
+    """How the inputs lose tokens."""
+    family = family_of(module)
+    return Removal(prepare(inputs, module, processor, family), module, family, fill, **more)
+
+
+def asked(
+    removed: Removal,
+    stream: str,
+    kept: Tensor,
+    rows: Tensor | None = None,
+    grid: tuple[int, int] | None = None,
+) -> Tensor:
+    """What the model says about what is left of some rows."""
+    rows = torch.arange(len(kept)) if rows is None else rows
+    left = removed.left(stream, kept, rows, grid)
+    fill = removed.chosen(stream)
+    return outcome(removed.module, left.prepared, left.silenced, fill, stream)
+
+
+def said(module: nn.Module, inputs: Inputs) -> Tensor:
+    """Logits of a plain forward, (batch, classes); of the last token where there is one each."""
+    with torch.no_grad():
+        output = module(**inputs)
+    scores: Tensor = output["question_answering_score" if "lxmert" in str(type(module)) else 0]
+    return scores[:, -1] if scores.ndim == 3 else scores
+
+
+def some_of(mask: Tensor, seed: int = 0) -> Tensor:
+    """Some of the tokens of each sample, at least one, and never all."""
+    generator = torch.Generator().manual_seed(seed)
+    lots = torch.rand(mask.shape, generator=generator).masked_fill(~mask, 2.0)
+    return (lots < 0.5) | (lots == lots.amin(1, keepdim=True)) & mask
+
+
+# -- tokens that are dropped -----------------------------------------------------------------------
+
+STREAMS = [
+    ("bert", "text"),
+    ("roberta", "text"),
+    ("distilbert", "text"),
+    ("deberta_v2", "text"),
+    ("modernbert", "text"),
+    ("gpt2", "text"),
+    ("gpt2_classifier", "text"),
+    ("llama", "text"),
+    ("lxmert", "text"),
+    ("lxmert", "image"),
+    ("visual_bert", "text"),
+    ("visual_bert", "image"),
+    ("vilt", "text"),
+    ("t5", "source"),
+    ("bart", "source"),
+]
+
+
+def columns(stream: str, inputs: Inputs) -> list[str]:
+    """The arguments with an entry for each token of a stream."""
+    if stream == "image":
+        return [n for n in inputs if n.startswith("visual_")]
+    return [n for n in inputs if n in ("input_ids", "attention_mask", "token_type_ids")]
+
+
+def mask_of(stream: str, inputs: Inputs) -> Tensor:
+    return inputs["visual_attention_mask" if stream == "image" else "attention_mask"] != 0
+
+
+@pytest.mark.parametrize(("name", "stream"), STREAMS)
+def test_dropped_is_a_shorter_input(name: str, stream: str) -> None:
+    module = built(name)
+    inputs = tiny_inputs(module, (8, 5, 6))
+    kept = some_of(mask_of(stream, inputs))
+    found = asked(removal(module, inputs), stream, kept)
+    for i in range(len(kept)):
+        alone = only(module, inputs, i)
+        stay = kept[i][mask_of(stream, inputs)[i]]
+        short = alone | {n: alone[n][:, stay] for n in columns(stream, alone)}
+        torch.testing.assert_close(found[i : i + 1], said(module, short), rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["bert", "roberta", "gpt2_classifier", "lxmert"])
+def test_padding_in_front_counts_in_the_users_columns(name: str) -> None:
+    module = built(name)
+    inputs = padded(module, (8, 5, 6), "left")
+    mask = mask_of("text", inputs)
+    kept = some_of(mask)
+    for fill in ("drop", "zero"):
+        found = asked(removal(module, inputs, fill), "text", kept)
+        for i in range(len(kept)):
+            alone, stay = only(module, inputs, i), kept[i][mask[i]].unsqueeze(0)
+            one = asked(removal(module, alone, fill), "text", stay)
+            torch.testing.assert_close(found[i : i + 1], one, rtol=1e-9, atol=1e-10)
+
+
+def test_any_rows_in_any_order() -> None:
+    module = built("bert")
+    inputs = tiny_inputs(module, (8, 5, 6))
+    removed = removal(module, inputs)
+    kept = some_of(mask_of("text", inputs))
+    every = asked(removed, "text", kept)
+    rows = torch.tensor([2, 0])
+    torch.testing.assert_close(asked(removed, "text", kept[rows], rows), every[rows])
+
+
+def test_what_is_generated_may_be_asked_for_some_rows_only() -> None:
+    # The number of rows is that of the rerun, also in the stream that speaks.
+    module = built("t5")
+    inputs = tiny_inputs(module, (8, 5, 6))
+    kept = some_of(mask_of("source", inputs))
+    removed = removal(module, inputs)
+    rows = torch.tensor([1])
+    torch.testing.assert_close(
+        asked(removed, "source", kept[rows], rows), asked(removed, "source", kept)[rows]
+    )
+
+
+def test_given_positions_close_up() -> None:
+    module = built("bert")
+    inputs = tiny_inputs(module, (6, 6))
+    kept = some_of(inputs["attention_mask"] != 0)
+    numbered = inputs | {"position_ids": torch.arange(6).expand(2, -1)}
+    torch.testing.assert_close(
+        asked(removal(module, numbered), "text", kept), asked(removal(module, inputs), "text", kept)
+    )
+
+
+class Own(nn.Module):
+    """A classifier of one's own on torch's encoder, with torch's own kind of mask."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(50, 16)
+        layer = nn.TransformerEncoderLayer(16, 2, 24, dropout=0.0, batch_first=True)
+        self.blocks = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.head = nn.Linear(16, 3)
+
+    def forward(self, tokens: Tensor, src_key_padding_mask: Tensor | None = None) -> Tensor:
+        places = torch.arange(tokens.shape[1]).unsqueeze(-1) / 10
+        states = self.blocks(self.table(tokens) + places, src_key_padding_mask=src_key_padding_mask)
+        out: Tensor = self.head(states[:, 0])
+        return out
+
+
+@pytest.mark.parametrize("kind", ["bool", "float"])
+def test_torchs_own_encoder_with_its_own_mask(kind: str) -> None:
+    module = Own().double().eval()
+    ids = torch.randint(5, 50, (3, 7))
+    real = torch.arange(7) < torch.tensor([[7], [4], [5]])
+    hidden = ~real if kind == "bool" else torch.zeros(3, 7).masked_fill(~real, -torch.inf).double()
+    removed = removal(module, {"tokens": ids, "src_key_padding_mask": hidden})
+    kept = some_of(real)
+    found = asked(removed, "tokens", kept)
+    for i in range(3):
+        alone = said_by(module, ids[i : i + 1, kept[i]])
+        torch.testing.assert_close(found[i : i + 1], alone, rtol=1e-9, atol=1e-10)
+
+
+def said_by(module: nn.Module, ids: Tensor) -> Tensor:
+    with torch.no_grad():
+        out: Tensor = module(ids)
+    return out
+
+
+def test_without_a_mask_only_equal_lengths_run_together() -> None:
+    module = Own().double().eval()
+    ids = torch.randint(5, 50, (2, 7))
+    removed = removal(module, {"tokens": ids})
+    assert not removed.runs_together("tokens")
+    kept = torch.ones(2, 7, dtype=torch.bool)
+    kept[0, 3] = kept[1, 0] = False
+    found = asked(removed, "tokens", kept)
+    for i in range(2):
+        torch.testing.assert_close(found[i : i + 1], said_by(module, ids[i : i + 1, kept[i]]))
+    kept[0, 4] = False
+    with pytest.raises(InputError, match="no mask"):
+        asked(removed, "tokens", kept)
+    assert removal(built("bert"), tiny_inputs(built("bert"))).runs_together("text")
+
+
+# -- rows that keep nothing ------------------------------------------------------------------------
+
+
+def test_nothing_left_of_a_text_is_one_silent_token() -> None:
+    module = built("bert")
+    inputs = tiny_inputs(module, (6, 4))
+    kept = some_of(mask_of("text", inputs))
+    kept[0] = False
+    removed = replace(removal(module, inputs), prepared=_read_by(removal(module, inputs)))
+    found = asked(removed, "text", kept)
+    silent = said(module, {"input_ids": torch.tensor([[SIGNS.mask_token_id]])})
+    torch.testing.assert_close(found[:1], silent, rtol=1e-9, atol=1e-10)
+    alone = only(module, inputs, 1)["input_ids"][:, kept[1][:4]]
+    torch.testing.assert_close(found[1:], said(module, {"input_ids": alone}), rtol=1e-9, atol=1e-10)
+
+
+def test_nothing_left_of_a_text_for_models_that_read_padding_ids() -> None:
+    for name in ("roberta", "gpt2_classifier"):
+        module = built(name)
+        inputs = tiny_inputs(module, (6, 4))
+        kept = torch.zeros(2, 6, dtype=torch.bool)
+        found = asked(removal(module, inputs), "text", kept)
+        assert found.isfinite().all()
+        torch.testing.assert_close(found[0], found[1])  # nothing of either is left
+
+
+@pytest.mark.parametrize("name", ["lxmert", "visual_bert"])
+def test_nothing_left_of_an_image_is_one_empty_region(name: str) -> None:
+    module = built(name)
+    inputs = tiny_inputs(module, (6, 6))
+    # The first region of the second sample is hidden: what stays must be one that is seen.
+    inputs["visual_attention_mask"][1, 0] = 0
+    found = asked(removal(module, inputs), "image", torch.zeros(2, 5, dtype=torch.bool))
+    carrier = "visual_feats" if name == "lxmert" else "visual_embeds"
+    for i in range(2):
+        first = slice(i, i + 1)
+        one = {n: v[i : i + 1] for n, v in inputs.items()}
+        one |= {n: one[n][:, first] for n in one if n.startswith("visual_")}
+        one[carrier] = torch.zeros_like(one[carrier])
+        torch.testing.assert_close(found[i : i + 1], said(module, one), rtol=1e-9, atol=1e-10)
+
+
+# -- other tokens in their place -------------------------------------------------------------------
+
+
+def _read_by(removed: Removal, tokenizer: Any = SIGNS) -> Any:
+    return replace(removed.prepared, tokenizer=tokenizer)
+
+
+@pytest.mark.parametrize(("fill", "sign"), [("mask", 3), ("unknown", 4)])
+@pytest.mark.parametrize("name", ["bert", "roberta", "gpt2_classifier", "lxmert"])
+def test_replaced_by_a_sign(name: str, fill: str, sign: int) -> None:
+    module = built(name)
+    inputs = tiny_inputs(module, (8, 5, 6))
+    removed = removal(module, inputs, fill)
+    removed = replace(removed, prepared=_read_by(removed))
+    mask = mask_of("text", inputs)
+    kept = some_of(mask)
+    kept[2] = False
+    found = asked(removed, "text", kept)
+    for i in range(3):
+        alone = only(module, inputs, i)
+        ids = alone["input_ids"].masked_fill(~kept[i][mask[i]], sign)
+        expected = said(module, alone | {"input_ids": ids})
+        torch.testing.assert_close(found[i : i + 1], expected, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("fill", ["zero", "mean"])
+@pytest.mark.parametrize("name", ["bert", "roberta", "gpt2", "t5", "bart_scaled", "visual_bert"])
+def test_overwritten_word_embeddings(name: str, fill: str) -> None:
+    make = tiny_models()[name.removesuffix("_scaled")][1]
+    module = make(**({"scale_embedding": True} if "scaled" in name else {})).double()
+    inputs = tiny_inputs(module, (8, 5, 6))
+    mask = inputs["attention_mask"] != 0
+    kept = some_of(mask)
+    stream = "source" if "decoder_input_ids" in inputs else "text"
+    found = asked(removal(module, inputs, fill), stream, kept)
+    table = module.get_encoder().embed_tokens if "bart" in name else module.get_input_embeddings()
+    assert table.weight.shape[0] == 60
+    mean = table(torch.arange(60)).mean(0)
+    for i in range(3):
+        alone = only(module, inputs, i)
+        states = table(alone.pop("input_ids")).detach().clone()
+        states[:, ~kept[i][mask[i]]] = 0.0 if fill == "zero" else mean.detach()
+        expected = said(module, alone | {"inputs_embeds": states})
+        torch.testing.assert_close(found[i : i + 1], expected, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("fill", ["zero", "mean"])
+def test_overwriting_keeps_the_precision(fill: str) -> None:
+    module = tiny_models()["bert"][1]().bfloat16()
+    inputs = tiny_inputs(module, (6, 4))
+    found = asked(removal(module, inputs, fill), "text", some_of(mask_of("text", inputs)))
+    assert found.dtype == torch.bfloat16
+
+
+def test_a_model_that_never_looks_its_ids_up_is_refused() -> None:
+    class Copying(transformers.BertForSequenceClassification):
+        """Looks up other ids than it was given."""
+
+        def forward(self, input_ids: Any = None, attention_mask: Any = None) -> Any:
+            return super().forward(input_ids=input_ids.flip(1), attention_mask=attention_mask)
+
+    config = transformers.BertConfig(
+        vocab_size=60, hidden_size=8, num_hidden_layers=1, num_attention_heads=2
+    )
+    module = Copying(config).eval()
+    inputs = {"input_ids": torch.tensor([[5, 6, 7]]), "attention_mask": torch.ones(1, 3).long()}
+    with pytest.raises(ModelError, match="does not look its tokens up"):
+        asked(removal(module, inputs, "zero"), "text", torch.tensor([[True, False, True]]))
+    with pytest.raises(InputError, match="no table"):
+        own = Own().double().eval()
+        asked(removal(own, {"tokens": torch.tensor([[5, 6]])}, "zero"), "tokens", torch.eye(2)[:1] > 0)
+
+
+@pytest.mark.parametrize("name", ["lxmert", "visual_bert"])
+@pytest.mark.parametrize("fill", ["zero", "mean"])
+def test_regions_set_to_a_number(name: str, fill: str) -> None:
+    module = built(name)
+    inputs = tiny_inputs(module, (8, 5))
+    mask = mask_of("image", inputs)
+    kept = some_of(mask)
+    found = asked(removal(module, inputs, fill), "image", kept)
+    carrier = "visual_feats" if name == "lxmert" else "visual_embeds"
+    for i in range(2):
+        alone = only(module, inputs, i)
+        gone = ~kept[i][mask[i]]
+        regions = alone[carrier].clone()
+        regions[:, gone] = 0.0 if fill == "zero" else alone[carrier].mean(1)
+        expected = said(module, alone | {carrier: regions})
+        torch.testing.assert_close(found[i : i + 1], expected, rtol=1e-9, atol=1e-10)
+
+
+def test_frames_of_sound() -> None:
+    module = built("whisper")
+    inputs = tiny_inputs(module, (4, 4))
+    kept = torch.tensor([[1, 0, 1, 1, 0, 1], [0, 0, 0, 1, 1, 1]]).bool()
+    frames = kept.repeat_interleave(2, 1).unsqueeze(1)
+    sound = inputs["input_features"]
+    for fill, put in (("zero", torch.zeros(())), ("mean", sound.mean(2, keepdim=True))):
+        found = asked(removal(module, inputs, fill), "audio", kept)
+        expected = said(module, inputs | {"input_features": torch.where(frames, sound, put)})
+        # Of the last token of each, which padding may stand behind.
+        real = inputs["decoder_attention_mask"].bool().all(1)
+        torch.testing.assert_close(found[real], expected[real])
+
+
+# -- pixels ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def processor() -> Any:
+    """An image processor with a mean and a deviation of its own in every channel."""
+    return transformers.ViTImageProcessorPil(
+        size={"height": 8, "width": 8},
+        image_mean=[0.485, 0.456, 0.406],
+        image_std=[0.229, 0.224, 0.225],
+    )
+
+
+def pixels_by_hand(fill: str, values: Tensor, processor: Any) -> Tensor:
+    """What an image has where its pixels are gone, as large as the image."""
+    if fill == "zero":
+        return torch.zeros_like(values)
+    if fill == "mean":
+        return values.mean((2, 3), keepdim=True).expand_as(values)
+    if fill == "black":
+        black = Image.new("RGB", (20, 13), (0, 0, 0))
+        made: Tensor = processor(images=[black], return_tensors="pt")["pixel_values"]
+        return made.expand_as(values)
+    sigma = 8 / 20
+    blurred = [
+        [gaussian_filter(c, sigma, mode="nearest", radius=round(3 * sigma)) for c in image]
+        for image in values.double().numpy()
+    ]
+    return torch.from_numpy(numpy.array(blurred)).to(values)
+
+
+@pytest.mark.parametrize("fill", FILLS["pixels"])
+def test_pixels(vit: nn.Module, processor: Any, fill: str) -> None:
+    noise = numpy.random.default_rng(0).integers(0, 256, (2, 8, 8, 3), dtype=numpy.uint8)
+    images = [Image.fromarray(one) for one in noise]
+    values = processor(images=images, return_tensors="pt")["pixel_values"]
+    removed = removal(vit, images, fill, processor, steps=processor)
+    filled = pixels_by_hand(fill, values, processor)
+    patches = torch.tensor([[True, False, False, True], [False, False, False, False]])
+    by_hand = torch.stack([values[0], filled[1]])
+    by_hand[0, :, :4, 4:] = filled[0, :, :4, 4:]
+    by_hand[0, :, 4:, :4] = filled[0, :, 4:, :4]
+    found = asked(removed, "image", patches, grid=(2, 2))
+    torch.testing.assert_close(found, said(vit, {"pixel_values": by_hand}), rtol=1e-4, atol=1e-5)
+    # The same pixel by pixel, and some that make no patch.
+    pixels = torch.rand(2, 64) < 0.5
+    by_hand = torch.where(pixels.reshape(2, 1, 8, 8), values, filled)
+    found = asked(removed, "image", pixels)
+    torch.testing.assert_close(found, said(vit, {"pixel_values": by_hand}), rtol=1e-4, atol=1e-5)
+
+
+def test_black_without_normalisation_is_zero(vit: nn.Module) -> None:
+    processor = transformers.ViTImageProcessorPil(
+        size={"height": 8, "width": 8}, do_normalize=False
+    )
+    image = Image.new("RGB", (8, 8), (200, 100, 50))
+    removed = removal(vit, [image], "black", processor, steps=processor)
+    found = asked(removed, "image", torch.zeros(1, 4, dtype=torch.bool), grid=(2, 2))
+    torch.testing.assert_close(found, said(vit, {"pixel_values": torch.zeros(1, 3, 8, 8)}))
+
+
+def test_a_number_of_patches_that_is_none(vit: nn.Module) -> None:
+    removed = removal(vit, {"pixel_values": torch.randn(1, 3, 8, 8)})
+    with pytest.raises(InputError, match="5 patches or pixels were named of an image of 8 x 8"):
+        asked(removed, "image", torch.ones(1, 5, dtype=torch.bool), grid=(2, 2))
+
+
+def test_images_of_any_shape_can_be_blurred() -> None:
+    value = torch.randn(1, 3, 1, 1)
+    torch.testing.assert_close(_blurred(value), value)
+    wide = torch.randn(1, 1, 2, 60)
+    expected = gaussian_filter(wide[0, 0].numpy(), 3.0, mode="nearest", radius=9)
+    assert _blurred(wide).shape == wide.shape
+    torch.testing.assert_close(_blurred(wide)[0, 0], torch.from_numpy(expected))
+
+
+# -- what cannot be done ---------------------------------------------------------------------------
+
+
+def test_refusals(vit: nn.Module) -> None:
+    bert = built("bert")
+    inputs = tiny_inputs(bert, (4,))
+    keep = torch.ones(1, 4, dtype=torch.bool)
+    assert set(HOW) == {fill for fills in FILLS.values() for fill in fills}
+    for fill, why in (
+        ("erase", "choose one of drop, mask"),
+        ("blur", "is not for stream 'text', which is ids"),
+        ("mask", "has no mask token"),
+        ("unknown", "has no unknown token"),
+    ):
+        with pytest.raises(OptionError, match=why):
+            asked(removal(bert, inputs, fill), "text", keep)
+    with pytest.raises(InputError, match=r"stream 'image' are not in the inputs.*there is text"):
+        asked(removal(bert, inputs), "image", keep)
+    pixels = {"pixel_values": torch.randn(1, 3, 8, 8)}
+    with pytest.raises(OptionError, match="is not for stream 'image', which is pixels"):
+        asked(removal(vit, pixels, "drop"), "image", keep, grid=(2, 2))
+    with pytest.raises(OptionError, match="how the pixels were normalised is not known"):
+        asked(removal(vit, pixels, "black"), "image", keep, grid=(2, 2))
+
+
+def test_a_sign_that_the_model_has_no_embedding_for() -> None:
+    module = built("bert")
+    removed = removal(module, tiny_inputs(module, (4,)), "mask")
+    removed = replace(removed, prepared=_read_by(removed, SimpleNamespace(mask_token_id=99)))
+    with pytest.raises(OptionError, match="has no mask token"):
+        asked(removed, "text", torch.zeros(1, 4, dtype=torch.bool))
+
+
+# -- nothing is left behind ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fill", FILLS["ids"])
+def test_model_and_inputs_are_untouched(fill: str, hooks: Callable[[nn.Module], int]) -> None:
+    module = built("bert").train()
+    inputs = tiny_inputs(module, (6, 4))
+    before = {n: v.clone() for n, v in inputs.items()}
+    weights = {n: v.clone() for n, v in module.state_dict().items()}
+    removed = removal(module, inputs, fill)
+    removed = replace(removed, prepared=_read_by(removed))
+    state = torch.random.get_rng_state()
+    asked(removed, "text", some_of(mask_of("text", inputs)))
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert all(part.training for part in module.modules())
+    assert hooks(module) == 0
+    assert all(torch.equal(inputs[n], before[n]) for n in inputs)
+    assert all(torch.equal(v, weights[n]) for n, v in module.state_dict().items())
+    assert all(p.grad is None and p.requires_grad for p in module.parameters())
+
+
+@pytest.fixture
+def hooks() -> Callable[[nn.Module], int]:
+    """How many hooks a model has."""
+
+    def counted(module: nn.Module) -> int:
+        return sum(
+            len(part._forward_hooks) + len(part._forward_pre_hooks) for part in module.modules()
+        )
+
+    return counted
+
+
+def test_a_failing_model_is_put_back(
+    hooks: Callable[[nn.Module], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = built("bert").train()
+    inputs = tiny_inputs(module, (6, 4))
+    monkeypatch.setattr(module.classifier, "forward", _failing)
+    with pytest.raises(ModelError, match="failed on what is left of its inputs with RuntimeError"):
+        asked(removal(module, inputs, "zero"), "text", some_of(mask_of("text", inputs)))
+    assert hooks(module) == 0
+    assert all(part.training for part in module.modules())
+
+
+def _failing(states: Tensor) -> Tensor:
+    raise RuntimeError("out of order")
