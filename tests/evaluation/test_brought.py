@@ -216,7 +216,7 @@ def test_words_are_the_datasets_own() -> None:
         (",", 5),
         ("not", 6),
         ("un", 7),
-        ("-", 7),
+        ("[UNK]", 7),
         ("good", 7),
         ("!", 8),
         ("[SEP]", None),
@@ -370,3 +370,16 @@ def test_a_model_without_a_head_answers_nothing() -> None:
     module = transformers.BertModel(classifier().module.config).eval()
     why = answers_otherwise(Loaded(module, tokenizer(), "tiny"), Sample("x", "a good film"))
     assert "no head" in why
+
+
+@pytest.mark.parametrize("name", list(wf.models()))
+def test_bundled_samples_are_labelled_with_classes_or_not_at_all(name: str) -> None:
+    samples = bundled_samples(wf.models()[name])
+    assert samples
+    assert len({sample.id for sample in samples}) == len(samples)
+    classes = classes_of(load_model(name, None, None))
+    labels = [label_of(sample, (), classes) for sample in samples]
+    assert any(label is not None for label in labels) == (name in ANSWERED)
+
+
+ANSWERED = ("lxmert_shapes", "visualbert_shapes")

@@ -27,16 +27,16 @@ def watched() -> Iterator[Told]:
         TimeRemainingColumn(elapsed_when_finished=True),
     )
     with Progress(*columns, console=console, transient=True) as progress:
-        tasks: dict[str, int] = {}
+        task = progress.add_task("", total=None)
+        last = (0, 0)
 
         def tell(doing: str, done: int, total: int) -> None:
-            # One bar for each amount of work: a new one begins where the total changes.
-            key = f"{total}"
-            if key not in tasks:
-                for task in tasks.values():
-                    progress.update(task, visible=False)  # type: ignore[arg-type]
-                tasks[key] = progress.add_task(doing, total=total or None)
-            progress.update(tasks[key], description=doing, completed=done)  # type: ignore[arg-type]
+            nonlocal last
+            # Other work, or the same anew: the clock starts again.
+            if total != last[1] or done < last[0]:
+                progress.reset(task, total=total or None)
+            last = (done, total)
+            progress.update(task, description=doing, completed=done)
 
         yield tell
 

@@ -44,8 +44,7 @@ def label_of(sample: Sample, names: Sequence[str], classes: dict[int, str]) -> i
     if not isinstance(sample.label, int):
         raise InputError(
             f"sample {sample.id!r} is labelled {sample.label!r}, which is none of the model's"
-            f" classes: {_listed(classes)}; use data labelled with those, or metrics that need no"
-            " labels"
+            f" classes: {_listed(classes)}; use data labelled with those, or without labels"
         )
     if classes and sample.label not in classes:
         raise InputError(

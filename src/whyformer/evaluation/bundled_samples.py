@@ -18,6 +18,8 @@ def bundled_samples(model: BundledModel) -> list[Sample]:
     if len(model.streams) < 2:
         return [Sample(f"{model.name}/{i}", inputs) for i, inputs in enumerate(model.samples())]
     asked: list[dict[str, Any]] = json.loads((place / QUESTIONS).read_text(encoding="utf-8"))
+    config = json.loads((model.folder / "config.json").read_text(encoding="utf-8"))
+    classes = config.get("label2id", {})
     found = []
     for i, (one, inputs) in enumerate(zip(asked, model.samples(), strict=True)):
         extras: dict[str, Any] = {}
@@ -27,6 +29,6 @@ def bundled_samples(model: BundledModel) -> list[Sample]:
             left, top, right, bottom = one["about"]
             shape[top:bottom, left:right] = 1
             extras["mask"] = Mask(shape)
-        answer = one.get("answer")
+        answer = one.get("answer") if one.get("answer") in classes else None
         found.append(Sample(f"{model.name}/{i}", inputs, answer, answer, extras))
     return found

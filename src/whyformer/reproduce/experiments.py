@@ -214,7 +214,7 @@ CHEFER2021_VISION = Experiment(
         ),
     ),
     notes=("DeiT-Tiny instead of ViT-B/16: figures are to be compared by their order",
-           "the paper's figures are those of its tables, for the predicted class"),
+           "the paper's figures are quoted from its tables; no copy was at hand to check them by"),
 )  # fmt: skip
 
 
