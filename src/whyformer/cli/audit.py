@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table as Grid
 from rich.text import Text
 
@@ -19,8 +18,9 @@ from whyformer.audit import DEFAULT_NAMES, Audit, Table, audit_names, audit_term
 from whyformer.audit.findings import check_parquet
 from whyformer.cli.app import command
 from whyformer.cli.arguments import Model, Quiet, Target, Truncation, read_target
-from whyformer.cli.console import aside, busy, note, result
+from whyformer.cli.console import busy, note, result
 from whyformer.cli.files import OutputError, write
+from whyformer.cli.progress import watched
 from whyformer.errors import ConservationWarning, OptionError
 from whyformer.inputs.models import load_model
 
@@ -160,7 +160,7 @@ def audit(
     }
     with busy("loading the model ..."):
         loaded = load_model(model, None, "text")
-    with _watched(f"explaining for the audit of {what.value}") as tick:
+    with _counted(f"explaining for the audit of {what.value}") as tick:
         if what is What.names:
             found = audit_names(
                 loaded,
@@ -216,24 +216,12 @@ def _check_folder(folder: Path) -> None:
 
 
 @contextmanager
-def _watched(doing: str) -> Iterator[Callable[[int, int], None] | None]:
+def _counted(doing: str) -> Iterator[Callable[[int, int], None]]:
     """A scope with a progress bar where somebody watches; warnings come out as notes behind it."""
-    console = aside()
-    with warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as caught, watched() as tell:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", ConservationWarning)
-        if console.is_terminal:
-            columns = (
-                TextColumn("{task.description}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TimeRemainingColumn(),
-            )
-            with Progress(*columns, console=console, transient=True) as bar:
-                task = bar.add_task(doing, total=None)
-                yield lambda done, total: bar.update(task, completed=done, total=total)
-        else:
-            yield None
+        yield lambda done, total: tell(doing, done, total)
     for message in dict.fromkeys(str(warning.message) for warning in caught):
         note(message)
 

@@ -17,7 +17,7 @@ from whyformer.cli.arguments import Model, Quiet, Truncation, scalar
 from whyformer.cli.console import aside, note, result
 from whyformer.cli.progress import Told, watched
 from whyformer.datasets import Dataset, Sample, open_dataset
-from whyformer.errors import InputError, OptionError
+from whyformer.errors import InputError, ModelError, OptionError, WhyformerError
 from whyformer.evaluation.bundled_samples import bundled_samples
 from whyformer.evaluation.evaluate import REPORT, TABLE, evaluate
 from whyformer.evaluation.fitting import answers_otherwise, fitting
@@ -122,17 +122,26 @@ def evaluate_command(
     chosen = _names(methods, "--methods")
     named = _names(metrics, "--metrics") if metrics is not None else ()
     options = _settings(settings or [])
-    for name, samples in _subjects(model, data, split, limit, seed, skip):
+    every = data is None and model is None
+    refused: list[WhyformerError] = []
+    subjects = _subjects(model, data, split, limit, seed, skip)
+    for name, samples in subjects:
         place = out or RUNS / f"{Path(name).name}-{_source(data)}"
-        if out is not None and data is None and model is None:
+        if out is not None and every:
             place = out / name
-        with watched() as tell:
-            loaded = load_model(name, None, None)
-            found = _evaluated(
-                loaded, samples, chosen, named, options, TARGETS[target], fill, seed, place,
-                truncation, data, tell,
-            )  # fmt: skip
-        if found is None:
+        try:
+            with watched() as tell:
+                loaded = load_model(name, None, None)
+                found = _evaluated(
+                    loaded, samples, chosen, named, options, TARGETS[target], fill, seed, place,
+                    truncation, data, every, tell,
+                )  # fmt: skip
+        except (InputError, ModelError, OptionError) as error:
+            # Where nobody named a model, those that cannot do it are left out, unless none can.
+            refused.append(error)
+            if not every or len(refused) == len(subjects):
+                raise refused[0] from error
+            note(f"left out {name}: {error}")
             continue
         if not quiet:
             result().print(terminal(found))
@@ -152,17 +161,17 @@ def _evaluated(
     out: Path,
     truncation: bool,
     data: str | None,
+    every: bool,
     tell: Told,
-) -> Results | None:
+) -> Results:
     tell("reading samples", 0, 0)
     read = list(samples)
     if not read:
         raise InputError("there are no samples to evaluate on; check --split and --limit")
-    if data is None and not metrics:
+    if every and not metrics:
         other = answers_otherwise(loaded, read[0])
         if other:
-            note(f"left out {loaded.name}: {other}")
-            return None
+            raise ModelError(other)
     if not metrics:
         metrics, why = fitting(loaded, read)
         if why:

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 from rich.table import Table
-from rich.text import Text
 
 from whyformer.cli.app import command
 from whyformer.cli.console import result
+from whyformer.cli.listing import details, listing
 from whyformer.methods import Method
 from whyformer.methods import methods as known
 
@@ -31,29 +31,21 @@ def methods(
 
 
 def _all() -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    for heading in ("method", "what it does", "promises"):
-        table.add_column(heading, no_wrap=heading == "method", overflow="fold")
-    for method in known.values():
-        table.add_row(
-            Text(method.name, style="cyan"),
-            Text(method.title),
-            Text(", ".join(method.promises)),
-        )
-    return table
+    return listing(
+        ("method", "what it does", "promises"),
+        ((one.name, one.title, ", ".join(one.promises)) for one in known.values()),
+    )
 
 
 def _one(method: Method) -> Table:
-    table = Table.grid(padding=(0, 2))
     options = [f"{key}={default!r}" for key, default in method.options.items()]
-    for heading, said in (
-        ("method", method.name),
-        ("what it does", method.title),
-        ("paper", method.paper),
-        ("promises", ", ".join(method.promises) or "nothing"),
-        ("options", "\n".join(options) or "none"),
-        ("in detail", inspect.getdoc(method.compute) or ""),
-    ):
-        if said:
-            table.add_row(Text(heading, style="bold"), Text(said))
-    return table
+    return details(
+        (
+            ("method", method.name),
+            ("what it does", method.title),
+            ("paper", method.paper),
+            ("promises", ", ".join(method.promises) or "nothing"),
+            ("options", "\n".join(options) or "none"),
+            ("in detail", inspect.getdoc(method.compute) or ""),
+        )
+    )

@@ -1,0 +1,591 @@
+"""The whole run: values as by hand, one explanation for all, and going on where it stopped."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from PIL import Image
+from tests.evaluation.making import classifier, plan, sentences, shortened, tokenizer
+from torch import Tensor
+
+import whyformer as wf
+from whyformer.datasets import Sample, open_dataset
+from whyformer.errors import InputError, ModelError
+from whyformer.evaluation import evaluate as module_under_test
+from whyformer.evaluation import store as stored
+from whyformer.evaluation import work
+from whyformer.evaluation.evaluate import chunked, evaluate
+from whyformer.evaluation.plan import Contender, Measure, Plan
+from whyformer.evaluation.results import RESULTS, SETTINGS, Results
+from whyformer.evaluation.store import PARTS, StoreError
+from whyformer.evaluation.work import Bench
+from whyformer.families.tiny import tiny_models
+from whyformer.inputs.models import Loaded
+from whyformer.metrics import metrics
+
+FILES = (RESULTS, SETTINGS, "table.md")
+
+
+@pytest.fixture
+def loaded() -> Loaded:
+    return classifier()
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing; four samples make a chunk, so that few samples make several."""
+    monkeypatch.setattr(module_under_test, "SAMPLES", 4)
+    monkeypatch.setattr(module_under_test, "IMAGES", 4)
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How many samples were explained by which method."""
+    counted: Counter[str] = Counter()
+
+    def explain(inputs: Any, *given: Any, method: str, **more: Any) -> Any:
+        counted[method] += len(inputs)
+        return wf.explain(inputs, *given, method=method, **more)
+
+    monkeypatch.setattr(work, "explain", explain)
+    return counted
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {name: (folder / name).read_bytes() for name in FILES}
+
+
+def by_key(results: Results) -> dict[tuple[str, ...], Mapping[str, Any]]:
+    return {(r["sample"], r["method"], r["target"], r["metric"]): r for r in results.rows}
+
+
+# -- values ----------------------------------------------------------------------------------------
+
+TEXT_METRICS = (
+    "auac",
+    "au_mse",
+    "perturbation_positive",
+    "perturbation_negative",
+    "comprehensiveness",
+    "sufficiency",
+    "conservation",
+)
+
+
+def test_values_are_those_of_single_samples_by_hand(loaded: Loaded, tmp_path: Path) -> None:
+    samples = sentences(9)
+    wanted = plan(("random", "gae", "lrp_ah_ln"), TEXT_METRICS, ("predicted", "label"))
+    results = evaluate(loaded, samples, wanted, tmp_path, report=False)
+    found = by_key(results)
+    assert len(found) == len(results.rows) == 9 * 3 * 2 * len(TEXT_METRICS)
+    for sample in samples:
+        ids = loaded.processor(sample.inputs, return_tensors="pt")["input_ids"][0]
+
+        def rerun(kept: Mapping[str, Tensor], ids: Tensor = ids) -> Tensor:
+            return shortened(loaded, ids, kept["text"][0]).unsqueeze(0)
+
+        predicted = int(shortened(loaded, ids, torch.ones_like(ids).bool()).argmax())
+        for target, index in (("predicted", predicted), ("label", sample.label)):
+            for contender in wanted.contenders:
+                attribution = wf.explain(
+                    sample.inputs,
+                    loaded.module,
+                    processor=loaded.processor,
+                    method=contender.method,
+                    target=index,
+                    **contender.options,
+                )
+                for measure in wanted.measures:
+                    needs = {"rerun": rerun} if measure.reruns else {}
+                    score = metrics[measure.metric](attribution, **needs, **measure.options)
+                    row = found[sample.id, contender.label, target, measure.label]
+                    assert row["value"] == pytest.approx(float(score.values[0]), abs=2e-5)
+                    assert (row["explained"], row["label"]) == (index, sample.label)
+                    if row["curve"] is not None:
+                        assert row["curve"] == pytest.approx(score.curve[0].tolist(), abs=2e-5)
+
+
+def test_rows_come_in_the_order_of_the_samples(loaded: Loaded, tmp_path: Path) -> None:
+    samples = sentences(9)
+    wanted = plan(("random", "gae"), ("auac", "conservation"))
+    results = evaluate(loaded, samples, wanted, tmp_path)
+    order = [(r["sample"], r["method"], r["metric"]) for r in results.rows]
+    assert order == [
+        (sample.id, method, metric)
+        for sample in samples
+        for method in ("random", "gae")
+        for metric in ("auac", "conservation")
+    ]
+    assert [*Results.read(tmp_path).rows] == [dict(_columns(row)) for row in results.rows]
+    settings = json.loads((tmp_path / SETTINGS).read_text("utf-8"))
+    assert settings["fill"] == "each stream's default"
+    assert "filled: drop" in settings["metrics"]["auac"]["convention"]
+    assert settings["methods"]["random"]["options"]["seed"] == 0
+    assert set(settings["versions"]) == {"whyformer", "torch", "transformers", "tokenizers"}
+    assert settings["data"]["samples"] == 9
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert "filled: drop" in page
+
+
+def _columns(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {**row, "convention": None, "steps": None}
+
+
+def test_chunks_are_of_similar_length_and_hold_everyone(loaded: Loaded) -> None:
+    samples = sentences(23)
+    chunks = list(chunked(samples, loaded, plan(), ()))
+    held = [sample.id for chunk in chunks for sample in chunk.samples]
+    assert sorted(held) == sorted(sample.id for sample in samples)
+    lengths = [[len(sample.inputs.split()) for sample in chunk.samples] for chunk in chunks]
+    assert all(max(one) <= min(other) for one, other in zip(lengths, lengths[1:], strict=False))
+
+
+def test_a_chunk_holds_no_more_tokens_than_fit(
+    loaded: Loaded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module_under_test, "TOKENS", 12)
+    for chunk in chunked(sentences(23), loaded, plan(), ()):
+        longest = max(len(sample.inputs.split()) + 2 for sample in chunk.samples)
+        assert len(chunk.samples) == 1 or len(chunk.samples) * longest <= 12
+
+
+def test_the_tokenizer_comes_back_as_it_was(loaded: Loaded, tmp_path: Path) -> None:
+    backend = loaded.processor.backend_tokenizer
+    backend.enable_truncation(max_length=7)
+    try:
+        evaluate(loaded, sentences(3), plan(("random",)), tmp_path, report=False)
+        assert backend.truncation["max_length"] == 7
+    finally:
+        backend.no_truncation()
+
+
+def test_one_explanation_serves_all_metrics(
+    loaded: Loaded, tmp_path: Path, calls: Counter[str]
+) -> None:
+    wanted = plan(("random", "gae"), (*TEXT_METRICS, "agreement"), ("predicted",))
+    evaluate(loaded, sentences(9), wanted, tmp_path, report=False)
+    assert calls == {"random": 9, "gae": 9}
+
+
+def test_agreement(loaded: Loaded, tmp_path: Path) -> None:
+    names = ("random", "gae", "lrp_ah_ln")
+    results = evaluate(loaded, sentences(6), plan(names, ("agreement",)), tmp_path)
+    found = by_key(results)
+    for sample in sentences(6):
+        for one in names:
+            assert found[sample.id, one, "predicted", f"agreement/{one}"]["value"] == 1.0
+            for other in names:
+                here = found[sample.id, one, "predicted", f"agreement/{other}"]["value"]
+                there = found[sample.id, other, "predicted", f"agreement/{one}"]["value"]
+                assert here == pytest.approx(there, abs=1e-12)
+
+
+def test_randomisation(loaded: Loaded, tmp_path: Path) -> None:
+    names = ("random", "gae")
+    results = evaluate(loaded, sentences(5), plan(names, ("randomisation",)), tmp_path)
+    for row in results.rows:
+        assert len(row["curve"]) == 3
+        assert -1 <= row["value"] <= 1
+    # Lots that are drawn by the inputs alone do not care for the weights.
+    assert all(r["value"] == pytest.approx(1.0) for r in results.rows if r["method"] == "random")
+    assert any(r["value"] < 0.99 for r in results.rows if r["method"] == "gae")
+
+
+def test_curves_over_each_methods_own_layers(loaded: Loaded, tmp_path: Path) -> None:
+    # Conservation has as many steps as a method keeps layers: no curve is common to all.
+    names = ("full_lrp", "partial_lrp", "gae")
+    results = evaluate(loaded, sentences(3), plan(names, ("conservation",)), tmp_path)
+    assert results.settings["metrics"]["conservation"]["steps"] is None
+    assert len({len(row["curve"] or ()) for row in results.rows}) > 1
+    assert (tmp_path / "report.html").is_file()
+    alone = evaluate(loaded, sentences(3), plan(("full_lrp",), ("conservation",)), tmp_path)
+    assert alone.settings["metrics"]["conservation"]["steps"] == [0.0, 1.0]
+
+
+@pytest.mark.parametrize("fill", ["drop", "mask", "unknown", "zero", "mean"])
+def test_every_fill_is_printed_with_the_result(loaded: Loaded, tmp_path: Path, fill: str) -> None:
+    results = evaluate(loaded, sentences(3), plan(("gae",), fill=fill), tmp_path)
+    assert results.settings["fill"] == fill
+    for name in ("table.md", "report.html", SETTINGS):
+        assert f"filled: {fill}" in (tmp_path / name).read_text("utf-8")
+
+
+def test_fills_do_not_share_their_rows(loaded: Loaded, tmp_path: Path) -> None:
+    values = {
+        fill: [r["value"] for r in evaluate(
+            loaded, sentences(3), plan(("gae",), fill=fill), tmp_path, report=False
+        ).rows]
+        for fill in ("mask", "zero", "mean")
+    }  # fmt: skip
+    assert len({tuple(found) for found in values.values()}) == 3
+
+
+def test_progress_is_told(loaded: Loaded, tmp_path: Path) -> None:
+    told: list[tuple[str, int, int]] = []
+    evaluate(loaded, sentences(9), plan(), tmp_path, tell=lambda *said: told.append(said))
+    assert told[0] == ("reading samples", 0, 0)
+    assert told[-1] == ("writing the report", 6, 6)
+    done = [done for _, done, total in told if total]
+    assert done == sorted(done)
+    assert all(total in (0, 6) for _, _, total in told)
+    told.clear()
+    evaluate(loaded, sentences(9), plan(), tmp_path, tell=lambda *said: told.append(said))
+    assert told[1:] == [("writing the report", 6, 6)]  # nothing is left to do
+
+
+# -- going on --------------------------------------------------------------------------------------
+
+
+def test_the_same_again_does_nothing_and_writes_the_same(
+    loaded: Loaded, tmp_path: Path, calls: Counter[str]
+) -> None:
+    for _ in range(2):
+        evaluate(loaded, sentences(9), plan(), tmp_path, report=False)
+        assert calls == {"random": 9, "gae": 9}
+    before = files(tmp_path)
+    evaluate(classifier(), sentences(9), plan(), tmp_path / "other", report=False)
+    assert files(tmp_path / "other") == before
+
+
+@pytest.mark.parametrize("stops", [1, 2, 3, 5])
+def test_stopped_and_continued_is_as_if_it_never_stopped(
+    loaded: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stops: int
+) -> None:
+    wanted = plan(("random", "gae"), ("auac", "agreement"))
+    evaluate(loaded, sentences(14), wanted, tmp_path / "whole", report=False)
+    rows, turns = Bench.rows, 0
+
+    def stopping(self: Bench, *given: Any) -> Any:
+        nonlocal turns
+        turns += 1
+        if turns > stops:
+            raise KeyboardInterrupt
+        return rows(self, *given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Bench, "rows", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            evaluate(loaded, sentences(14), wanted, tmp_path / "cut", report=False)
+    assert len([*(tmp_path / "cut" / PARTS).iterdir()]) == stops // 2
+    assert not (tmp_path / "cut" / RESULTS).exists()
+    evaluate(loaded, sentences(14), wanted, tmp_path / "cut", report=False)
+    assert files(tmp_path / "cut") == files(tmp_path / "whole")
+    parts = [sorted(p.name for p in (tmp_path / n / PARTS).iterdir()) for n in ("cut", "whole")]
+    assert parts[0] == parts[1]
+
+
+def test_another_metric_adds_to_what_is_there(
+    loaded: Loaded, tmp_path: Path, calls: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = by_key(evaluate(loaded, sentences(9), plan(), tmp_path, report=False))
+    measured: list[str] = []
+    scores = Bench._scores
+
+    def watched(self: Bench, attribution: Any, contender: Any, target: Any, measure: Any, r: Any):  # type: ignore[no-untyped-def]
+        measured.append(measure.label)
+        return scores(self, attribution, contender, target, measure, r)
+
+    monkeypatch.setattr(Bench, "_scores", watched)
+    both = plan(metrics=("auac", "au_mse"))
+    new = by_key(evaluate(loaded, sentences(9), both, tmp_path, report=False))
+    assert set(measured) == {"au_mse"}
+    assert len(new) == 2 * len(old)
+    assert all(new[key] == row for key, row in old.items())
+
+
+def test_another_method_adds_to_what_is_there(
+    loaded: Loaded, tmp_path: Path, calls: Counter[str]
+) -> None:
+    first = plan(("random", "gae"), ("auac", "agreement"))
+    old = by_key(evaluate(loaded, sentences(9), first, tmp_path, report=False))
+    calls.clear()
+    more = plan(("random", "gae", "lrp_ah_ln"), ("auac", "agreement"))
+    new = by_key(evaluate(loaded, sentences(9), more, tmp_path, report=False))
+    assert calls["lrp_ah_ln"] == 9
+    # The old ones are explained once more, to be compared with the new one, and not measured.
+    assert all(new[key] == row for key, row in old.items())
+    calls.clear()
+    fewer = by_key(evaluate(loaded, sentences(9), plan(("gae",)), tmp_path, report=False))
+    assert not calls
+    assert {key[1] for key in fewer} == {"gae"}
+
+
+def test_a_larger_limit_adds_to_what_is_there(
+    loaded: Loaded, tmp_path: Path, calls: Counter[str]
+) -> None:
+    old = by_key(evaluate(loaded, sentences(9), plan(), tmp_path, report=False))
+    calls.clear()
+    new = by_key(evaluate(loaded, sentences(14), plan(), tmp_path, report=False))
+    assert calls == {"random": 5, "gae": 5}  # only those that are new, whatever chunk they fall in
+    assert all(new[key] == row for key, row in old.items())
+    before = files(tmp_path)
+    # The same command once more gives the same bytes: no unit is there in two versions.
+    evaluate(loaded, sentences(14), plan(), tmp_path, report=False)
+    assert files(tmp_path) == before
+    again = by_key(evaluate(loaded, sentences(9), plan(), tmp_path, report=False))
+    assert again == old
+
+
+def test_another_model_shares_nothing(tmp_path: Path, calls: Counter[str]) -> None:
+    first = evaluate(classifier(), sentences(4), plan(), tmp_path, report=False)
+    other = evaluate(classifier(hidden_size=16), sentences(4), plan(), tmp_path, report=False)
+    assert calls == {"random": 8, "gae": 8}
+    assert [r["unit"] for r in first.rows] != [r["unit"] for r in other.rows]
+
+
+def test_the_same_method_under_another_name(loaded: Loaded, tmp_path: Path) -> None:
+    evaluate(loaded, sentences(4), plan(("gae",)), tmp_path, report=False)
+    mine = Plan(
+        (Contender("mine", "gae"), Contender("theirs", "gae", {"start_layer": 1})),
+        (Measure("area", "auac", {"special": "keep"}),),
+    )
+    results = evaluate(loaded, sentences(4), mine, tmp_path, report=False)
+    assert results.methods == ("mine", "theirs")
+    assert results.metrics == ("area",)
+
+
+# -- what goes wrong -------------------------------------------------------------------------------
+
+
+def test_a_damaged_part_is_named_and_can_be_deleted(loaded: Loaded, tmp_path: Path) -> None:
+    evaluate(loaded, sentences(9), plan(), tmp_path, report=False)
+    before = files(tmp_path)
+    part = sorted((tmp_path / PARTS).iterdir())[0]
+    part.write_bytes(part.read_bytes()[:100])
+    with pytest.raises(StoreError, match=f"{part.name}.*delete it"):
+        evaluate(loaded, sentences(9), plan(), tmp_path, report=False)
+    part.unlink()
+    evaluate(loaded, sentences(9), plan(), tmp_path, report=False)
+    assert files(tmp_path) == before
+
+
+def test_a_full_disk_in_the_middle(
+    loaded: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluate(loaded, sentences(9), plan(), tmp_path / "whole", report=False)
+    written = stored._parquet
+    times = 0
+
+    def filling_up(rows: Any, path: Path) -> None:
+        nonlocal times
+        times += 1
+        if times > 2:
+            path.write_bytes(b"as far as it went")
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        written(rows, path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(stored, "_parquet", filling_up)
+        with pytest.raises(StoreError, match="No space left on device.* 16 finished rows are kept"):
+            evaluate(loaded, sentences(9), plan(), tmp_path / "cut", report=False)
+    assert len([*(tmp_path / "cut" / PARTS).iterdir()]) == 2
+    evaluate(loaded, sentences(9), plan(), tmp_path / "cut", report=False)
+    assert files(tmp_path / "cut") == files(tmp_path / "whole")
+
+
+def pictures(folder: Path, count: int) -> Path:
+    for i in range(count):
+        place = folder / "val" / f"class{i % 3}"
+        place.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (12, 12), (20 * i, 255 - 20 * i, 99)).save(place / f"{i:02d}.png")
+    return folder
+
+
+def test_a_broken_image_is_named_and_earlier_rows_are_kept(tmp_path: Path) -> None:
+    loaded = Loaded(tiny_models()["vit"][1](), None, "tiny")
+    pictures(tmp_path / "data", 10)
+    broken = tmp_path / "data" / "val" / "class2" / "08.png"
+    whole = broken.read_bytes()
+    broken.write_bytes(whole[:60])
+    data = f"image_folder:{tmp_path / 'data'}"
+    wanted = plan(("random", "gae"))
+    with pytest.raises(InputError, match=r"sample 'val/class2/08': .*08.png' cannot be read"):
+        evaluate(loaded, open_dataset(data), wanted, tmp_path / "run", report=False)
+    kept = [*(tmp_path / "run" / PARTS).iterdir()]
+    assert kept
+    broken.write_bytes(whole)
+    evaluate(loaded, open_dataset(data), wanted, tmp_path / "run", report=False)
+    evaluate(loaded, open_dataset(data), wanted, tmp_path / "whole", report=False)
+    assert files(tmp_path / "run") == files(tmp_path / "whole")
+
+
+def test_a_file_that_is_gone_or_may_not_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = Loaded(tiny_models()["vit"][1](), None, "tiny")
+    pictures(tmp_path / "data", 3)
+    samples = [*open_dataset(f"image_folder:{tmp_path / 'data'}")]
+    samples[2].inputs.unlink()
+    with pytest.raises(InputError, match=r"class2/02': its file '.*02.png' cannot be read .*No such"):
+        evaluate(loaded, samples, plan(), tmp_path / "run")
+
+    def forbidden(path: Path) -> bytes:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", forbidden)
+    with pytest.raises(InputError, match=r"class0/00': its file '.*00.png' .*Permission denied"):
+        evaluate(loaded, samples, plan(), tmp_path / "run")
+
+
+def test_a_label_outside_the_classes_is_said_before_anything_is_done(
+    loaded: Loaded, tmp_path: Path, calls: Counter[str]
+) -> None:
+    samples = [*sentences(9), Sample("far/<away>", "a good film and a bad plot and a film", 2)]
+    with pytest.raises(InputError, match="sample 'far/<away>' is labelled 2.*2 classes, 0 to 1"):
+        evaluate(loaded, samples, plan(), tmp_path)
+    assert not calls
+    assert not [*(tmp_path / PARTS).iterdir()]
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [plan(targets=("predicted", "label")), plan(options={"auac": {"against": "label"}})],
+)
+def test_a_missing_label_is_said_before_anything_is_done(
+    loaded: Loaded, tmp_path: Path, calls: Counter[str], wanted: Plan
+) -> None:
+    samples = [*sentences(9), Sample("x", "a good film and a bad plot and a film")]
+    with pytest.raises(InputError, match="sample 'x' has no label"):
+        evaluate(loaded, samples, wanted, tmp_path)
+    assert not calls
+    evaluate(loaded, samples, plan(), tmp_path, report=False)  # without need nobody asks
+
+
+def test_labels_go_by_name(tmp_path: Path) -> None:
+    file = tmp_path / "my.csv"
+    file.write_text("text,label\na good film,0\nnot bad,1\n", encoding="utf-8")
+    dataset = open_dataset(f"csv:{file},labels=positive|negative")
+    results = evaluate(
+        classifier(), dataset, plan(targets=("label",)), tmp_path / "run", names=dataset.labels
+    )
+    assert [row["label"] for row in results.rows[::2]] == [1, 0]
+    assert [row["explained"] for row in results.rows[::2]] == [1, 0]
+
+
+def test_nobody_to_evaluate_on(loaded: Loaded, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no samples"):
+        evaluate(loaded, [], plan(), tmp_path)
+
+
+def test_one_sample(loaded: Loaded, tmp_path: Path) -> None:
+    results = evaluate(loaded, sentences(1), plan(metrics=TEXT_METRICS), tmp_path)
+    assert len(results.rows) == 2 * len(TEXT_METRICS)
+    assert (tmp_path / "report.html").is_file()
+
+
+def test_one_word(loaded: Loaded, tmp_path: Path) -> None:
+    samples = [Sample("one", "good"), Sample("none", "bad bad")]
+    results = evaluate(loaded, samples, plan(metrics=TEXT_METRICS), tmp_path)
+    assert all(row["value"] == row["value"] for row in results.rows)
+
+
+def test_two_samples_of_one_id(loaded: Loaded, tmp_path: Path) -> None:
+    samples = [*sentences(3), Sample("dev/1", "another text")]
+    with pytest.raises(InputError, match="2 samples have the id 'dev/1'"):
+        evaluate(loaded, samples, plan(), tmp_path)
+
+
+def test_the_same_text_twice_is_two_samples(loaded: Loaded, tmp_path: Path) -> None:
+    samples = [Sample("a", "a good film", 1), Sample("b", "a good film", 1)]
+    results = evaluate(loaded, samples, plan(("gae",)), tmp_path)
+    one, other = results.rows
+    assert one["unit"] != other["unit"]
+    assert one["value"] == other["value"]
+
+
+def test_hostile_ids_and_texts(loaded: Loaded, tmp_path: Path) -> None:
+    names = ["../../x", "naïve/漢字 😀", "<script>alert(1)</script>", "a\nb", "[red]x[/red]", "'\"&", ""]
+    samples = [Sample(name, f"good <b>film</b> {name} 😀", 1) for name in names]
+    results = evaluate(loaded, samples, plan(metrics=("auac", "agreement")), tmp_path / "run")
+    assert [*dict.fromkeys(row["sample"] for row in results.rows)] == names
+    assert [row["sample"] for row in Results.read(tmp_path / "run").rows[::6]] == names
+    page = (tmp_path / "run" / "report.html").read_text("utf-8")
+    assert "<script>alert(1)" not in page
+    assert "<b>film</b>" not in page
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["run"]
+
+
+def test_pairs(loaded: Loaded, tmp_path: Path) -> None:
+    samples = [
+        Sample("a", ("a good film", "not bad"), 1),
+        Sample("b", ("the plot is bad", "a film is not good and not bad"), 0),
+        Sample("c", ("bad", "good"), 0),
+    ]
+    results = evaluate(loaded, samples, plan(("gae",)), tmp_path)
+    for sample, row in zip(samples, results.rows, strict=True):
+        given = loaded.processor(*sample.inputs, return_tensors="pt")
+        attribution = wf.explain(
+            [sample.inputs], loaded.module, processor=loaded.processor, method="gae"
+        )
+
+        def rerun(kept: Mapping[str, Tensor], given: Any = given) -> Tensor:
+            only = {name: value[:, kept["text"][0]] for name, value in given.items()}
+            with torch.no_grad():
+                logits: Tensor = loaded.module(**only).logits
+            return logits
+
+        score = metrics["auac"](attribution, rerun=rerun, special="keep")
+        assert row["value"] == pytest.approx(float(score.values[0]), abs=2e-5)
+
+
+def test_texts_longer_than_the_model(loaded: Loaded, tmp_path: Path) -> None:
+    samples = [*sentences(5), Sample("long", "good film " * 40, 1)]
+    with pytest.raises(InputError, match="sample 'long': .*82 tokens, the model takes 40"):
+        evaluate(loaded, samples, plan(), tmp_path, report=False)
+    assert [*(tmp_path / PARTS).iterdir()]  # the shorter ones are done
+    results = evaluate(loaded, samples, plan(truncation=True), tmp_path)
+    found = by_key(results)
+    cut = evaluate(
+        loaded, [Sample("long", "good film " * 19, 1)], plan(), tmp_path / "cut", report=False
+    )
+    for row in cut.rows:
+        key = ("long", row["method"], "predicted", "auac")
+        if row["method"] == "gae":  # lots are drawn by what the whole says
+            assert found[key]["value"] == pytest.approx(row["value"], abs=1e-5)
+
+
+def test_a_model_that_answers_otherwise_says_so(tmp_path: Path) -> None:
+    import transformers
+
+    module = transformers.BertForTokenClassification(classifier().module.config).eval()
+    with pytest.raises(ModelError, match="a class per token"):
+        evaluate(Loaded(module, tokenizer(), "tiny"), sentences(3), plan(), tmp_path)
+
+
+def test_images(tmp_path: Path) -> None:
+    loaded = Loaded(tiny_models()["vit"][1](), None, "tiny")
+    data = open_dataset(f"image_folder:{pictures(tmp_path / 'data', 7)}")
+    wanted = plan(("random", "gae"), ("perturbation_positive", "au_mse"), fill="mean")
+    results = evaluate(loaded, data, wanted, tmp_path / "run", names=data.labels)
+    assert len(results.rows) == 7 * 2 * 2
+    found = by_key(results)
+    sample = next(iter(data))
+    attribution = wf.explain([sample.inputs], loaded.module, method="gae")
+    pixels = loaded_pixels(sample.inputs)
+
+    def rerun(kept: Mapping[str, Tensor]) -> Tensor:
+        inside = kept["image"].reshape(1, 1, 3, 3).repeat_interleave(4, 2).repeat_interleave(4, 3)
+        mean = pixels.mean((2, 3), keepdim=True)
+        with torch.no_grad():
+            logits: Tensor = loaded.module(torch.where(inside, pixels, mean)).logits
+        return logits
+
+    score = metrics["au_mse"](attribution, rerun=rerun)
+    row = found[sample.id, "gae", "predicted", "au_mse"]
+    assert row["value"] == pytest.approx(float(score.values[0]), rel=1e-4, abs=1e-6)
+
+
+def loaded_pixels(file: Path) -> Tensor:
+    """The pixels of an image of the model's own size, from -1 to 1."""
+    import numpy
+
+    values = numpy.asarray(Image.open(file).convert("RGB"), dtype=numpy.float32) / 127.5 - 1
+    return torch.from_numpy(values).permute(2, 0, 1).unsqueeze(0)
