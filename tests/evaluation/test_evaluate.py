@@ -7,19 +7,21 @@ import json
 import os
 from collections import Counter
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 import torch
+import transformers
 from PIL import Image
 from tests.evaluation.making import classifier, plan, sentences, shortened, tokenizer
 from torch import Tensor
 
 import whyformer as wf
 from whyformer.datasets import Sample, open_dataset
-from whyformer.errors import InputError, ModelError
-from whyformer.evaluation import evaluate as module_under_test
+from whyformer.errors import InputError, WhyformerError
 from whyformer.evaluation import store as stored
 from whyformer.evaluation import work
 from whyformer.evaluation.evaluate import chunked, evaluate
@@ -31,6 +33,7 @@ from whyformer.families.tiny import tiny_models
 from whyformer.inputs.models import Loaded
 from whyformer.metrics import metrics
 
+module_under_test = import_module("whyformer.evaluation.evaluate")  # the package has a function so
 FILES = (RESULTS, SETTINGS, "table.md")
 
 
@@ -81,11 +84,11 @@ TEXT_METRICS = (
 
 
 def test_values_are_those_of_single_samples_by_hand(loaded: Loaded, tmp_path: Path) -> None:
-    samples = sentences(9)
-    wanted = plan(("random", "gae", "lrp_ah_ln"), TEXT_METRICS, ("predicted", "label"))
+    samples = sentences(5)
+    wanted = plan(("random", "gae"), TEXT_METRICS, ("predicted", "label"))
     results = evaluate(loaded, samples, wanted, tmp_path, report=False)
     found = by_key(results)
-    assert len(found) == len(results.rows) == 9 * 3 * 2 * len(TEXT_METRICS)
+    assert len(found) == len(results.rows) == 5 * 2 * 2 * len(TEXT_METRICS)
     for sample in samples:
         ids = loaded.processor(sample.inputs, return_tensors="pt")["input_ids"][0]
 
@@ -404,7 +407,7 @@ def test_a_broken_image_is_named_and_earlier_rows_are_kept(tmp_path: Path) -> No
     pictures(tmp_path / "data", 10)
     broken = tmp_path / "data" / "val" / "class2" / "08.png"
     whole = broken.read_bytes()
-    broken.write_bytes(whole[:60])
+    broken.write_bytes(whole[: len(whole) // 2])
     data = f"image_folder:{tmp_path / 'data'}"
     wanted = plan(("random", "gae"))
     with pytest.raises(InputError, match=r"sample 'val/class2/08': .*08.png' cannot be read"):
@@ -498,7 +501,7 @@ def test_the_same_text_twice_is_two_samples(loaded: Loaded, tmp_path: Path) -> N
     results = evaluate(loaded, samples, plan(("gae",)), tmp_path)
     one, other = results.rows
     assert one["unit"] != other["unit"]
-    assert one["value"] == other["value"]
+    assert one["value"] == pytest.approx(other["value"], abs=1e-6)
 
 
 def test_hostile_ids_and_texts(loaded: Loaded, tmp_path: Path) -> None:
@@ -521,7 +524,9 @@ def test_pairs(loaded: Loaded, tmp_path: Path) -> None:
     ]
     results = evaluate(loaded, samples, plan(("gae",)), tmp_path)
     for sample, row in zip(samples, results.rows, strict=True):
-        given = loaded.processor(*sample.inputs, return_tensors="pt")
+        given = loaded.processor(
+            *sample.inputs, return_token_type_ids=True, return_tensors="pt"
+        )
         attribution = wf.explain(
             [sample.inputs], loaded.module, processor=loaded.processor, method="gae"
         )
@@ -552,11 +557,17 @@ def test_texts_longer_than_the_model(loaded: Loaded, tmp_path: Path) -> None:
             assert found[key]["value"] == pytest.approx(row["value"], abs=1e-5)
 
 
-def test_a_model_that_answers_otherwise_says_so(tmp_path: Path) -> None:
-    import transformers
-
-    module = transformers.BertForTokenClassification(classifier().module.config).eval()
-    with pytest.raises(ModelError, match="a class per token"):
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("BertForTokenClassification", "gives a class per token"),
+        ("BertForMaskedLM", "answers with masked tokens|masked"),
+        ("BertModel", "has no head"),
+    ],
+)
+def test_a_model_that_answers_otherwise_says_so(tmp_path: Path, name: str, why: str) -> None:
+    module = getattr(transformers, name)(classifier().module.config).eval()
+    with pytest.raises(WhyformerError, match=why):
         evaluate(Loaded(module, tokenizer(), "tiny"), sentences(3), plan(), tmp_path)
 
 
@@ -585,7 +596,5 @@ def test_images(tmp_path: Path) -> None:
 
 def loaded_pixels(file: Path) -> Tensor:
     """The pixels of an image of the model's own size, from -1 to 1."""
-    import numpy
-
     values = numpy.asarray(Image.open(file).convert("RGB"), dtype=numpy.float32) / 127.5 - 1
     return torch.from_numpy(values).permute(2, 0, 1).unsqueeze(0)

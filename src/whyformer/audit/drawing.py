@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from whyformer.audit.findings import Chart, Column, Kind
 
-WIDTH, LABELS, FIGURES, LINE, FOOT = 760, 250, 190, 24, 26
-SIGN = 7.0  # about the width of a letter
+WIDTH, LABELS, FIGURES, LINE, FOOT = 860, 320, 220, 24, 26
+SIGN = 8.2  # about the width of a letter, bold
 LONGEST = int((LABELS - 12) / SIGN)
 
 
