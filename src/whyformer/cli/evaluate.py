@@ -25,6 +25,7 @@ from whyformer.evaluation.plan import Plan, contenders, measures
 from whyformer.evaluation.results import Results
 from whyformer.evaluation.tables import terminal
 from whyformer.inputs.models import load_model
+from whyformer.inputs.removal import HOW
 
 RUNS = Path("runs")
 TARGETS = {"predicted": ("predicted",), "label": ("label",), "both": ("predicted", "label")}
@@ -145,6 +146,8 @@ def evaluate_command(
             continue
         if not quiet:
             result().print(terminal(found))
+            for line in _filled(found):
+                result().print(line, markup=False)
         for file in (REPORT, TABLE):
             aside().print(f"wrote {place / file}", soft_wrap=True, markup=False)
 
@@ -258,6 +261,15 @@ def _value(text: str) -> Any:
     if "," in text:
         return tuple(scalar(part.strip()) for part in text.split(",") if part.strip())
     return scalar(text)
+
+
+def _filled(found: Results) -> list[str]:
+    """How what was taken away was filled, a sentence each; none where nothing was."""
+    known = found.settings["metrics"].values()
+    said = {metric["convention"].rpartition("filled: ")[2] for metric in known}
+    return [
+        f"Filled by '{fill}': what is taken away is {HOW[fill]}." for fill in HOW if fill in said
+    ]
 
 
 def _source(data: str | None) -> str:

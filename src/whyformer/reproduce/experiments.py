@@ -30,6 +30,7 @@ ALI = _rows(
         "LRP (AH)": ("lrp_ah", {}),
         "LRP (LN)": ("lrp_ln", {}),
         "LRP (AH+LN)": ("lrp_ah_ln", {}),
+        "LRP (AH+LN), identity": ("lrp_ah_ln", {"activations": "identity"}),
         "Transformer Attribution": ("transformer_attribution", {}),
     }
 )
@@ -147,7 +148,8 @@ ALI2022 = Experiment(
         "A-Last and Rollout are column sums over all rows, as in the authors' code; A-Flow is from"
         " the deciding token, theirs is summed over all output nodes",
         "GAE is the ICCV 2021 rule; the authors' SST script has a row-normalised roll-out",
-        "Transformer Attribution is not in the paper's table",
+        "LRP (AH+LN), identity also passes activations as they are, which the paper's model without"
+        " feed-forward layers has no need of; it and Transformer Attribution are not in the table",
     ),
     missing=("SEMAINE (its transcripts are not public; `whyformer evaluate --data semaine:PATH`)",),
 )  # fmt: skip
