@@ -1,4 +1,4 @@
-"""`whyformer methods`, `models`, `--version` and `--help`."""
+"""`whyformer methods`, `metrics`, `models`, `--version` and `--help`."""
 
 from __future__ import annotations
 
@@ -41,6 +41,33 @@ def test_an_unknown_method_is_refused(run: Run) -> None:
     assert result.stderr.startswith("error: there is no method called 'gea'. Did you mean 'gae'?")
 
 
+def test_metrics_are_those_of_the_registry(run: Run) -> None:
+    result = run("metrics")
+    assert result.exit_code == 0
+    for metric in whyformer.metrics().values():
+        assert metric.name in result.stdout
+        assert metric.title in result.stdout
+
+
+@pytest.mark.parametrize("name", list(whyformer.metrics()))
+def test_everything_about_one_metric(run: Run, name: str) -> None:
+    result = run(f"metrics {name}")
+    assert result.exit_code == 0
+    said = " ".join(result.stdout.split())
+    metric = whyformer.metrics()[name]
+    for piece in (metric.title, metric.paper, metric.better, metric.convention, *metric.needs):
+        assert " ".join(piece.split()) in said
+    for option, default in metric.options.items():
+        assert f"{option}={default!r}" in said
+
+
+def test_an_unknown_metric_is_refused(run: Run) -> None:
+    result = run("metrics aucc")
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: there is no metric called 'aucc'. Did you mean 'auac'?")
+
+
 def test_models(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     model = BundledModel(
         name="tiny",
@@ -80,7 +107,7 @@ def test_help_lists_every_command(run: Run) -> None:
         result = run(line)
         assert result.exit_code == 0
         assert all(name in result.stdout for name in commands)
-    assert {"explain", "compare", "methods", "models"} <= set(commands)
+    assert {"explain", "compare", "evaluate", "methods", "metrics", "models"} <= set(commands)
 
 
 @pytest.mark.parametrize("name", list(commands))

@@ -10,13 +10,12 @@ import pytest
 import torch
 import transformers
 from PIL import Image
-from tests.evaluation.making import classifier, plan, tokenizer
 from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 
 import whyformer as wf
+from tests.evaluation.making import classifier, plan, tokenizer
 from whyformer.datasets import Mask, Sample
 from whyformer.errors import InputError
-from whyformer.evaluation.bundled_samples import bundled_samples
 from whyformer.evaluation.brought import (
     classes_of,
     in_words_of,
@@ -25,6 +24,7 @@ from whyformer.evaluation.brought import (
     rationales_of,
     regions_of,
 )
+from whyformer.evaluation.bundled_samples import bundled_samples
 from whyformer.evaluation.evaluate import evaluate
 from whyformer.evaluation.fitting import answers_otherwise, fitting
 from whyformer.families.tiny import tiny_models

@@ -8,6 +8,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,10 @@ import pytest
 import torch
 import transformers
 from PIL import Image
-from tests.evaluation.making import classifier, plan, sentences, shortened, tokenizer
 from torch import Tensor
 
 import whyformer as wf
+from tests.evaluation.making import classifier, plan, sentences, shortened, tokenizer
 from whyformer.datasets import Sample, open_dataset
 from whyformer.errors import InputError, WhyformerError
 from whyformer.evaluation import store as stored
@@ -148,7 +149,7 @@ def test_chunks_are_of_similar_length_and_hold_everyone(loaded: Loaded) -> None:
     held = [sample.id for chunk in chunks for sample in chunk.samples]
     assert sorted(held) == sorted(sample.id for sample in samples)
     lengths = [[len(sample.inputs.split()) for sample in chunk.samples] for chunk in chunks]
-    assert all(max(one) <= min(other) for one, other in zip(lengths, lengths[1:], strict=False))
+    assert all(max(one) <= min(other) for one, other in pairwise(lengths))
 
 
 def test_a_chunk_holds_no_more_tokens_than_fit(
@@ -387,7 +388,9 @@ def test_a_full_disk_in_the_middle(
 
     with monkeypatch.context() as patched:
         patched.setattr(stored, "_parquet", filling_up)
-        with pytest.raises(StoreError, match="No space left on device.* 16 finished rows are kept"):
+        with pytest.raises(
+            StoreError, match=r"No space left on device.* 16 finished rows are kept"
+        ):
             evaluate(loaded, sentences(9), plan(), tmp_path / "cut", report=False)
     assert len([*(tmp_path / "cut" / PARTS).iterdir()]) == 2
     evaluate(loaded, sentences(9), plan(), tmp_path / "cut", report=False)
@@ -427,7 +430,9 @@ def test_a_file_that_is_gone_or_may_not_be_read(
     pictures(tmp_path / "data", 3)
     samples = [*open_dataset(f"image_folder:{tmp_path / 'data'}")]
     samples[2].inputs.unlink()
-    with pytest.raises(InputError, match=r"class2/02': its file '.*02.png' cannot be read .*No such"):
+    with pytest.raises(
+        InputError, match=r"class2/02': its file '.*02.png' cannot be read .*No such"
+    ):
         evaluate(loaded, samples, plan(), tmp_path / "run")
 
     def forbidden(path: Path) -> bytes:
@@ -442,7 +447,7 @@ def test_a_label_outside_the_classes_is_said_before_anything_is_done(
     loaded: Loaded, tmp_path: Path, calls: Counter[str]
 ) -> None:
     samples = [*sentences(9), Sample("far/<away>", "a good film and a bad plot and a film", 2)]
-    with pytest.raises(InputError, match="sample 'far/<away>' is labelled 2.*2 classes, 0 to 1"):
+    with pytest.raises(InputError, match=r"sample 'far/<away>' is labelled 2.*2 classes, 0 to 1"):
         evaluate(loaded, samples, plan(), tmp_path)
     assert not calls
     assert not [*(tmp_path / PARTS).iterdir()]
@@ -505,7 +510,15 @@ def test_the_same_text_twice_is_two_samples(loaded: Loaded, tmp_path: Path) -> N
 
 
 def test_hostile_ids_and_texts(loaded: Loaded, tmp_path: Path) -> None:
-    names = ["../../x", "naïve/漢字 😀", "<script>alert(1)</script>", "a\nb", "[red]x[/red]", "'\"&", ""]
+    names = [
+        "../../x",
+        "naïve/漢字 😀",
+        "<script>alert(1)</script>",
+        "a\nb",
+        "[red]x[/red]",
+        "'\"&",
+        "",
+    ]
     samples = [Sample(name, f"good <b>film</b> {name} 😀", 1) for name in names]
     results = evaluate(loaded, samples, plan(metrics=("auac", "agreement")), tmp_path / "run")
     assert [*dict.fromkeys(row["sample"] for row in results.rows)] == names
@@ -524,9 +537,7 @@ def test_pairs(loaded: Loaded, tmp_path: Path) -> None:
     ]
     results = evaluate(loaded, samples, plan(("gae",)), tmp_path)
     for sample, row in zip(samples, results.rows, strict=True):
-        given = loaded.processor(
-            *sample.inputs, return_token_type_ids=True, return_tensors="pt"
-        )
+        given = loaded.processor(*sample.inputs, return_token_type_ids=True, return_tensors="pt")
         attribution = wf.explain(
             [sample.inputs], loaded.module, processor=loaded.processor, method="gae"
         )
@@ -543,7 +554,7 @@ def test_pairs(loaded: Loaded, tmp_path: Path) -> None:
 
 def test_texts_longer_than_the_model(loaded: Loaded, tmp_path: Path) -> None:
     samples = [*sentences(5), Sample("long", "good film " * 40, 1)]
-    with pytest.raises(InputError, match="sample 'long': .*82 tokens, the model takes 40"):
+    with pytest.raises(InputError, match=r"sample 'long': .*82 tokens, the model takes 40"):
         evaluate(loaded, samples, plan(), tmp_path, report=False)
     assert [*(tmp_path / PARTS).iterdir()]  # the shorter ones are done
     results = evaluate(loaded, samples, plan(truncation=True), tmp_path)
@@ -561,7 +572,7 @@ def test_texts_longer_than_the_model(loaded: Loaded, tmp_path: Path) -> None:
     ("name", "why"),
     [
         ("BertForTokenClassification", "gives a class per token"),
-        ("BertForMaskedLM", "answers with masked tokens|masked"),
+        ("BertForMaskedLM", "has no mask token"),
         ("BertModel", "has no head"),
     ],
 )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.evaluation.making import plan
 
+from tests.evaluation.making import plan
 from whyformer.errors import OptionError, UnknownNameError
 from whyformer.evaluation.plan import SLOW, Contender, Measure, Plan, contenders, measures
 from whyformer.evaluation.work import Subject, parts_of, unit

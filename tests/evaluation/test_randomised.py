@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -35,7 +37,7 @@ def test_from_the_top_down(name: str) -> None:
     assert len(copies) == LEVELS
     steps = [changed(module, copy) for copy in copies]
     assert steps[0]
-    for few, more in zip(steps, steps[1:], strict=False):
+    for few, more in pairwise(steps):
         assert few <= more
     blocks = {
         id(p)

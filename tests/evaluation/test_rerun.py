@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 import torch
-from tests.evaluation.making import classifier, sentences, shortened
 from torch import Tensor
 
 import whyformer as wf
+from tests.evaluation.making import classifier, sentences, shortened
 from whyformer.evaluation import rerun as module_under_test
 from whyformer.evaluation.rerun import Rerun
 from whyformer.families import family_of
@@ -22,7 +22,9 @@ from whyformer.inputs.removal import HOW, Removal
 def asking(loaded: Loaded, inputs: Any, fill: str | None = None) -> Rerun:
     family = family_of(loaded.module)
     return Rerun(
-        Removal(prepare(inputs, loaded.module, loaded.processor, family), loaded.module, family, fill)
+        Removal(
+            prepare(inputs, loaded.module, loaded.processor, family), loaded.module, family, fill
+        )
     )
 
 
@@ -107,7 +109,9 @@ def test_what_is_remembered_has_an_end(
 def test_streams_are_told_apart() -> None:
     module = tiny_models()["lxmert"][1]()
     inputs = tiny_inputs(module, (6, 6))
-    inputs = {n: v[:, :5] if n not in ("visual_pos", "visual_feats") else v for n, v in inputs.items()}
+    inputs = {
+        n: v[:, :5] if n not in ("visual_pos", "visual_feats") else v for n, v in inputs.items()
+    }
     rerun = asking(Loaded(module, None, "tiny"), inputs)
     kept = torch.tensor([[1, 0, 1, 1, 0], [1, 1, 0, 0, 1]]).bool()
     text, image = rerun({"text": kept}), rerun({"image": kept})

@@ -11,9 +11,9 @@ import pytest
 import torch
 import transformers
 from PIL import Image
-from tests.evaluation.making import classifier, plan, sentences, tokenizer
 
 import whyformer as wf
+from tests.evaluation.making import classifier, plan, sentences, tokenizer
 from whyformer.datasets import Mask, Sample
 from whyformer.errors import InputError
 from whyformer.evaluation import work
@@ -141,7 +141,7 @@ def test_an_error_that_is_nobodys_stays_as_it_is() -> None:
     )()
     wanted = plan(("random",), ("conservation",))
     one = bench(Loaded(module, tokenizer(), "tiny"), sentences(2), wanted)
-    with pytest.raises(InputError, match="^GPT2ForSequenceClassification finds the last token"):
+    with pytest.raises(InputError, match=r"^GPT2ForSequenceClassification finds the last token"):
         one.explained(wanted.contenders[0], "predicted")
 
 
@@ -224,9 +224,7 @@ def test_regions_that_come_as_numbers() -> None:
     loaded = Loaded(module, tokenizer(), "tiny")
     options = {"auac": {"stream": "image"}}
     wanted = plan(("gae",), ("auac",), fill="mean", options=options)
-    rows = bench(loaded, samples, wanted).rows(
-        wanted.contenders[0], {"predicted": wanted.measures}
-    )
+    rows = bench(loaded, samples, wanted).rows(wanted.contenders[0], {"predicted": wanted.measures})
     for row, sample in zip(rows, samples, strict=True):
         (alone,) = bench(loaded, [sample], wanted).rows(
             wanted.contenders[0], {"predicted": wanted.measures}
