@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from PIL import Image
+from rich.console import Console
 
 import whyformer
 from tests.evaluation.making import classifier, save
+from whyformer.cli.progress import watched
 from whyformer.evaluation.results import Results
 
 Run = Callable[..., Any]
@@ -144,6 +148,39 @@ def test_long_texts(run: Run, folder: Path, tmp_path: Path) -> None:
     refused(run(command), "sample '", "82 tokens, the model takes 40", "--truncation")
     assert run(f"{command} --truncation").exit_code == 0
     assert Results.read(tmp_path / "run").settings["truncation"] is True
+
+
+# -- while it runs ---------------------------------------------------------------------------------
+
+
+def test_a_bar_with_the_time_left_where_somebody_watches(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = StringIO()
+    terminal = Console(file=screen, force_terminal=True, width=100)
+    monkeypatch.setattr("whyformer.cli.progress.aside", lambda: terminal)
+    with watched() as tell:
+        tell("reading samples", 0, 0)
+        tell("gae [red]: x", 1, 4)
+        tell("gae [red]: x", 3, 4)
+        time.sleep(0.2)
+    shown = screen.getvalue()
+    assert "reading samples" in shown
+    assert "gae [red]: x" in shown  # names are no markup
+    assert "3/4" in shown
+    assert re.search(r"\d:\d\d:\d\d|-:--:--", shown)
+
+
+def test_a_line_for_every_tenth_where_nobody_does(capsys: pytest.CaptureFixture[str]) -> None:
+    with watched() as tell:
+        tell("reading samples", 0, 0)
+        for done in range(101):
+            tell("gae", done, 100)
+            tell("gae", done, 100)
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.splitlines() == [
+        "working: ...",
+        *(f"working: {tenth} %" for tenth in range(0, 101, 10)),
+    ]
 
 
 # -- what is refused -------------------------------------------------------------------------------

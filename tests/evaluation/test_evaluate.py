@@ -529,6 +529,15 @@ def test_hostile_ids_and_texts(loaded: Loaded, tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["run"]
 
 
+@pytest.mark.parametrize(
+    "sample", [Sample("val/a\udcff", "a good film"), Sample("x", "a \ud800 film")]
+)
+def test_what_is_no_text_at_all(loaded: Loaded, tmp_path: Path, sample: Sample) -> None:
+    # How Python reads a file name that is not UTF-8, and half of a character out of JSON.
+    with pytest.raises(InputError, match=r"no character of UTF-8"):
+        evaluate(loaded, [*sentences(2), sample], plan(), tmp_path)
+
+
 def test_pairs(loaded: Loaded, tmp_path: Path) -> None:
     samples = [
         Sample("a", ("a good film", "not bad"), 1),

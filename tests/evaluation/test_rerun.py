@@ -10,6 +10,8 @@ from torch import Tensor
 
 import whyformer as wf
 from tests.evaluation.making import classifier, sentences, shortened
+from tests.several import columns_of, only, sources_of
+from whyformer.errors import ModelError
 from whyformer.evaluation import rerun as module_under_test
 from whyformer.evaluation.rerun import Rerun
 from whyformer.families import family_of
@@ -168,3 +170,31 @@ def test_all_fills_go_through(loaded: Loaded, texts: list[str], mask: Tensor, fi
     found = asking(loaded, texts, fill)({"text": drawn(mask)})
     assert found.shape == (len(texts), 2)
     assert found.isfinite().all()
+
+
+@pytest.mark.parametrize("name", list(tiny_models()))
+def test_a_batch_is_as_good_as_singles(name: str) -> None:
+    # Every family, every stream: neither padding nor company changes what is left.
+    module = tiny_models()[name][1]().double()
+    inputs = tiny_inputs(module, (8, 5))
+    loaded = Loaded(module, None, "tiny")
+    if name in ("detr", "yolos"):
+        with pytest.raises(ModelError, match="object queries"):
+            asking(loaded, inputs)({"image": inputs["pixel_values"][:, 0].flatten(1) < torch.inf})
+        return
+    for source in sources_of(module):
+        rerun = asking(loaded, inputs)
+        prepared = rerun._removal.prepared.of(source.stream)
+        assert prepared is not None
+        grid = prepared.grid or (3, 3)
+        mask = torch.ones(2, grid[0] * grid[1]).bool() if prepared.mask is None else prepared.mask
+        kept = drawn(mask, 1)
+        kept[:, :2] = True
+        rerun._grids[source.stream] = grid
+        found = rerun({source.stream: kept})
+        for i in range(2):
+            alone = asking(loaded, only(module, inputs, i))
+            alone._grids[source.stream] = grid
+            stay = kept[i : i + 1, mask[i]] if columns_of(source, inputs) else kept[i : i + 1]
+            one = alone({source.stream: stay})
+            torch.testing.assert_close(found[i : i + 1], one, rtol=1e-7, atol=1e-9)

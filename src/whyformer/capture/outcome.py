@@ -44,20 +44,24 @@ def outcome(
         )
     hooks: list[tuple[nn.Module, str, Any]] = []
     heard: list[bool] = []
+    outputs: list[Any] = []
     if silenced is not None:
         read = prepared.of(stream or prepared.stream) or prepared
         ids = prepared.arguments[read.carrier]
         part = part_of(module, sources.get(read.stream, Source(read.stream, read.carrier)))
         hooks = _overwriting(module, part, ids, silenced, silence, heard)
+    if family is not None and family.speaks:
+        speaker = module.get_submodule(family.speaks)
+        hooks.append((speaker, "after", lambda owner, given, output: outputs.append(output)))
     with borrowed(module), torch.no_grad(), _same_lots(), hooked(hooks):
-        output = _called(module, prepared)
+        outputs.insert(0, _called(module, prepared))
     if silenced is not None and not heard:
         raise ModelError(
             f"fill={silence!r} overwrites word embeddings, and {type(module).__name__} does not"
             " look its tokens up in its table of them; fill with 'drop', 'mask' or 'unknown'"
         )
     told = prepared.of("generated") or prepared
-    head = head_of(output, module, replace(told, batch=prepared.batch))
+    head = head_of(outputs[-1], module, replace(told, batch=prepared.batch))
     if head.kind not in ANSWERS:
         raise ModelError(
             f"{type(module).__name__} answers with {head.kind}: what is left of them when tokens go"

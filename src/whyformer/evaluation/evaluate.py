@@ -128,24 +128,20 @@ def chunked(
     samples: Sequence[Sample], loaded: Loaded, plan: Plan, names: Sequence[str]
 ) -> Iterator[Chunk]:
     """The samples by length, in pieces that fit; the same pieces whatever is done already."""
-    texts = _lengths(samples, loaded)
-    most, lengths = (SAMPLES, texts) if texts else (IMAGES, [1] * len(samples))
     classes = classes_of(loaded)
     # A label that the model does not have is said before anything is computed.
-    labels = [label_of(sample, names, classes) for sample in samples]
+    labels = tuple(label_of(sample, names, classes) for sample in samples)
+    everyone = Chunk(tuple(samples), tuple(map(_named, samples)), labels)
+    texts = _lengths(samples, loaded)
+    most, lengths = (SAMPLES, texts) if texts else (IMAGES, [1] * len(samples))
     batch: list[int] = []
     for index in sorted(range(len(samples)), key=lambda i: (lengths[i], i)):
         if batch and (len(batch) == most or (len(batch) + 1) * lengths[index] > TOKENS):
-            yield _chunk(batch, samples, labels)
+            yield everyone.among(batch)
             batch = []
         batch.append(index)
     if batch:
-        yield _chunk(batch, samples, labels)
-
-
-def _chunk(batch: Sequence[int], samples: Sequence[Sample], labels: Sequence[int | None]) -> Chunk:
-    chosen = tuple(samples[i] for i in batch)
-    return Chunk(chosen, tuple(map(_named, chosen)), tuple(labels[i] for i in batch))
+        yield everyone.among(batch)
 
 
 def _named(sample: Sample) -> str:
@@ -157,6 +153,11 @@ def _named(sample: Sample) -> str:
         raise InputError(
             f"sample {sample.id!r}: its file{what} cannot be read ({error.strerror or error});"
             " check that it is there and may be read"
+        ) from error
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"sample {sample.id!r}: there is {error.object[error.start : error.end]!r} in its name"
+            " or text, which is no character of UTF-8; rename the file, or correct the text"
         ) from error
 
 
