@@ -7,7 +7,6 @@ import json
 import os
 from collections import Counter
 from collections.abc import Mapping
-from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -23,9 +22,10 @@ import whyformer as wf
 from tests.evaluation.making import classifier, plan, sentences, shortened, tokenizer
 from whyformer.datasets import Sample, open_dataset
 from whyformer.errors import InputError, WhyformerError
+from whyformer.evaluation import chunks, work
 from whyformer.evaluation import store as stored
-from whyformer.evaluation import work
-from whyformer.evaluation.evaluate import chunked, evaluate
+from whyformer.evaluation.chunks import chunked
+from whyformer.evaluation.evaluate import evaluate
 from whyformer.evaluation.plan import Contender, Measure, Plan
 from whyformer.evaluation.results import RESULTS, SETTINGS, Results
 from whyformer.evaluation.store import PARTS, StoreError
@@ -34,7 +34,6 @@ from whyformer.families.tiny import tiny_models
 from whyformer.inputs.models import Loaded
 from whyformer.metrics import metrics
 
-module_under_test = import_module("whyformer.evaluation.evaluate")  # the package has a function so
 FILES = (RESULTS, SETTINGS, "table.md")
 
 
@@ -46,8 +45,8 @@ def loaded() -> Loaded:
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing; four samples make a chunk, so that few samples make several."""
-    monkeypatch.setattr(module_under_test, "SAMPLES", 4)
-    monkeypatch.setattr(module_under_test, "IMAGES", 4)
+    monkeypatch.setattr(chunks, "SAMPLES", 4)
+    monkeypatch.setattr(chunks, "IMAGES", 4)
 
 
 @pytest.fixture
@@ -73,6 +72,7 @@ def by_key(results: Results) -> dict[tuple[str, ...], Mapping[str, Any]]:
 
 # -- values ----------------------------------------------------------------------------------------
 
+SIGNED = ("gradient_x_input", "lrp_ah")  # methods whose scores have a sign
 TEXT_METRICS = (
     "auac",
     "au_mse",
@@ -86,7 +86,7 @@ TEXT_METRICS = (
 
 def test_values_are_those_of_single_samples_by_hand(loaded: Loaded, tmp_path: Path) -> None:
     samples = sentences(5)
-    wanted = plan(("random", "gae"), TEXT_METRICS, ("predicted", "label"))
+    wanted = plan(SIGNED, TEXT_METRICS, ("predicted", "label"))
     results = evaluate(loaded, samples, wanted, tmp_path, report=False)
     found = by_key(results)
     assert len(found) == len(results.rows) == 5 * 2 * 2 * len(TEXT_METRICS)
@@ -119,20 +119,20 @@ def test_values_are_those_of_single_samples_by_hand(loaded: Loaded, tmp_path: Pa
 
 def test_rows_come_in_the_order_of_the_samples(loaded: Loaded, tmp_path: Path) -> None:
     samples = sentences(9)
-    wanted = plan(("random", "gae"), ("auac", "conservation"))
+    wanted = plan(SIGNED, ("auac", "conservation"))
     results = evaluate(loaded, samples, wanted, tmp_path)
     order = [(r["sample"], r["method"], r["metric"]) for r in results.rows]
     assert order == [
         (sample.id, method, metric)
         for sample in samples
-        for method in ("random", "gae")
+        for method in SIGNED
         for metric in ("auac", "conservation")
     ]
     assert [*Results.read(tmp_path).rows] == [dict(_columns(row)) for row in results.rows]
     settings = json.loads((tmp_path / SETTINGS).read_text("utf-8"))
     assert settings["fill"] == "each stream's default"
     assert "filled: drop" in settings["metrics"]["auac"]["convention"]
-    assert settings["methods"]["random"]["options"]["seed"] == 0
+    assert settings["seed"] == 0
     assert set(settings["versions"]) == {"whyformer", "torch", "transformers", "tokenizers"}
     assert settings["data"]["samples"] == 9
     page = (tmp_path / "report.html").read_text("utf-8")
@@ -155,7 +155,7 @@ def test_chunks_are_of_similar_length_and_hold_everyone(loaded: Loaded) -> None:
 def test_a_chunk_holds_no_more_tokens_than_fit(
     loaded: Loaded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module_under_test, "TOKENS", 12)
+    monkeypatch.setattr(chunks, "TOKENS", 12)
     for chunk in chunked(sentences(23), loaded, plan(), ()):
         longest = max(len(sample.inputs.split()) + 2 for sample in chunk.samples)
         assert len(chunk.samples) == 1 or len(chunk.samples) * longest <= 12
@@ -174,9 +174,9 @@ def test_the_tokenizer_comes_back_as_it_was(loaded: Loaded, tmp_path: Path) -> N
 def test_one_explanation_serves_all_metrics(
     loaded: Loaded, tmp_path: Path, calls: Counter[str]
 ) -> None:
-    wanted = plan(("random", "gae"), (*TEXT_METRICS, "agreement"), ("predicted",))
+    wanted = plan(SIGNED, (*TEXT_METRICS, "agreement"), ("predicted",))
     evaluate(loaded, sentences(9), wanted, tmp_path, report=False)
-    assert calls == {"random": 9, "gae": 9}
+    assert calls == {"gradient_x_input": 9, "lrp_ah": 9}
 
 
 def test_agreement(loaded: Loaded, tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_randomisation(loaded: Loaded, tmp_path: Path) -> None:
 
 def test_curves_over_each_methods_own_layers(loaded: Loaded, tmp_path: Path) -> None:
     # Conservation has as many steps as a method keeps layers: no curve is common to all.
-    names = ("full_lrp", "partial_lrp", "gae")
+    names = ("full_lrp", "partial_lrp", "lrp_ah")
     results = evaluate(loaded, sentences(3), plan(names, ("conservation",)), tmp_path)
     assert results.settings["metrics"]["conservation"]["steps"] is None
     assert len({len(row["curve"] or ()) for row in results.rows}) > 1
@@ -484,14 +484,14 @@ def test_nobody_to_evaluate_on(loaded: Loaded, tmp_path: Path) -> None:
 
 
 def test_one_sample(loaded: Loaded, tmp_path: Path) -> None:
-    results = evaluate(loaded, sentences(1), plan(metrics=TEXT_METRICS), tmp_path)
+    results = evaluate(loaded, sentences(1), plan(SIGNED, TEXT_METRICS), tmp_path)
     assert len(results.rows) == 2 * len(TEXT_METRICS)
     assert (tmp_path / "report.html").is_file()
 
 
 def test_one_word(loaded: Loaded, tmp_path: Path) -> None:
     samples = [Sample("one", "good"), Sample("none", "bad bad")]
-    results = evaluate(loaded, samples, plan(metrics=TEXT_METRICS), tmp_path)
+    results = evaluate(loaded, samples, plan(SIGNED, TEXT_METRICS), tmp_path)
     assert all(row["value"] == row["value"] for row in results.rows)
 
 

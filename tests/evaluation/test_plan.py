@@ -117,3 +117,11 @@ def test_all_that_decides_a_value_is_in_its_name() -> None:
     assert len(set(names)) == len(names)
     # What it is called, and what else is planned, does not decide it.
     assert name() == name(c=Contender("mine", "gae"), p=plan(metrics=("au_mse",)))
+
+
+def test_conservation_is_asked_only_of_scores_with_a_sign() -> None:
+    wanted = plan(("gae", "lrp_ah"), ("auac", "conservation"))
+    labels = [[one.label for one in wanted.measures_of(who)] for who in wanted.contenders]
+    assert labels == [["auac"], ["auac", "conservation"]]
+    with pytest.raises(OptionError, match="conservation is for methods whose scores have a sign"):
+        plan(("gae", "random"), ("conservation",))

@@ -117,7 +117,7 @@ def test_warnings_are_left_to_the_figures() -> None:
 )
 @pytest.mark.parametrize("metric", ["auac", "conservation"])
 def test_a_sample_that_cannot_be_read_is_named(sample: Sample, why: str, metric: str) -> None:
-    wanted = plan(("gae",), (metric,))
+    wanted = plan(("gradient_x_input",), (metric,))
     one = bench(classifier(), [*sentences(2), sample], wanted)
     with pytest.raises(InputError, match=why):
         one.rows(wanted.contenders[0], {"predicted": wanted.measures})
@@ -139,7 +139,7 @@ def test_an_error_that_is_nobodys_stays_as_it_is() -> None:
     module = tiny_model(
         "GPT2ForSequenceClassification", vocab_size=60, n_embd=8, n_layer=1, n_head=2
     )()
-    wanted = plan(("random",), ("conservation",))
+    wanted = plan(("gradient_x_input",), ("conservation",))
     one = bench(Loaded(module, tokenizer(), "tiny"), sentences(2), wanted)
     with pytest.raises(InputError, match=r"^GPT2ForSequenceClassification finds the last token"):
         one.explained(wanted.contenders[0], "predicted")

@@ -18,6 +18,7 @@ from whyformer.errors import ConservationWarning
 TYPED = (
     (re.compile(r"\btarget=wf\.query\(index, label\)"), "--query N --target LABEL"),
     (re.compile(r"\btruncation=True"), "--truncation"),
+    (re.compile(r"\bon_error='skip'"), "--skip-errors"),
     (re.compile(r"\b(model|deciding|method|target)=(?=[\s,;.)]|$)"), r"--\1"),
 )
 

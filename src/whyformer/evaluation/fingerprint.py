@@ -60,6 +60,8 @@ def _absorb(digest: Any, value: Any) -> None:
     elif hasattr(value, "tobytes"):  # arrays and images
         digest.update(value.tobytes())
     elif hasattr(value, "read") and hasattr(value, "source"):  # a mask that is read when needed
+        facts = (getattr(value, "foreground", ()), getattr(value, "ignore", ()))
+        digest.update(str(facts).encode())
         _absorb(digest, value.source)
     else:
         digest.update(str(value).encode())

@@ -12,8 +12,7 @@ from whyformer.methods import methods
 from whyformer.metrics import metrics
 
 TARGETS = ("predicted", "label")
-# Needs that a dataset may bring beside its labels, and metrics that compare several attributions.
-BROUGHT = ("labels", "masks", "rationales", "regions")
+SIGNED = ("conservation",)  # metrics of methods that can say "against"
 # Left out of "all": it is the others' cost many times over.
 SLOW = ("attention_flow",)
 
@@ -62,6 +61,11 @@ class Plan:
     seed: int = 0
     truncation: bool = False
 
+    def measures_of(self, contender: Contender) -> tuple[Measure, ...]:
+        """The metrics that make sense of a method: scores without a sign add up to no output."""
+        unsigned = "nonnegative" in methods[contender.method].promises
+        return tuple(m for m in self.measures if not (unsigned and m.metric in SIGNED))
+
     def __post_init__(self) -> None:
         for one in self.contenders:
             methods[one.method].check(one.options)
@@ -79,6 +83,11 @@ class Plan:
                     raise OptionError(f"{kind} {label!r} is named twice; give it once")
             if not labels:
                 raise OptionError(f"there is no {kind} to evaluate")
+        if not any(self.measures_of(one) for one in self.contenders):
+            raise OptionError(
+                "conservation is for methods whose scores have a sign, and none of these has:"
+                f" {', '.join(one.label for one in self.contenders)}; name others, or other metrics"
+            )
 
 
 def contenders(
