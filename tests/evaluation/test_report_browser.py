@@ -5,26 +5,19 @@ Skipped where no Chromium is installed.
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
-import re
-import shutil
-import subprocess
 from collections.abc import Callable
-from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.chromium import CHROMIUM, found_by
 from whyformer.attribution import Attribution
 from whyformer.evaluation.report import chosen, report
 from whyformer.evaluation.results import Results
 from whyformer.evaluation.summary import summary
 
 Make = Callable[..., Results]
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
 
 DRIVER = """
@@ -42,28 +35,8 @@ addEventListener("load", () => {
 
 
 def drive(page: str, body: str, folder: Path, width: int = 1200) -> dict[str, Any]:
-    """What the steps found in the page; its policy lets these steps run, and only these more."""
-    script = DRIVER.replace("BODY", body)
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    page = page.replace("script-src '", f"script-src 'sha256-{digest}' '")
-    page = page.replace("</body>", f"<script>{script}</script></body>")
-    file = folder / "page.html"
-    file.write_text(page, "utf-8")
-    command = [
-        str(CHROMIUM),
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        f"--user-data-dir={folder / 'profile'}",
-        f"--window-size={width},900",
-        "--virtual-time-budget=3000",
-        "--dump-dom",
-        file.as_uri(),
-    ]
-    shown = subprocess.run(command, capture_output=True, timeout=120, check=True)
-    (found,) = re.findall(r'<output id="found">(.*?)</output>', shown.stdout.decode(), re.S)
-    data: dict[str, Any] = json.loads(unescape(found))
-    return data
+    """What the steps found in the page."""
+    return found_by(page, DRIVER.replace("BODY", body), folder, width)
 
 
 def test_the_page_works_in_a_browser(

@@ -5,27 +5,20 @@ Skipped where no Chromium is installed.
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
-import re
-import shutil
-import subprocess
 from collections.abc import Callable
-from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
 from torch import Tensor
 
+from tests.chromium import CHROMIUM, found_by
 from whyformer.attribution import Attribution, views
 from whyformer.views.colour import step
 from whyformer.views.overlay import overlaid, spread
 from whyformer.views.reading import ImagePanel, read
 
 Make = Callable[..., Attribution]
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
 
 # What a test does to the page, once its pictures are there; `found` is what it hands back.
@@ -49,28 +42,8 @@ addEventListener("load", async () => {
 
 
 def drive(attribution: Attribution, body: str, folder: Path) -> dict[str, Any]:
-    """What the steps found in the page; its policy lets these steps run, and only these more."""
-    script = DRIVER.replace("BODY", body)
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    page = views["html"].render(attribution)
-    page = page.replace("script-src '", f"script-src 'sha256-{digest}' '")
-    page = page.replace("</body>", f"<script>{script}</script></body>")
-    file = folder / "page.html"
-    file.write_text(page, "utf-8")
-    command = [
-        str(CHROMIUM),
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        f"--user-data-dir={folder / 'profile'}",
-        "--virtual-time-budget=3000",
-        "--dump-dom",
-        file.as_uri(),
-    ]
-    shown = subprocess.run(command, capture_output=True, timeout=120, check=True)
-    (found,) = re.findall(r'<output id="found">(.*?)</output>', shown.stdout.decode(), re.S)
-    data: dict[str, Any] = json.loads(unescape(found))
-    return data
+    """What the steps found in the attribution's page."""
+    return found_by(views["html"].render(attribution), DRIVER.replace("BODY", body), folder)
 
 
 def classes(values: Tensor, special: int | None = None) -> list[str]:
