@@ -6,8 +6,9 @@ from typing import Any
 
 import torch
 import transformers
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from torch import nn
+
+from tests.wordpiece import wordpiece_of
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 NAMES = ("ann", "##a", "bo", "##b", "cy", "mary", "##lee")
@@ -17,24 +18,7 @@ PIECES = (*SPECIAL, *NAMES, *WORDS, "with", "'", "s", ".", ",", "!")
 
 def wordpiece() -> Any:
     """A BERT-like tokenizer: lower case, WordPiece, [CLS] and [SEP]."""
-    backend = Tokenizer(
-        models.WordPiece({piece: i for i, piece in enumerate(PIECES)}, unk_token="[UNK]")
-    )
-    backend.normalizer = normalizers.BertNormalizer()
-    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    backend.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
-    )
-    return transformers.PreTrainedTokenizerFast(
-        tokenizer_object=backend,
-        unk_token="[UNK]",
-        pad_token="[PAD]",
-        cls_token="[CLS]",
-        sep_token="[SEP]",
-        mask_token="[MASK]",
-    )
+    return wordpiece_of(PIECES, lower=True)
 
 
 def classifier(**changes: Any) -> nn.Module:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import pyarrow.parquet as parquet
 import pytest
 
+from tests.chromium import CHROMIUM
 from whyformer.audit import Audit, Column, Table, audit_names, audit_terms
 from whyformer.audit.bootstrap import Estimate
 from whyformer.audit.drawing import drawn
@@ -19,7 +19,6 @@ from whyformer.audit.findings import Chart, Point
 from whyformer.errors import InputError
 from whyformer.inputs.models import Loaded
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 EVIL = "<script>alert(1)</script>"
 
 

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from torch import Tensor
 
+from tests.wordpiece import wordpiece_of
 from whyformer.datasets import Sample
 from whyformer.evaluation.plan import Plan, contenders, measures
 from whyformer.families.tiny import ENCODER, tiny_model
@@ -27,24 +26,7 @@ VOCABULARY = [*SIGNS, *WORDS, *PIECES]
 @cache
 def tokenizer() -> Any:
     """A WordPiece tokenizer of twenty pieces with [CLS] and [SEP]."""
-    backend = Tokenizer(
-        models.WordPiece({piece: i for i, piece in enumerate(VOCABULARY)}, unk_token="[UNK]")
-    )
-    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    backend.decoder = decoders.WordPiece()
-    backend.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
-    )
-    return transformers.PreTrainedTokenizerFast(
-        tokenizer_object=backend,
-        unk_token="[UNK]",
-        pad_token="[PAD]",
-        cls_token="[CLS]",
-        sep_token="[SEP]",
-        mask_token="[MASK]",
-    )
+    return wordpiece_of(VOCABULARY)
 
 
 def classifier(names: Sequence[str] = ("negative", "positive"), **changes: Any) -> Loaded:

@@ -13,6 +13,7 @@ from PIL import Image
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from torch import nn
 
+from tests.wordpiece import wordpiece_of
 from whyformer.inputs.quiet import quiet_loading
 
 CORPUS = [
@@ -63,23 +64,7 @@ WORDPIECES = [
 @pytest.fixture
 def wordpiece() -> Any:
     """A BERT-like tokenizer: WordPiece with [CLS] and [SEP]."""
-    vocabulary = {piece: index for index, piece in enumerate(WORDPIECES)}
-    backend = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
-    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    backend.decoder = decoders.WordPiece()
-    backend.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
-    )
-    return transformers.PreTrainedTokenizerFast(
-        tokenizer_object=backend,
-        unk_token="[UNK]",
-        pad_token="[PAD]",
-        cls_token="[CLS]",
-        sep_token="[SEP]",
-        mask_token="[MASK]",
-    )
+    return wordpiece_of(WORDPIECES)
 
 
 @pytest.fixture

@@ -218,7 +218,7 @@ CHEFER2021_VISION = Experiment(
         ),
     ),
     notes=("DeiT-Tiny instead of ViT-B/16: figures are to be compared by their order",
-           "the paper's figures are quoted from its tables; no copy was at hand to check them by"),
+           "the paper's figures are quoted from memory of its tables, and unchecked"),
 )  # fmt: skip
 
 
