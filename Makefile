@@ -21,7 +21,7 @@ venv: $(READY) ## install everything into .venv (the other targets do it when ne
 $(READY): pyproject.toml constraints.txt
 	python3 -m venv $(VENV)
 	$(PYTHON) -m pip install --quiet -c constraints.txt torch==2.13.0
-	$(PYTHON) -m pip install --quiet -c constraints.txt -e ".[dev,flow,data]"
+	$(PYTHON) -m pip install --quiet -c constraints.txt -e ".[dev,data]"
 	@touch $@
 
 demo: $(READY) ## explain what the bundled models say: in the terminal, as pages, as pictures

@@ -46,10 +46,14 @@ def test_explain_takes_these_arguments() -> None:
         ("processor", "KEYWORD_ONLY", None),
         ("truncation", "KEYWORD_ONLY", False),
         ("keep", "KEYWORD_ONLY", ()),
+        ("memory", "KEYWORD_ONLY", None),
         ("tokens", "KEYWORD_ONLY", None),
         ("blocks", "KEYWORD_ONLY", None),
         ("batch_first", "KEYWORD_ONLY", None),
         ("deciding", "KEYWORD_ONLY", None),
+        ("batch_size", "KEYWORD_ONLY", None),
+        ("on_error", "KEYWORD_ONLY", "raise"),
+        ("progress", "KEYWORD_ONLY", False),
         ("options", "VAR_KEYWORD", required),
     ]
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from whyformer.attribution import Attribution, Layer, Stream
 from whyformer.capture.capture import Capture, Scores
+from whyformer.capture.recomputed import AnyLayer
 from whyformer.capture.segments import Segment
 from whyformer.families import Family, Pair
 from whyformer.methods import Method
@@ -108,7 +109,7 @@ def _layers(capture: Capture) -> tuple[Layer, ...]:
     }
     parts = [part for name in wanted if name in capture.keep for part in wanted[name]]
 
-    def put(layer: Layer) -> Layer:
+    def put(layer: AnyLayer) -> Layer:
         kept = {part: getattr(layer, part) for part in ("relevance_sum", *parts)}
         return Layer(
             **{k: None if v is None else v.cpu() for k, v in kept.items()},

@@ -209,7 +209,7 @@ class Attribution:
     def __repr__(self) -> str:
         shape = "x".join(str(n) for n in self.scores.shape)
         said = ", ".join(
-            f"{label} = {value:.4g}"
+            f"{_brief(label)} = {value:.4g}"
             for label, value in zip(self.labels[:3], self.output.tolist(), strict=False)
         )
         more = ", ..." if len(self) > 3 else ""
@@ -237,7 +237,7 @@ class Attribution:
         return _written(views["terminal"].render(self), None)
 
     def _repr_html_(self) -> str:
-        return str(views["html"].fragment(self))
+        return str(views["notebook"].render(self))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, strings and numbers, ready for JSON."""
@@ -301,6 +301,12 @@ class Attribution:
 
 _STREAM_PARTS = tuple(f.name for f in fields(Stream) if f.name != "name")
 _LAYER_PARTS = tuple(f.name for f in fields(Layer))
+
+
+def _brief(label: str) -> str:
+    """The label in at most a few words, without anything that a terminal would obey."""
+    plain = label if label.isprintable() else repr(label)[1:-1]
+    return plain if len(plain) <= 40 else plain[:37] + "..."
 
 
 def _rebuilt(parts: dict[str, Any]) -> Attribution:

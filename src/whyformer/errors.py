@@ -42,3 +42,7 @@ class RelevanceWarning(UserWarning):
 
 class ConservationWarning(UserWarning):
     """A method promised that relevance is conserved, and an operation without a rule broke it."""
+
+
+class SkippedWarning(UserWarning):
+    """An input that cannot be explained was left out, as the caller wished."""

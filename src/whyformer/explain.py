@@ -2,29 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any, overload
 
 from torch import nn
 
 from whyformer.assemble import assemble
 from whyformer.attribution import Attribution
+from whyformer.batches import Steps
 from whyformer.capture.capture import Capture
 from whyformer.capture.deciding import check_deciding
 from whyformer.capture.scope import borrowed
 from whyformer.capture.stacks import check_one_stream, find_stacks
 from whyformer.capture.writing import written
+from whyformer.datasets import Dataset
 from whyformer.errors import OptionError
 from whyformer.families import family_of
 from whyformer.generated import put_together
 from whyformer.inputs.finite import check_weights
 from whyformer.inputs.generation import generation_of
 from whyformer.inputs.layout import as_given
-from whyformer.inputs.models import load_model
+from whyformer.inputs.models import Loaded, load_model
 from whyformer.inputs.prepare import prepare
+from whyformer.inputs.prepared import Prepared
 from whyformer.inputs.targets import resolve
 from whyformer.methods import Method, methods
+from whyformer.series import Series, check_settings, is_series, refuse_settings, shown
 from whyformer.trust import warn_of_drift, warn_of_leaks
+
+
+@overload
+def explain(
+    inputs: Iterator[Any] | Dataset, model: nn.Module | str | None = None, **settings: Any
+) -> Iterator[Attribution]: ...
+
+
+@overload
+def explain(inputs: Any, model: nn.Module | str | None = None, **settings: Any) -> Attribution: ...
 
 
 def explain(
@@ -36,13 +51,17 @@ def explain(
     processor: Any = None,
     truncation: bool = False,
     keep: str | Sequence[str] = (),
+    memory: str | None = None,
     tokens: str | None = None,
     blocks: str | None = None,
     batch_first: bool | None = None,
     deciding: str | int | None = None,
+    batch_size: int | None = None,
+    on_error: str = "raise",
+    progress: bool = False,
     **options: Any,
-) -> Attribution:
-    """Which tokens made the model say that, as an `Attribution`.
+) -> Attribution | Iterator[Attribution]:
+    """Which tokens made the model say that, as an `Attribution`; of an iterator, one for each.
 
     `inputs` is text, a list of texts, a (text, text) pair, an image or its path, a (text, image)
     pair or a mapping of both, a tensor, or a mapping of what the model's forward takes. `target`
@@ -50,21 +69,53 @@ def explain(
     encoder-decoder every token that it writes), an index, a label, one per sample, `contrast`,
     `query`, `token`, `span`, a generated text as ids (batch, tokens), or a callable from the
     model's output to one value per sample. `keep` holds on to "states", "attention", "gradient",
-    and where the method has them "maps" and "relevance".
+    and where the method has them "maps" and "relevance". `memory` is how attention maps are had:
+    "maps" holds them, "streamed" computes them again a few rows at a time, with the same scores
+    from memory that is linear in tokens; by default whichever suits their size.
 
     For a model of no known family, `tokens` (the argument that carries them), `blocks` (the
     modules they go through), `batch_first` and `deciding` (the token that the head reads) name
     what cannot be inferred. The rest are options of the method: see `whyformer.methods()`.
+
+    A list is one batch. An iterator or a dataset may be of any length: attributions come out in
+    its order while it is read, some hundred inputs ahead. `target` may then be an iterator too,
+    `batch_size` is chosen by length where it is None, an input that cannot be explained is an
+    error with its position, or with `on_error="skip"` a warning, and `progress` shows a bar.
     """
     chosen = methods[method]
     chosen.check(options)
     check_deciding(deciding)
     kept = _kept(keep, chosen)
+    _check_memory(memory, kept)
+    if is_series(inputs):
+        check_settings(batch_size, on_error)
+        asked: dict[str, Any] = {
+            "method": method,
+            "truncation": truncation,
+            "keep": keep,
+            "memory": memory,
+            "tokens": tokens,
+            "blocks": blocks,
+            "batch_first": batch_first,
+            "deciding": deciding,
+            **options,
+        }
+        steps = Steps(
+            load=partial(load_model, model, processor),
+            prepare=partial(_prepared, truncation=truncation, tokens=tokens),
+            explain=partial(_batch, asked),
+        )
+        series = Series(
+            inputs, target, steps, batch_size=batch_size, on_error=on_error, sort=not kept
+        )
+        found = series.attributions()
+        return shown(found, series.count) if progress else found
+    refuse_settings(batch_size, on_error, progress)
     loaded = load_model(model, processor, inputs)
-    module = getattr(loaded.module, "_orig_mod", loaded.module)  # what torch.compile wrapped
+    module = _unwrapped(loaded)
     check_weights(module)
     family = family_of(module)
-    prepared = prepare(inputs, module, loaded.processor, family, truncation, carrier=tokens)
+    prepared = _prepared(inputs, loaded, truncation, tokens)
     if blocks is None and family is None:
         check_one_stream(module, prepared.arguments)
     with borrowed(module):  # it may have to write first
@@ -90,6 +141,7 @@ def explain(
         deciding=deciding,
         keep=kept,
         family=family,
+        memory=memory,
     )
     with borrowed(module):
         scores = chosen(capture, **options)
@@ -103,6 +155,27 @@ def explain(
     return attribution if generation is None else put_together(attribution, generation)
 
 
+def _batch(asked: dict[str, Any], batch: Prepared, module: nn.Module, **own: Any) -> Attribution:
+    """One batch of a series, explained as all of it is asked to be."""
+    attribution: Attribution = explain(batch, module, **asked, **own)
+    return attribution
+
+
+def _unwrapped(loaded: Loaded) -> nn.Module:
+    """The module itself where torch.compile wrapped it."""
+    module: nn.Module = getattr(loaded.module, "_orig_mod", loaded.module)
+    return module
+
+
+def _prepared(inputs: Any, loaded: Loaded, truncation: bool, tokens: str | None) -> Prepared:
+    """The inputs as the model takes them; those of a series were prepared ahead."""
+    if isinstance(inputs, Prepared):
+        return inputs
+    module = _unwrapped(loaded)
+    family = family_of(module)
+    return prepare(inputs, module, loaded.processor, family, truncation, carrier=tokens)
+
+
 def _kept(keep: str | Sequence[str], method: Method) -> frozenset[str]:
     names = [keep] if isinstance(keep, str) else keep
     listed = isinstance(names, (list, tuple, set, frozenset))
@@ -114,3 +187,15 @@ def _kept(keep: str | Sequence[str], method: Method) -> frozenset[str]:
             f"keep={name!r}: method '{method.name}' can keep {', '.join(map(repr, method.keeps))}"
         )
     return kept
+
+
+def _check_memory(memory: str | None, kept: frozenset[str]) -> None:
+    """Nothing; raises where there is no such way, or what is kept needs another."""
+    if memory not in (None, "maps", "streamed"):
+        raise OptionError(f"memory={memory!r}: choose 'maps' or 'streamed'")
+    held = kept & {"attention", "gradient", "relevance"}
+    if memory == "streamed" and held:
+        raise OptionError(
+            f"memory='streamed' holds no attention maps, and keep={sorted(held)} asks for them:"
+            " leave out one of the two"
+        )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 import torch
 from torch import nn
@@ -89,3 +92,30 @@ def test_inference_tensors_are_checked_every_time() -> None:
         module.weight.fill_(float("nan"))
         with pytest.raises(ModelError, match="'weight'"):
             check_weights(module)
+
+
+def test_another_tensor_in_the_same_place_is_checked() -> None:
+    module = nn.Linear(1000, 1000)
+    check_weights(module)
+    del module.weight  # its memory is free, and likely to be given to the next of its size
+    module.weight = nn.Parameter(torch.full((1000, 1000), float("nan")))
+    with pytest.raises(ModelError, match="'weight'"):
+        check_weights(module)
+
+
+def test_what_was_checked_is_not_kept_alive() -> None:
+    module = nn.Linear(2, 2)
+    check_weights(module)
+    old = weakref.ref(module.weight)
+    module.weight = nn.Parameter(torch.ones(2, 2))
+    gc.collect()
+    assert old() is None
+
+
+def test_a_part_that_was_added_is_checked() -> None:
+    module = nn.Sequential(nn.Linear(2, 2))
+    check_weights(module)
+    module.append(nn.Linear(2, 2))
+    nn.init.constant_(module[1].weight, float("nan"))
+    with pytest.raises(ModelError, match=r"'1\.weight'"):
+        check_weights(module)

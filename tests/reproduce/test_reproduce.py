@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -135,21 +134,6 @@ def test_data_of_which_nothing_can_be_read_are_told(tmp_path: Path, tiny: None) 
     assert one.results is None
     assert "can be read; the first: " in one.missing
     assert "a.jpg" in one.missing
-
-
-def test_attention_flow_is_left_out_by_name(
-    tmp_path: Path, tiny: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    molecules(tmp_path)
-    find = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name, *more: None if name == "igraph" else find(name)
-    )
-    (one,) = reproduce(ALI, tmp_path, tmp_path / "out", parts=["bace"], limit=1)
-    assert one.results is not None
-    labels = [row.label for row in one.part.rows if row.label != "A-Flow"]
-    assert list(one.results.methods) == labels
-    assert "no A-Flow: it needs igraph, pip install 'whyformer[flow]'" in one.differences
 
 
 # -- what is asked for -----------------------------------------------------------------------------

@@ -20,12 +20,17 @@ from torch import Tensor, nn
 from whyformer.capture.mode import Interception
 from whyformer.errors import ModelError
 from whyformer.rules import marks
+from whyformer.rules.fused import FusedCall
 from whyformer.rules.ledger import Ledger
 from whyformer.rules.relevance import Relevance, unruled
 from whyformer.rules.switch import Direction
 
 Random = Callable[..., Tensor]
 SCALE = 1 / math.sqrt(4)
+
+
+def spelled_out(call: FusedCall, run: Callable[[FusedCall], Tensor]) -> None:
+    """Holds no fused attention: its maps are recorded."""
 
 
 class Sent(NamedTuple):
@@ -43,7 +48,7 @@ def sent_back(
     """Where the output's relevance goes; value and gradient are held against a plain run."""
     batch = inputs[0].shape[0 if batch_first else 1]
     direction, maps = Direction(), []
-    table = Relevance(direction, rules, lambda a: maps.append(a) or a).table()
+    table = Relevance(direction, rules, lambda a: maps.append(a) or a, spelled_out).table()
     leaves = tuple(marks.mark(x.clone().requires_grad_(), marks.LEAF) for x in inputs)
     copies = [leaf.clone() for leaf in leaves]  # what a function is given it may write into
     ledger = Ledger(batch, batch_first, active=False)
@@ -238,7 +243,8 @@ def test_units_without_a_positive_contribution_pass_nothing_on(dtype: torch.dtyp
     w, b = (torch.randn(shape, generator=generator).to(dtype) for shape in ((64, 64), (64,)))
     relevance = torch.rand(8, 64, generator=generator).to(dtype)
     direction, leaf = Direction(), marks.mark(x.clone().requires_grad_(), marks.LEAF)
-    with Interception(Relevance(direction, "ours", lambda a: a).table(), Ledger(8, active=False)):
+    table = Relevance(direction, "ours", lambda a: a, spelled_out).table()
+    with Interception(table, Ledger(8, active=False)):
         output = F.linear(leaf, w, b)
     direction.relevance = True
     (found,) = torch.autograd.grad(output, leaf, relevance)
@@ -270,7 +276,7 @@ def test_convolution_of_pixels(random: Random) -> None:
     w, b = weights(random, (5, 3, 2, 2), (5,))
     direction = Direction()
     leaf = marks.mark(x.clone().requires_grad_(), marks.PIXELS)
-    table = Relevance(direction, "orig", lambda a: a).table()
+    table = Relevance(direction, "orig", lambda a: a, spelled_out).table()
     with Interception(table, Ledger(2, active=False), double=True):
         output = F.conv2d(leaf, w, b, stride=2)
     direction.relevance = True

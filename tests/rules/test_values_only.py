@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from whyformer.rules import attention
+from whyformer.rules import fused as fused_rules
 from whyformer.rules.ledger import Ledger
 
 HEADS, QUERIES, KEYS, WIDTH = 4, 7, 7, 3
@@ -29,7 +30,7 @@ MASKS: dict[str, Callable[[], dict]] = {
 def test_values_get_what_autograd_gives_them(
     monkeypatch: pytest.MonkeyPatch, mask: str, groups: int, block: int
 ) -> None:
-    monkeypatch.setattr(attention._ValuesOnly, "BLOCK", block)
+    monkeypatch.setattr(fused_rules, "ENTRIES", block * 2 * HEADS * KEYS)
     query = torch.randn(2, HEADS, QUERIES, WIDTH).double()
     key, value = (torch.randn(2, HEADS // groups, KEYS, WIDTH).double() for _ in range(2))
     options = {**MASKS[mask](), "enable_gqa": groups > 1}

@@ -3,16 +3,47 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from whyformer.attribution import Attribution, Stream
+from tests.devtools import Browser
+from whyformer.attribution import Attribution, Layer, Stream
 
 Make = Callable[..., Attribution]
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """A real browser that shows one page after the other."""
+    opened = Browser(tmp_path_factory.mktemp("browser"))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def attended() -> Callable[..., Layer]:
+    """Makes a layer whose heads attend at random; `gradient=True` keeps that, too."""
+
+    def make(
+        heads: int,
+        queries: int,
+        keys: int,
+        asking: str = "text",
+        answering: str = "",
+        batch: int = 1,
+        gradient: bool = False,
+        seed: int = 0,
+    ) -> Layer:
+        shape, generator = (batch, heads, queries, keys), torch.Generator().manual_seed(seed)
+        attention = (3 * torch.randn(shape, generator=generator)).softmax(-1)
+        slope = torch.randn(shape, generator=generator) if gradient else None
+        return Layer(attention, slope, asking=asking, answering=answering or asking)
+
+    return make
 
 
 def _attribution(stream: Stream, method: str, label: str, **more: Any) -> Attribution:

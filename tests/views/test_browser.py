@@ -6,13 +6,13 @@ Skipped where no Chromium is installed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from torch import Tensor
 
-from tests.chromium import CHROMIUM, found_by
+from tests.chromium import CHROMIUM
+from tests.devtools import Browser
 from whyformer.attribution import Attribution, views
 from whyformer.views.colour import step
 from whyformer.views.overlay import overlaid, spread
@@ -21,9 +21,8 @@ from whyformer.views.reading import ImagePanel, read
 Make = Callable[..., Attribution]
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
 
-# What a test does to the page, once its pictures are there; `found` is what it hands back.
-DRIVER = """
-addEventListener("load", async () => {
+# What every test may use; `found` is what it hands back.
+STEPS = """(async () => {
   const found = {};
   const words = () => [...document.querySelectorAll("[data-panel='0'] .words .word")];
   const shows = (i) => document.querySelector(`[data-panel="${i}"] .shows`).textContent;
@@ -31,19 +30,18 @@ addEventListener("load", async () => {
   const press = (on, key) =>
     on.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true, cancelable: true}));
   const stage = document.querySelector("[data-paint]");
-  await Promise.all([...document.images].map((image) => image.decode()));
   BODY
-  const out = document.createElement("output");
-  out.id = "found";
-  out.textContent = JSON.stringify(found);
-  document.body.append(out);
-});
-"""
+  return found;
+})()"""
 
 
-def drive(attribution: Attribution, body: str, folder: Path) -> dict[str, Any]:
-    """What the steps found in the attribution's page."""
-    return found_by(views["html"].render(attribution), DRIVER.replace("BODY", body), folder)
+def drive(browser: Browser, attribution: Attribution, body: str) -> dict[str, Any]:
+    """What the steps found in the attribution's page, which must not complain."""
+    browser.show(views["html"].render(attribution))
+    found: dict[str, Any] = browser.run(STEPS.replace("BODY", body))
+    assert browser.complaints == []
+    assert browser.requests == []
+    return found
 
 
 def classes(values: Tensor, special: int | None = None) -> list[str]:
@@ -54,10 +52,11 @@ def classes(values: Tensor, special: int | None = None) -> list[str]:
 
 
 def test_a_word_shows_its_row_and_leaving_returns_to_the_answer(
-    question: Make, tmp_path: Path
+    question: Make, browser: Browser
 ) -> None:
     made = question()
     found = drive(
+        browser,
         made,
         """
         const canvas = stage.querySelector("canvas");
@@ -74,7 +73,6 @@ def test_a_word_shows_its_row_and_leaving_returns_to_the_answer(
         found.after = shows(1);
         found.hiddenAgain = canvas.hidden;
         """,
-        tmp_path,
     )
     assert found["before"] == found["after"] == "relevance for red"
     assert found["during"].startswith("relevance for “colour”, full colour at +0.0948")
@@ -94,7 +92,7 @@ def test_a_word_shows_its_row_and_leaving_returns_to_the_answer(
     assert "image: row" in found["live"]
 
 
-def test_a_patch_shows_its_words_and_says_which_way(question: Make, tmp_path: Path) -> None:
+def test_a_patch_shows_its_words_and_says_which_way(question: Make, browser: Browser) -> None:
     steps = """
         found.own = colours();
         const place = stage.getBoundingClientRect();
@@ -106,7 +104,7 @@ def test_a_patch_shows_its_words_and_says_which_way(question: Make, tmp_path: Pa
         found.after = colours();
     """
     made = question()
-    found = drive(made, steps, tmp_path)
+    found = drive(browser, made, steps)
     assert found["during"].startswith("relevance for patch row 1, column 1")
     assert found["after"] == found["own"] != found["colours"]
     row = read(made)[0].matrices[1].values[0]
@@ -114,13 +112,14 @@ def test_a_patch_shows_its_words_and_says_which_way(question: Make, tmp_path: Pa
     assert found["colours"][strongest] == ("p20" if row[strongest] > 0 else "n20")
 
     one_way = question(maps={("text", "image"): made.maps["text", "image"]})
-    found = drive(one_way, steps, tmp_path)
+    found = drive(browser, one_way, steps)
     said = "relevance of patch row 1, column 1 for each of these words"
     assert found["during"].startswith(said)
 
 
-def test_the_keyboard_reaches_everything(question: Make, tmp_path: Path) -> None:
+def test_the_keyboard_reaches_everything(question: Make, browser: Browser) -> None:
     found = drive(
+        browser,
         question(),
         """
         found.stops = [...document.querySelectorAll("[tabindex='0']")].map((e) => e.className);
@@ -136,7 +135,6 @@ def test_the_keyboard_reaches_everything(question: Make, tmp_path: Path) -> None
         press(stage, "ArrowDown");
         found.patch = shows(0);
         """,
-        tmp_path,
     )
     assert len(found["stops"]) == 2  # the words and the image: arrows do the rest
     assert found["at"] == "what"
@@ -146,9 +144,10 @@ def test_the_keyboard_reaches_everything(question: Make, tmp_path: Path) -> None
 
 
 def test_an_output_word_shows_its_sources_and_a_source_its_output(
-    translation: Make, tmp_path: Path
+    translation: Make, browser: Browser
 ) -> None:
     found = drive(
+        browser,
         translation(),
         """
         const said = [...document.querySelectorAll("[data-said] .word")];
@@ -161,7 +160,6 @@ def test_an_output_word_shows_its_sources_and_a_source_its_output(
         found.said = said.map((word) => word.className.match(/[pn]\\d+/)[0]);
         found.column = document.querySelector("[data-said] .shows").textContent;
         """,
-        tmp_path,
     )
     assert found["caption"].startswith("relevance for “großartig”")
     assert found["given"].startswith("relevance for “großartig”")
@@ -171,10 +169,11 @@ def test_an_output_word_shows_its_sources_and_a_source_its_output(
     assert found["column"].startswith("relevance of “magnificent” for each of these words")
 
 
-def test_hostile_words_stay_words(question: Make, tmp_path: Path) -> None:
+def test_hostile_words_stay_words(question: Make, browser: Browser) -> None:
     odd = "</script><img src=x onerror=\"document.title='broken'\">"
     tokens = ("[CLS]", odd, "col", "our", "is", "the", "مرحبا", "👩‍🚀", "[SEP]")
     found = drive(
+        browser,
         question(tokens=tokens, label=odd),
         """
         words()[1].focus();
@@ -182,7 +181,6 @@ def test_hostile_words_stay_words(question: Make, tmp_path: Path) -> None:
         found.title = document.title;
         found.images = document.images.length;
         """,
-        tmp_path,
     )
     assert found["caption"].startswith(f"relevance for “{odd}”")
     assert found["title"] == f"Why {odd}?"

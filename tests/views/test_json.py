@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 
@@ -48,3 +50,14 @@ def test_a_comparison_is_a_list(sentence: Make) -> None:
     data = strict(views["json"].render_comparison([sentence(), sentence(method="gae")]))
     assert isinstance(data, list)
     assert [one["method"] for one in data] == ["lrp_ah_ln", "gae"]
+
+
+def test_the_schema_is_documented(sentence: Make) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "pictures.md").read_text(encoding="utf-8")
+    numbers = page.partition("## Numbers")[2].partition("\n## ")[0]
+    objects, streams = numbers.split("| key of a stream |")
+    data = strict(views["json"].render(sentence()))
+    assert isinstance(data, dict)
+    key = re.compile(r"^\| `(\w+)` \|", re.M)
+    assert key.findall(objects) == list(data)
+    assert key.findall(streams) == list(data["streams"]["text"])

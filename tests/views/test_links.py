@@ -74,8 +74,8 @@ def test_json_in_a_page_is_only_json(text: str) -> None:
 def test_words_in_the_page_end_no_script(question: Make) -> None:
     tokens = ("[CLS]", HOSTILE, "col", "our", "👩‍🚀", "مرحبا", "ball", "?", "[SEP]")
     made = question(tokens=tokens, label=HOSTILE)
-    for page in (views["html"].render(made), views["html"].fragment(made)):
-        assert page.count("<script") == page.count("</script") == 2
+    for page, count in ((views["html"].render(made), 4), (views["html"].fragment(made), 2)):
+        assert page.count("<script") == page.count("</script") == count
         assert "<!--" not in page
         assert "alert(1)</script>" in unescape(page)  # said, as text
         assert data_of(page)
@@ -102,16 +102,17 @@ def test_the_name_of_a_stream_is_data_too(question: Make) -> None:
         maps={(HOSTILE, "image"): made.maps["text", "image"]},
     )
     page = views["html"].render(made)
-    assert page.count("</script") == 2
+    assert page.count("</script") == 4
     assert data_of(page)[0]["panels"][0]["name"] == HOSTILE
 
 
-def test_only_what_is_linked_has_a_script(sentence: Make, image: Make, matching: Make) -> None:
+def test_only_what_is_linked_brings_a_script_to_a_notebook(
+    sentence: Make, image: Make, matching: Make
+) -> None:
     within = sentence(maps={("text", "text"): torch.eye(7)[None]})
     for made in (sentence(), within, image(torch.rand(4, 4)), matching()):
-        page = views["html"].render(made)
-        assert "<script" not in page
-        assert "script-src" not in page
+        assert "<script" not in views["html"].fragment(made)
+        assert not data_of(views["html"].render(made))
 
 
 def test_a_hundred_words_and_850_patches_stay_small(question: Make) -> None:

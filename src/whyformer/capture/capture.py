@@ -19,6 +19,7 @@ from whyformer.capture.backward import gradients_at, relevances_at
 from whyformer.capture.deciding import named_tokens, read_by_head, tokens_read
 from whyformer.capture.forward import Table, Watch, is_double, run_forward
 from whyformer.capture.mode import Interception
+from whyformer.capture.recomputed import AnyLayer, Recomputed, dtype_of
 from whyformer.capture.record import Maps, RelevanceSums, unseen
 from whyformer.capture.segments import Segment, find_segments
 from whyformer.capture.stacks import Stacks
@@ -27,6 +28,7 @@ from whyformer.families import Family, Pair
 from whyformer.inputs.prepared import Prepared
 from whyformer.inputs.targets import Goal
 from whyformer.rules import attention as attention_rules
+from whyformer.rules.fused import widened
 from whyformer.rules.ledger import Ledger
 from whyformer.rules.relevance import Relevance, unruled
 from whyformer.rules.stabilise import wide
@@ -65,6 +67,7 @@ class Capture:
         deciding: Any = None,
         keep: Collection[str] = (),
         family: Family | None = None,
+        memory: str | None = None,
     ) -> None:
         self.module = module
         self.prepared = prepared
@@ -74,12 +77,14 @@ class Capture:
         self._target = target
         self._deciding = deciding
         self._family = family
+        # Maps that the caller wants to keep have to be held.
+        self._memory = "maps" if self.keep & {"attention", "gradient", "relevance"} else memory
         self.goal: Goal | None = None
         self.tokens: dict[str, int] = {}  # in the states, an image's class token included
         self.masks: dict[str, Tensor] = {}  # (batch, tokens), False at padding
         self.segments: dict[str, tuple[Segment, ...]] = {}  # whose tokens they are
         self.deciding: dict[str, Tensor] = {}  # (batch, tokens), each row adds up to 1 or is 0
-        self.layers: tuple[Layer, ...] = ()
+        self.layers: tuple[AnyLayer, ...] = ()
         self.maps: dict[Pair, Tensor] = {}  # (batch, tokens, tokens), if kept
         self.pixels: Tensor | None = None  # (batch, height, width), if a method got there
         self.states: States = {}  # where scores are read
@@ -137,7 +142,7 @@ class Capture:
         first: int = 0,
         end: int | None = None,
         by_pair: bool = False,
-    ) -> tuple[Layer, ...]:
+    ) -> tuple[AnyLayer, ...]:
         """Attention of the layers from `first` up to `end`, and its gradient if asked for.
 
         Counted for each asking stack, or for each pair of stacks; in the order they ran. Tracking
@@ -145,8 +150,8 @@ class Capture:
         """
         gradient = gradient or "gradient" in self.keep
         watch, ledger = Watch(track=False), self._ledger()
-        seen = Maps(watch, ledger, self.stacks, leaf=gradient)
-        goal = self._forward(attention_rules.recording(seen.record), watch, ledger)
+        seen = Maps(watch, ledger, self.stacks, leaf=gradient, memory=self._memory)
+        goal = self._forward(attention_rules.recording(seen.record, seen.hold), watch, ledger)
         chosen = seen.chosen(first, end, by_pair)
         sloping = range(len(seen.maps)) if "gradient" in self.keep else chosen if gradient else []
         slopes = gradients_at(
@@ -166,7 +171,7 @@ class Capture:
         gradient: bool = True,
         reach: str = "attention",
         by_pair: bool = False,
-    ) -> tuple[Layer, ...]:
+    ) -> tuple[AnyLayer, ...]:
         """Attention, gradient and relevance of each layer from `first` on, in the order they ran.
 
         `reach` is how far down relevance is followed: to the "attention" maps, to the token
@@ -180,8 +185,8 @@ class Capture:
         # passes do not go below what they are asked for.
         watch = Watch(leaf=self.prepared.carrier if reach == "pixels" else None)
         ledger = self._ledger()
-        seen = Maps(watch, ledger, self.stacks, leaf=False)
-        table = Relevance(direction, rules, seen.record).table()
+        seen = Maps(watch, ledger, self.stacks, leaf=False, memory=self._memory)
+        table = Relevance(direction, rules, seen.record, seen.hold).table()
         goal = self._forward(
             table, watch, ledger, fallback=partial(unruled, direction), read_inside=False
         )
@@ -239,9 +244,22 @@ class Capture:
         relevance_sum: Tensor | None = None,
         blocks: Mapping[str, Tensor] | None = None,
         **maps: Tensor | None,
-    ) -> Layer:
-        """One layer with its maps as (batch, head, query, key)."""
+    ) -> AnyLayer:
+        """One layer with its maps as (batch, head, query, key), or with what they are made of."""
         (asking, answering), together = seen.pairs[i]
+        call = seen.calls[i]
+        if call is not None:
+            self._check_map((call.query.shape[-2], call.key.shape[-2]), asking, answering)
+            return Recomputed(
+                self.prepared.batch,
+                widened(call),
+                wide(seen.maps[i].detach()),
+                relevance_sum=relevance_sum,
+                asking=asking,
+                answering=answering,
+                together=together,
+                **{f"{part}_there": None if m is None else wide(m) for part, m in maps.items()},
+            )
         shaped = partial(self._by_head, asking=asking, answering=answering)
         return Layer(
             attention=shaped(seen.maps[i].detach()),
@@ -292,8 +310,7 @@ class Capture:
         if reduce not in ("row", "column_sum"):
             raise OptionError(f"reduce={reduce!r}: choose 'row' or 'column_sum'")
         start = self.deciding[stack] if reduce == "row" else self.masks[stack]
-        (attention,) = self.layers[0].read("attention")
-        return start.to(attention.dtype)
+        return start.to(dtype_of(self.layers[0]))
 
     def _find_deciding(self, left: Mapping[str, Tensor], slopes: Sequence[Tensor]) -> None:
         """The tokens that decide, by stack; stacks that no head reads have none."""
@@ -395,18 +412,23 @@ class Capture:
 
     def _by_head(self, attention: Tensor, asking: str, answering: str) -> Tensor:
         """Attention as (batch, head, query, key), whatever axes the model folded together."""
+        shape = self._check_map(tuple(attention.shape), asking, answering)
+        return wide(attention).reshape(self.prepared.batch, -1, *shape)
+
+    def _check_map(self, found: tuple[int, ...], asking: str, answering: str) -> tuple[int, int]:
+        """(queries, keys) of a map; raises where they are not these stacks' tokens."""
         shape = (self.tokens[asking], self.tokens[answering])
-        if attention.shape[-2:] != shape:
+        if found[-2:] != shape:
             whose = (
                 f"the {shape[0]} tokens of the model's one stream"
                 if self.stacks.only
                 else f"the {shape[0]} tokens of '{asking}' that ask the {shape[1]} of '{answering}'"
             )
             raise ModelError(
-                f"an attention map of shape {tuple(attention.shape)} does not fit {whose}:"
+                f"an attention map of shape {found} does not fit {whose}:"
                 " whyformer cannot tell whose tokens it mixes"
             )
-        return wide(attention).reshape(self.prepared.batch, -1, *shape)
+        return shape
 
 
 def _value(goal: Goal) -> Tensor:

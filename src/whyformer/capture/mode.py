@@ -63,7 +63,7 @@ class Interception(TorchFunctionMode):
             return func(*args, **kwargs)
         if func.__name__ == "__get__":
             return self._attribute(func, args)
-        args = tuple(self.constant(a) for a in args)
+        args = tuple([self.constant(a) for a in args])  # a list: this runs for every operation
         if kwargs:
             kwargs = {key: self.constant(value) for key, value in kwargs.items()}
             if self.double and func in precision.DTYPE_ARGUMENT:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -12,34 +14,65 @@ from whyformer.capture.stacks import Stacks
 from whyformer.errors import ModelError, OptionError
 from whyformer.families import Pair
 from whyformer.rules import marks
-from whyformer.rules.ledger import Ledger
+from whyformer.rules.fused import FusedCall, four_axes
+from whyformer.rules.ledger import Ledger, tracked
 from whyformer.rules.stabilise import wide
+
+# A map with more entries than this is not held: what its rows are made of is.
+HELD = 2**23
 
 
 class Maps:
-    """Attention maps as the model shaped them, in the order they ran, and whose tokens they mix."""
+    """Attention maps as the model shaped them, in the order they ran, and whose tokens they mix.
 
-    def __init__(self, watch: Watch, ledger: Ledger, stacks: Stacks, leaf: bool) -> None:
-        """`leaf`: the lowest are where tracking starts."""
+    Where fused attention stays fused, what it returned stands in place of its map, and `calls`
+    has what it was given.
+    """
+
+    def __init__(
+        self,
+        watch: Watch,
+        ledger: Ledger,
+        stacks: Stacks,
+        leaf: bool,
+        memory: str | None = None,
+    ) -> None:
+        """`leaf`: the lowest are where tracking starts; `memory` as in `explain`."""
         self.watch = watch
         self.ledger = ledger
         self.stacks = stacks
         self.leaf = leaf
+        self.most = {"maps": math.inf, "streamed": 0, None: HELD}[memory]
         self.maps: list[Tensor] = []
+        self.calls: list[FusedCall | None] = []
         self.pairs: list[tuple[Pair, bool]] = []  # (asking, answering), with the one before?
 
     def record(self, attention: Tensor) -> Tensor:
         """The map as the model goes on with it, noted."""
+        self.ledger.check_order(attention)
+        return self._note(attention, None)
+
+    def hold(self, call: FusedCall, run: Callable[[FusedCall], Tensor]) -> Tensor | None:
+        """What fused attention returns, noted; None where its map is small enough to be held."""
+        entries = call.query[..., 0].numel() * call.key.shape[-2]
+        if entries <= self.most or tracked(call.attn_mask):
+            return None
+        self.ledger.check_order(call.query)
+        plain = four_axes(call._replace(dropout_p=0.0))
+        output = self._note(run(plain), plain)
+        return output.reshape(*call.query.shape[:-1], output.shape[-1])
+
+    def _note(self, attention: Tensor, call: FusedCall | None) -> Tensor:
         if not self.watch.states:
             raise ModelError(
                 "attention was computed before the token states entered the first block, so the"
                 " model has more than these blocks: name all of them by blocks='path.to.blocks'"
             )
-        self.ledger.check_order(attention)
         if self.leaf and not attention.requires_grad:
             attention = marks.mark(attention.detach().requires_grad_(), marks.LEAF)
         self.pairs.append(self._whose())
         self.maps.append(attention)
+        self.calls.append(call)
         return attention
 
     def _whose(self) -> tuple[Pair, bool]:

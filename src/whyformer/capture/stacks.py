@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,25 +97,27 @@ def _askers(
 ) -> tuple[tuple[nn.Module, tuple[Pair, ...]], ...]:
     """Modules around attention, and the pairs of stacks that their calls mix in turn."""
     found: dict[nn.Module, tuple[Pair, ...]] = {}
-    patterns = {_pattern(path): said for path, said in labels.items()}
-    base = roots(module)[-1]
-    prefix = ""
-    for path, part in module.named_modules() if patterns else ():
-        if part is base and path:
-            prefix = f"{path}."
-        for pattern, said in patterns.items():
-            if pattern.fullmatch(path) or pattern.fullmatch(path.removeprefix(prefix)):
+    for path, said in labels.items():
+        pairs = said if isinstance(said[0], tuple) else (said,)
+        for root in roots(module):
+            for part in _at(root, path.split(".")):
                 # A list of modules is never called itself.
                 called = part if isinstance(part, nn.ModuleList) else (part,)
-                pairs = said if isinstance(said[0], tuple) else (said,)
                 found |= dict.fromkeys(called, pairs)
     return tuple(found.items())
 
 
-def _pattern(path: str) -> re.Pattern[str]:
-    """A path of a family's table; * stands for one step of it, ** for any number."""
-    steps = re.escape(path).replace(r"\*\*", ".*").replace(r"\*", "[^.]*")
-    return re.compile(steps)
+def _at(module: nn.Module, steps: Sequence[str]) -> Iterator[nn.Module]:
+    """The modules at a path of a family's table; * is any one step of it, ** one or more."""
+    if not steps:
+        yield module
+        return
+    step, rest = steps[0], steps[1:]
+    for name, child in module.named_children():
+        if step in ("*", "**", name):
+            yield from _at(child, rest)
+        if step == "**":
+            yield from _at(child, steps)
 
 
 def check_one_stream(module: nn.Module, arguments: Mapping[str, Any]) -> None:

@@ -16,6 +16,7 @@ from whyformer.inputs.kinds import IMAGE_SUFFIXES
 
 FILE_SUFFIXES = (*IMAGE_SUFFIXES, ".txt", ".md")
 STDIN = "-"
+PICTURES = ("png", "svg", "pdf")  # the views that are files of one picture
 
 Given = Annotated[
     str | None,
@@ -87,9 +88,26 @@ HtmlFile = Annotated[
 PngFile = Annotated[
     Path | None, typer.Option("--png", metavar="FILE", help="Write a picture.", show_default=False)
 ]
+SvgFile = Annotated[
+    Path | None,
+    typer.Option("--svg", metavar="FILE", help="Write the picture as vectors.", show_default=False),
+]
+PdfFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--pdf", metavar="FILE", help="Write the picture as vectors, for LaTeX.", show_default=False
+    ),
+]
 JsonFile = Annotated[
     Path | None,
     typer.Option("--json", metavar="FILE", help="Write all numbers as JSON.", show_default=False),
+]
+Bars = Annotated[
+    bool, typer.Option("--bars", help="Give every word a bar in the terminal, left or right of 0.")
+]
+Subwords = Annotated[
+    bool,
+    typer.Option("--subwords", help="Show the tokens of each word, in the terminal and pictures."),
 ]
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Show nothing in the terminal; write files only.")

@@ -12,15 +12,20 @@ import whyformer
 from whyformer.attribution import Attribution, views
 from whyformer.cli.app import command
 from whyformer.cli.arguments import (
+    PICTURES,
+    Bars,
     Deciding,
     Given,
     HtmlFile,
     ImageFile,
     JsonFile,
     Model,
+    PdfFile,
     PngFile,
     Query,
     Quiet,
+    Subwords,
+    SvgFile,
     Target,
     Truncation,
     scalar,
@@ -67,11 +72,15 @@ def compare(
     truncation: Truncation = False,
     html: HtmlFile = None,
     png: PngFile = None,
+    svg: SvgFile = None,
+    pdf: PdfFile = None,
     json: JsonFile = None,
+    bars: Bars = False,
+    subwords: Subwords = False,
     quiet: Quiet = False,
 ) -> None:
     """Put several methods side by side on the same input."""
-    files = {"--html": html, "--png": png, "--json": json}
+    files = {"--html": html, "--png": png, "--svg": svg, "--pdf": pdf, "--json": json}
     files["--png"] = default_picture(image, files)
     check_writable(files, kept=image)
     names = _chosen(methods)
@@ -103,10 +112,13 @@ def compare(
     for name, reason in skipped.items():
         note(f"left out {name}: {reason}")
     if not quiet:
-        result().print(views["terminal"].comparison(attributions))
+        shown = views["terminal"].comparison(attributions, bars=bars, subwords=subwords)
+        result().print(shown)
     for option, path in files.items():
         if path is not None:
-            content = views[option.removeprefix("--")].render_comparison(attributions)
+            name = option.removeprefix("--")
+            how = {"subwords": subwords} if name in PICTURES else {}
+            content = views[name].render_comparison(attributions, **how)
             data = content if isinstance(content, bytes) else content.encode()
             write(option, path, partial(Path.write_bytes, data=data))
 

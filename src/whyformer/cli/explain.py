@@ -1,33 +1,53 @@
-"""`whyformer explain`: one input, one method."""
+"""`whyformer explain`: one input or every row of a file, one method."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 import whyformer
-from whyformer.attribution import views
+from whyformer.attribution import Attribution, views
 from whyformer.cli.app import command
 from whyformer.cli.arguments import (
+    PICTURES,
+    Bars,
     Deciding,
     Given,
     HtmlFile,
     ImageFile,
     JsonFile,
     Model,
+    PdfFile,
     PngFile,
     Query,
     Quiet,
+    Subwords,
+    SvgFile,
     Target,
     Truncation,
     read_options,
+    read_target,
     scalar,
 )
 from whyformer.cli.console import busy, result
 from whyformer.cli.files import check_writable, default_picture, write
+from whyformer.cli.many_arguments import (
+    BatchSize,
+    Column,
+    Limit,
+    Out,
+    SkipErrors,
+    Source,
+    Split,
+    TargetColumn,
+)
 from whyformer.cli.question import named, read_question
+from whyformer.cli.scoring import Job, score
+from whyformer.errors import OptionError
 
 
 @command(
@@ -41,6 +61,9 @@ from whyformer.cli.question import named, read_question
         "cat review.txt | whyformer explain --html why.html",
         "whyformer explain review.txt --target 'positive>negative'",
         "whyformer explain review.txt --option activations=identity",
+        "whyformer explain --input reviews.jsonl --out scores.parquet",
+        "whyformer explain --input sst2:PATH --out scores.jsonl --method gae --limit 500",
+        "whyformer explain review.txt --bars --subwords",
     ),
 )
 def explain(
@@ -74,6 +97,8 @@ def explain(
     truncation: Truncation = False,
     html: HtmlFile = None,
     png: PngFile = None,
+    svg: SvgFile = None,
+    pdf: PdfFile = None,
     json: JsonFile = None,
     save: Annotated[
         Path | None,
@@ -81,15 +106,64 @@ def explain(
             metavar="FILE", help="Save everything, for whyformer.load().", show_default=False
         ),
     ] = None,
+    bars: Bars = False,
+    subwords: Subwords = False,
+    source: Source = None,
+    out: Out = None,
+    column: Column = None,
+    target_column: TargetColumn = None,
+    split: Split = None,
+    limit: Limit = None,
+    batch_size: BatchSize = None,
+    skip_errors: SkipErrors = False,
     quiet: Quiet = False,
 ) -> None:
     """Show which words or patches made a model say what it says."""
-    files = {"--html": html, "--png": png, "--json": json, "--save": save}
-    files["--png"] = default_picture(image, files)
-    check_writable(files, kept=image)
+    files = {"--html": html, "--png": png, "--svg": svg, "--pdf": pdf, "--json": json}
+    files["--save"] = save
     options = read_options(option or [])
     if at is not None:
         options["at"] = at
+    options["deciding"] = None if deciding is None else scalar(deciding)
+    if source is not None:
+        _refuse(
+            {"INPUT": given, "--image": image, "--query": query, **files},
+            "is about one input, and --input gives many; leave out one of the two",
+        )
+        if out is None:
+            raise OptionError("--input needs a place for the scores, as in --out scores.parquet")
+        if target is not None and target_column is not None:
+            raise OptionError("--target and --target-column both say what to explain; give one")
+        asked = {"method": method, "target": read_target(target), "truncation": truncation}
+        score(
+            Job(
+                source,
+                out,
+                model,
+                column,
+                target_column,
+                split,
+                limit,
+                batch_size,
+                skip_errors,
+                {**asked, **options},
+            )
+        )
+        return
+    _refuse(
+        {
+            "--out": out,
+            "--column": column,
+            "--target-column": target_column,
+            "--split": split,
+            "--limit": limit,
+            "--batch-size": batch_size,
+            "--skip-errors": skip_errors or None,
+        },
+        "is about many inputs; give them as well, as in --input reviews.jsonl",
+    )
+    files["--png"] = default_picture(image, files)
+    check_writable(files, kept=image)
     question = read_question(given, image, target, query)
     with busy("explaining ..."):
         loaded = question.load(model)
@@ -100,16 +174,27 @@ def explain(
             method=method,
             target=question.target,
             truncation=truncation,
-            deciding=None if deciding is None else scalar(deciding),
             **options,
         )
         attribution = named(attribution, loaded)
     if not quiet:
-        result().print(views["terminal"].renderable(attribution))
-    for name, writer in (
-        ("--html", attribution.to_html),
-        ("--png", attribution.to_png),
-        ("--json", attribution.to_json),
-        ("--save", attribution.save),
-    ):
+        shown = views["terminal"].renderable(attribution, bars=bars, subwords=subwords)
+        result().print(shown)
+    writers: dict[str, Callable[[Path], Any]] = {
+        "--html": attribution.to_html,
+        **{f"--{form}": partial(_draw, attribution, form, subwords) for form in PICTURES},
+        "--json": attribution.to_json,
+        "--save": attribution.save,
+    }
+    for name, writer in writers.items():
         write(name, files[name], writer)
+
+
+def _refuse(given: Mapping[str, Any], why: str) -> None:
+    """Nothing; raises where one of these was given."""
+    for name in (name for name, value in given.items() if value is not None):
+        raise OptionError(f"{name} {why}")
+
+
+def _draw(attribution: Attribution, form: str, subwords: bool, path: Path) -> None:
+    path.write_bytes(views[form].render(attribution, subwords=subwords))

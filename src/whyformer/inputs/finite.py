@@ -5,14 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import torch
 from torch import Tensor, nn
 
 from whyformer.errors import InputError, ModelError
 
-_checked: WeakKeyDictionary[nn.Module, tuple[Any, ...]] = WeakKeyDictionary()
+# By module: every tensor it was checked with, where its numbers lay and how often written to.
+Seen = list[tuple[ref[Tensor], int, int]]
+_checked: WeakKeyDictionary[nn.Module, Seen] = WeakKeyDictionary()
 _lock = threading.Lock()
 
 
@@ -23,11 +25,11 @@ def check_weights(module: nn.Module, again: bool = False) -> None:
     A module is checked again when a tensor was replaced or written to; writes through `.data`
     leave no trace, so whoever meets a NaN later asks `again`.
     """
-    tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
-    state = _state(tensors)
+    held = _held(module)
     with _lock:
-        if not again and state is not None and _checked.get(module) == state:
+        if not again and _same(_checked.get(module), held):
             return
+    tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
     empty = [name for name, tensor in tensors.items() if tensor.is_meta]
     if empty:
         raise ModelError(
@@ -47,9 +49,9 @@ def check_weights(module: nn.Module, again: bool = False) -> None:
             f"{type(module).__name__} has NaN or infinite weights in {_some(broken)};"
             " its training or its conversion went wrong: load another checkpoint"
         )
-    if state is not None:
+    if not any(tensor.is_inference() for tensor in held):  # torch does not count writes to those
         with _lock:
-            _checked[module] = state
+            _checked[module] = [(ref(t), t.data_ptr(), t._version) for t in held]
 
 
 def check_inputs(arguments: Mapping[str, Any]) -> None:
@@ -65,11 +67,27 @@ def check_inputs(arguments: Mapping[str, Any]) -> None:
             )
 
 
-def _state(tensors: Mapping[str, Tensor]) -> tuple[Any, ...] | None:
-    """What changes when a tensor is replaced or written to; None where torch does not track it."""
-    if any(tensor.is_inference() for tensor in tensors.values()):
-        return None
-    return tuple((name, t.data_ptr(), t._version) for name, t in tensors.items())
+def _held(module: nn.Module) -> list[Tensor]:
+    """Every parameter and buffer; one walk, as this is done in every call."""
+    return [
+        tensor
+        for part in module.modules()
+        for table in (part._parameters, part._buffers)
+        for tensor in table.values()
+        if tensor is not None
+    ]
+
+
+def _same(seen: Seen | None, held: list[Tensor]) -> bool:
+    """Whether these are the very tensors that were checked, and nothing was written to them."""
+    return (
+        seen is not None
+        and len(seen) == len(held)
+        and all(
+            known() is tensor and place == tensor.data_ptr() and version == tensor._version
+            for (known, place, version), tensor in zip(seen, held, strict=True)
+        )
+    )
 
 
 def _suspects(tensors: Mapping[str, Tensor]) -> list[str]:

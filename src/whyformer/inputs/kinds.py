@@ -94,12 +94,26 @@ def as_texts(inputs: Any) -> list[Text]:
         )
     for index, text in enumerate(texts):
         for part in (text,) if isinstance(text, str) else text:
+            _check_characters(part, _which(index, texts))
             if not part.strip():
                 raise InputError(
                     f"the text{_which(index, texts)} is {_named(part)}: there is nothing to"
                     " explain; pass at least one word"
                 )
     return texts
+
+
+def _check_characters(text: str, which: str) -> None:
+    """Nothing; raises where half a character stands in a text, which no tokenizer reads."""
+    if text.isascii():
+        return
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"the text{which} has {error.object[error.start : error.end]!r} at position"
+            f" {error.start}, which is no character of UTF-8; remove or replace it"
+        ) from error
 
 
 def _kind_of_one(item: Any, index: int, stream: str | None) -> str:

@@ -13,10 +13,8 @@ from whyformer.inputs.forward import config_of, vocabulary_of
 
 def padded(rows: Sequence[Sequence[int]], fill: int) -> Tensor:
     """The rows in one tensor of integers, (batch, longest), `fill` behind the shorter ones."""
-    out = torch.full((len(rows), max(map(len, rows))), fill, dtype=torch.long)
-    for index, row in enumerate(rows):
-        out[index, : len(row)] = torch.as_tensor(row, dtype=torch.long)
-    return out
+    longest = max(map(len, rows))
+    return torch.tensor([[*row, *[fill] * (longest - len(row))] for row in rows], dtype=torch.long)
 
 
 def padding_id(module: nn.Module, tokenizer: Any | None) -> int:

@@ -18,12 +18,16 @@ def quiet_transformers() -> Iterator[None]:
 
     with _lock:
         verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-        logging.set_verbosity_error()
+        # A level that is set anew empties the caches of every logger, even if it is the same.
+        loud = verbosity != logging.ERROR
+        if loud:
+            logging.set_verbosity_error()
         logging.disable_progress_bar()
         try:
             yield
         finally:
-            logging.set_verbosity(verbosity)
+            if loud:
+                logging.set_verbosity(verbosity)
             if bars:
                 logging.enable_progress_bar()
 

@@ -23,7 +23,7 @@ from whyformer.inputs.forward import (
 )
 from whyformer.inputs.layout import Layout, moved_arguments
 from whyformer.inputs.prepared import Prepared, Tokens, WordIds
-from whyformer.inputs.words import read_words, special_ids
+from whyformer.inputs.words import Reader, special_ids
 
 Groups = Sequence[Sequence[Hashable | None] | None]
 TEXTS = ("text", "source", "generated")  # streams of token ids that a tokenizer reads
@@ -208,12 +208,12 @@ class Sequences:
             return None, None
         if self.tokenizer is None:
             return tuple(tuple(map(str, row)) for row in ids.tolist()), None
-        rows = []
+        rows, reader = [], Reader(self.tokenizer)
         for sample, (row, real) in enumerate(zip(ids.tolist(), mask.tolist(), strict=True)):
             groups = self.groups[sample] if self.groups is not None else None
             if groups is not None and layout is not None:
                 groups = layout.row(groups, sample)
-            rows.append(read_words(self.tokenizer, row, real, groups))
+            rows.append(reader.read(row, real, groups))
         return tuple(tokens for tokens, _ in rows), tuple(word_ids for _, word_ids in rows)
 
 
@@ -222,8 +222,10 @@ def contents(value: Tensor, mask: Tensor | None = None) -> tuple[bytes, ...]:
     value = value.detach().cpu()
     # numpy has no bfloat16, and a sample is the same in every precision it is computed in.
     value = value.float() if value.is_floating_point() else value.long()
-    rows = value if mask is None else [row[m] for row, m in zip(value, mask.cpu(), strict=True)]
-    return tuple(row.contiguous().numpy().tobytes() for row in rows)
+    rows = value.numpy()
+    if mask is None:
+        return tuple(row.tobytes() for row in rows)
+    return tuple(row[real].tobytes() for row, real in zip(rows, mask.cpu().numpy(), strict=True))
 
 
 def on_module(arguments: Mapping[str, Any], module: nn.Module) -> dict[str, Any]:

@@ -25,36 +25,52 @@ def read_words(
     real: Sequence[bool],
     groups: Sequence[Hashable | None] | None = None,
 ) -> tuple[tuple[str, ...], tuple[int | None, ...]]:
-    """One sample's pieces as display text, and the number of the word each is part of.
+    """One sample's pieces as display text, and the number of the word each is part of."""
+    return Reader(tokenizer).read(ids, real, groups)
 
-    `groups` is what the tokenizer itself says about words, where the text is known; markers
-    refine it, as some tokenizers call a whole text one word. Special tokens and padding are in no
-    word. The pieces of one word, joined, are the word: a character split between tokens is shown
-    by the first of them.
-    """
-    scheme = scheme_of(tokenizer)
-    raw = tokenizer.convert_ids_to_tokens(list(ids))
-    names = [f"<{i}>" if piece is None else str(piece) for i, piece in zip(ids, raw, strict=True)]
-    outside = special_ids(tokenizer)
-    inside = [is_real and i not in outside for i, is_real in zip(ids, real, strict=True)]
-    added = set(getattr(tokenizer, "added_tokens_decoder", None) or ())
-    spoken = [k for k, within in enumerate(inside) if within]
-    pieces = [as_bytes(names[k], scheme, ids[k] in added) for k in spoken]
-    texts = dict(zip(spoken, spread(pieces), strict=True))
-    word_ids: list[int | None] = [None] * len(names)
-    word = -1
-    for k in spoken:
-        before = k - 1 if k and inside[k - 1] else None
-        if before is None or _begins(k, before, names, texts, scheme, groups):
-            word += 1
-        word_ids[k] = word
-    shown = [
-        _shown(texts[k], joined=k + 1 < len(names) and word_ids[k + 1] == word_ids[k])
-        if inside[k]
-        else name
-        for k, name in enumerate(names)
-    ]
-    return tuple(shown), tuple(word_ids)
+
+class Reader:
+    """A tokenizer's pieces as words; what it says about its vocabulary is asked once."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self.tokenizer = tokenizer
+        self.scheme = scheme_of(tokenizer)
+        self.outside = special_ids(tokenizer)
+        self.added = set(getattr(tokenizer, "added_tokens_decoder", None) or ())
+
+    def read(
+        self,
+        ids: Sequence[int],
+        real: Sequence[bool],
+        groups: Sequence[Hashable | None] | None = None,
+    ) -> tuple[tuple[str, ...], tuple[int | None, ...]]:
+        """One sample's pieces as display text, and the number of the word each is part of.
+
+        `groups` is what the tokenizer itself says about words, where the text is known; markers
+        refine it, as some tokenizers call a whole text one word. Special tokens and padding are in
+        no word. The pieces of one word, joined, are the word: a character split between tokens is
+        shown by the first of them.
+        """
+        raw = self.tokenizer.convert_ids_to_tokens(list(ids))
+        names = [f"<{i}>" if p is None else str(p) for i, p in zip(ids, raw, strict=True)]
+        inside = [is_real and i not in self.outside for i, is_real in zip(ids, real, strict=True)]
+        spoken = [k for k, within in enumerate(inside) if within]
+        pieces = [as_bytes(names[k], self.scheme, ids[k] in self.added) for k in spoken]
+        texts = dict(zip(spoken, spread(pieces), strict=True))
+        word_ids: list[int | None] = [None] * len(names)
+        word = -1
+        for k in spoken:
+            before = k - 1 if k and inside[k - 1] else None
+            if before is None or _begins(k, before, names, texts, self.scheme, groups):
+                word += 1
+            word_ids[k] = word
+        shown = [
+            _shown(texts[k], joined=k + 1 < len(names) and word_ids[k + 1] == word_ids[k])
+            if inside[k]
+            else name
+            for k, name in enumerate(names)
+        ]
+        return tuple(shown), tuple(word_ids)
 
 
 def special_ids(tokenizer: Any) -> frozenset[int]:
@@ -96,6 +112,8 @@ def as_bytes(piece: str, scheme: str, added: bool = False) -> bytes:
 
 def spread(pieces: Sequence[bytes]) -> list[str]:
     """The text of each piece; a character belongs to the piece that has its first byte."""
+    if all(map(bytes.isascii, pieces)):
+        return [piece.decode() for piece in pieces]
     owner = [index for index, piece in enumerate(pieces) for _ in piece]
     texts = [""] * len(pieces)
     data = b"".join(pieces)

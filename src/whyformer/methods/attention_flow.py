@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 
 from whyformer.capture.capture import Capture, Scores
-from whyformer.errors import OptionError
+from whyformer.methods.maximum_flow import maximum_flows
 from whyformer.methods.method import method
 from whyformer.methods.mixing import Mixing, averaged, mixings, moments
+from whyformer.methods.residual import Edges
 
 
 @method(
@@ -37,14 +39,20 @@ def attention_flow(
         for b in names
     }
     every = "maps" in capture.keep or reduce != "row"
-    for i in range(capture.prepared.batch):
-        real = {name: capture.masks[name][i].cpu().numpy().nonzero()[0] for name in names}
-        graph = _Graph.of(found, i, real)
+
+    def fill(sample: int) -> None:
+        real = {name: capture.masks[name][sample].cpu().numpy().nonzero()[0] for name in names}
+        graph = _Graph.of(found, sample, real)
         for a, deciding in capture.deciding.items():
             asked = capture.masks[a] if every else deciding != 0
-            for s in asked[i].nonzero().flatten().tolist():
+            for s in asked[sample].nonzero().flatten().tolist():
                 for b, flow in graph.flow(a, int(np.searchsorted(real[a], s))).items():
-                    maps[a, b][i, s, torch.from_numpy(real[b])] = torch.from_numpy(flow).to(some)
+                    row = torch.from_numpy(flow).to(some)
+                    maps[a, b][sample, s, torch.from_numpy(real[b])] = row
+
+    # Nearly all the time goes into numpy's loops, which let other threads run.
+    with ThreadPoolExecutor(torch.get_num_threads()) as pool:
+        list(pool.map(fill, range(capture.prepared.batch)))
     scores = capture.read_maps(maps, reduce)
     if not every:
         capture.maps.clear()  # only the deciding tokens' rows were worked out
@@ -55,11 +63,10 @@ def attention_flow(
 class _Graph:
     """Every state of every token as a node; each moment makes new nodes on top of the old."""
 
-    bottom: dict[str, np.ndarray] = field(default_factory=dict)  # input nodes, by stack
-    top: dict[str, np.ndarray] = field(default_factory=dict)
-    nodes: int = 0
-    edges: list[np.ndarray] = field(default_factory=list)
-    capacity: list[np.ndarray] = field(default_factory=list)
+    bottom: dict[str, int] = field(default_factory=dict)  # group of the input nodes, by stack
+    top: dict[str, int] = field(default_factory=dict)
+    sizes: list[int] = field(default_factory=list)  # tokens of each group
+    edges: list[Edges] = field(default_factory=list)
 
     @classmethod
     def of(cls, found: Sequence[Mixing], sample: int, real: dict[str, np.ndarray]) -> _Graph:
@@ -75,38 +82,26 @@ class _Graph:
                 graph._layer(a, below[a], below[b], matrix[np.ix_(real[a], real[b])])
         return graph
 
-    def _fresh(self, count: int) -> np.ndarray:
-        self.nodes += count
-        return np.arange(self.nodes - count, self.nodes)
+    def _fresh(self, tokens: int) -> int:
+        self.sizes.append(tokens)
+        return len(self.sizes) - 1
 
-    def _layer(self, asking: str, own: np.ndarray, below: np.ndarray, mixing: np.ndarray) -> None:
+    def _layer(self, asking: str, own: int, below: int, mixing: np.ndarray) -> None:
         """New nodes for the asking tokens, joined to what they mixed and to what they were."""
-        new = self.top[asking] = self._fresh(len(own))
+        new = self.top[asking] = self._fresh(self.sizes[own])
         share = 1 / (1 + mixing.sum(1, keepdims=True))
-        if below is own:
-            mixing = mixing + np.eye(len(own))
+        skip = np.eye(len(mixing))
+        if below == own:
+            self.edges.append(Edges(new, own, (mixing + skip) * share))
         else:
-            self.edges.append(np.stack([new, own], axis=1))
-            self.capacity.append(share[:, 0])
-        mixing = mixing * share
-        rows, columns = np.nonzero(mixing)
-        self.edges.append(np.stack([new[rows], below[columns]], axis=1))
-        self.capacity.append(mixing[rows, columns])
+            self.edges += [Edges(new, own, skip * share), Edges(new, below, mixing * share)]
 
     def flow(self, stack: str, token: int) -> dict[str, np.ndarray]:
         """Maximum flow from one top token to each input token, over their sum, by stack."""
-        try:
-            import igraph
-        except ImportError as error:
-            raise OptionError(
-                "attention_flow needs the package igraph: pip install 'whyformer[flow]'"
-            ) from error
-        graph = igraph.Graph(n=self.nodes, edges=np.concatenate(self.edges), directed=True)
-        capacity = np.concatenate(self.capacity).tolist()
-        source = int(self.top[stack][token])
+        source = self.top[stack], token
         found = {
-            name: np.array([graph.maxflow_value(source, int(sink), capacity) for sink in nodes])
-            for name, nodes in self.bottom.items()
+            name: maximum_flows(self.edges, source, group, np.arange(self.sizes[group])).value
+            for name, group in self.bottom.items()
         }
         total = sum(flow.sum() for flow in found.values())
         return {name: flow / total for name, flow in found.items()}

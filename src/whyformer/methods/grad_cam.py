@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from torch import Tensor
 
-from whyformer.attribution import Layer
 from whyformer.capture.capture import Capture, Scores
+from whyformer.capture.recomputed import AnyLayer, dtype_of, pooled_gradient
 from whyformer.methods.method import choose, method
 from whyformer.methods.mixing import Mixing
-from whyformer.methods.relevancy import last_maps
+from whyformer.methods.relevancy import read_last
 
 
 @method(
@@ -26,32 +28,32 @@ def grad_cam(capture: Capture, *, weights: str | None = None, reduce: str = "row
     if weights is not None:
         choose("weights", weights, ("row", "map"))
     found = [
-        Mixing(
-            layer.asking,
-            layer.answering,
-            _cam(capture, layer, weights or _default(capture, layer)),
-        )
+        Mixing(layer, ("attention",), _cam(capture, layer, weights or _default(capture, layer)))
         for layer in capture.attentions(gradient=True, first=-1, by_pair=True)
     ]
-    return capture.read_maps(last_maps(capture, found), reduce)
+    return read_last(capture, found, reduce)
 
 
-def _default(capture: Capture, layer: Layer) -> str:
+def _default(capture: Capture, layer: AnyLayer) -> str:
     segments = capture.segments.get(layer.asking, ())
     image = layer.asking == layer.answering and len(segments) == 1 and segments[0].grid is not None
     return "row" if image else "map"
 
 
-def _cam(capture: Capture, layer: Layer, over: str) -> Tensor:
-    """The map with its heads weighted, (batch, query, key)."""
-    attention, gradient = layer.read("attention", "gradient")
+def _cam(capture: Capture, layer: AnyLayer, over: str) -> Callable[[Tensor], Tensor]:
+    """What makes rows of the map, its heads weighted, (batch, query, key)."""
+    dtype = dtype_of(layer)
     asking = capture.masks[layer.asking]
-    answering = capture.masks[layer.answering].to(gradient.dtype)
+    answering = capture.masks[layer.answering].to(dtype)
     if over == "row":
         asking = capture.deciding.get(layer.asking, asking)
         answering = answering.clone()
         answering[:, : capture.segments[layer.answering][0].start] = 0  # the patches' only
-    pairs = asking.to(gradient.dtype).unsqueeze(2) * answering.unsqueeze(1)
-    pairs = pairs / pairs.sum(dim=(1, 2), keepdim=True)
-    head_weight = (gradient * pairs.unsqueeze(1)).sum(dim=(2, 3), keepdim=True)
-    return (attention * head_weight).mean(1).clamp(min=0)
+    asking = asking.to(dtype)
+    pairs = asking.sum(1) * answering.sum(1)
+    weight = pooled_gradient(layer, asking, answering) / pairs.unsqueeze(1)
+
+    def cam(attention: Tensor) -> Tensor:
+        return (attention * weight[..., None, None]).mean(1).clamp(min=0)
+
+    return cam

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -11,18 +13,42 @@ from torch import Tensor
 
 from whyformer.attribution import Layer
 from whyformer.capture.capture import Capture, Scores
+from whyformer.capture.recomputed import AnyLayer, rows_of
 from whyformer.families import Pair
+from whyformer.rules.fused import Queries
 from whyformer.rules.stabilise import ratio
+
+
+class Strip(NamedTuple):
+    """Some rows of a mixing, and the columns that they are about."""
+
+    queries: Queries
+    keys: slice
+    matrix: Tensor  # (batch, query, key)
 
 
 @dataclass(frozen=True)
 class Mixing:
     """One layer's mixing of the answering stack's tokens into the asking one's."""
 
-    asking: str
-    answering: str
-    matrix: Tensor  # (batch, asking tokens, answering tokens)
-    together: bool = False  # with the one before: both saw the same states
+    layer: AnyLayer
+    parts: Sequence[str]
+    mix: Callable[..., Tensor]  # of the parts that it reads, some queries' rows at a time
+
+    @property
+    def asking(self) -> str:
+        """Whose tokens ask."""
+        return self.layer.asking
+
+    @property
+    def answering(self) -> str:
+        """Whose tokens answer."""
+        return self.layer.answering
+
+    @property
+    def together(self) -> bool:
+        """Whether it saw the same states as the one before."""
+        return self.layer.together
 
     @property
     def pair(self) -> Pair:
@@ -34,15 +60,31 @@ class Mixing:
         """Whether it is self-attention."""
         return self.asking == self.answering
 
+    def strips(self, wanted: Tensor | None = None) -> Iterator[Strip]:
+        """Its rows in strips: those of the wanted queries at the least."""
+        for queries, keys, parts in rows_of(self.layer, self.parts, wanted):
+            yield Strip(queries, keys, _normal(self.mix(*parts)))
+
+    @cached_property
+    def matrix(self) -> Tensor:
+        """All of it, (batch, asking tokens, answering tokens)."""
+        strips = self.strips()
+        first = next(strips)
+        if isinstance(self.layer, Layer):
+            return first.matrix
+        call = self.layer.call
+        shape = (self.layer.batch, call.query.shape[-2], call.key.shape[-2])
+        whole = first.matrix.new_zeros(shape)
+        for queries, keys, rows in (first, *strips):
+            whole[:, queries, keys] = rows
+        return whole
+
 
 def mixings(
-    layers: Sequence[Layer], parts: Sequence[str], mix: Callable[..., Tensor]
+    layers: Sequence[AnyLayer], parts: Sequence[str], mix: Callable[..., Tensor]
 ) -> list[Mixing]:
-    """One mixing per layer, in the order they ran; `mix` makes it of the parts it reads."""
-    return [
-        Mixing(layer.asking, layer.answering, _normal(mix(*layer.read(*parts))), layer.together)
-        for layer in layers
-    ]
+    """One mixing per layer, in the order they ran; `mix` makes its rows of the parts it reads."""
+    return [Mixing(layer, parts, mix) for layer in layers]
 
 
 def _normal(matrix: Tensor) -> Tensor:
@@ -91,26 +133,32 @@ def walk(
     """Scores of walks down stacks that never meet, each from its deciding token."""
     scores = {}
     for stack in capture.deciding:
-        own = (mixing.matrix for mixing in reversed(found) if mixing.asking == stack)
+        own = (mixing for mixing in reversed(found) if mixing.asking == stack)
         rows = walk_down(capture.rows(stack, reduce), own, residual=residual, normalize=normalize)
         scores[stack] = capture.read_out(stack, rows, reduce)
     return scores
 
 
 def walk_down(
-    rows: Tensor, matrices: Iterable[Tensor], *, residual: bool = True, normalize: bool = False
+    rows: Tensor, found: Iterable[Mixing], *, residual: bool = True, normalize: bool = False
 ) -> Tensor:
     """rows @ M_last @ ... @ M_first with M = mixing + identity, (batch, rows, tokens).
 
     Row by row from the top is the same product as the papers', at the cost of a vector times a
-    matrix per layer. `normalize` makes each row of M add up to 1.
+    matrix per layer, and no layer has to be whole. `normalize` makes each row of M add up to 1.
     """
-    for mixing in matrices:
-        rows = rows.to(mixing.dtype)
-        if residual and not normalize:
-            rows = rows + rows @ mixing
-            continue
-        rows = rows @ stepped(mixing, residual, normalize)
+    for mixing in found:
+        wanted = rows.flatten(0, 1).any(0).nonzero().flatten()
+        below = torch.zeros_like(rows)
+        for queries, keys, strip in mixing.strips(wanted):
+            weights = rows[..., queries]
+            if normalize:
+                sums = strip.sum(-1) + 1 if residual else strip.sum(-1)
+                weights = ratio(weights, sums.unsqueeze(1))
+            below[..., keys] += weights @ strip
+            if residual:
+                below[..., queries] += weights
+        rows = below
     return rows
 
 

@@ -7,7 +7,7 @@ from torch import Tensor
 from whyformer.capture.capture import Capture, Scores
 from whyformer.methods.method import choose, method
 from whyformer.methods.mixing import mixings
-from whyformer.methods.relevancy import last_maps
+from whyformer.methods.relevancy import read_last
 
 
 @method(
@@ -40,4 +40,4 @@ def partial_lrp(
         return (relevance if signed else relevance.clamp(min=0)).mean(1)
 
     parts = ("relevance", "gradient") if gradient else ("relevance",)
-    return capture.read_maps(last_maps(capture, mixings(layers, parts, mix)), reduce)
+    return read_last(capture, mixings(layers, parts, mix), reduce)

@@ -6,7 +6,7 @@ from whyformer.capture.capture import Capture, Scores
 from whyformer.errors import OptionError
 from whyformer.methods.method import method
 from whyformer.methods.mixing import averaged, mixings
-from whyformer.methods.relevancy import last_maps
+from whyformer.methods.relevancy import read_last
 
 
 @method(
@@ -22,5 +22,4 @@ def raw_attention(capture: Capture, *, layer: int = -1, reduce: str = "row") -> 
     most = max(map(pairs.count, pairs))
     if not -most <= layer < most:
         raise OptionError(f"layer={layer}, but the model has {most} attention layers")
-    maps = last_maps(capture, mixings(layers, ("attention",), averaged), layer)
-    return capture.read_maps(maps, reduce)
+    return read_last(capture, mixings(layers, ("attention",), averaged), reduce, layer)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from whyformer.capture.capture import Capture
+from whyformer.capture.capture import Capture, Scores
 from whyformer.families import Pair
-from whyformer.methods.mixing import Mixing, moments, stepped
+from whyformer.methods.mixing import Mixing, meet, moments, stepped, walk
 from whyformer.rules.stabilise import ratio
 
 Relevancies = dict[Pair, Tensor]  # (batch, tokens, tokens): of the second's to the first's
@@ -88,15 +88,20 @@ def rolled_out(
     return relevancy
 
 
-def last_maps(capture: Capture, found: Sequence[Mixing], layer: int = -1) -> Relevancies:
-    """The last map of every pair of stacks, and through it what its answering stack asked."""
-    by_pair: dict[Pair, list[Tensor]] = {}
+def read_last(capture: Capture, found: Sequence[Mixing], reduce: str, layer: int = -1) -> Scores:
+    """Scores of the last map, or of the layer's, that each pair of stacks has.
+
+    Where stacks meet only by way of a third, through both maps.
+    """
+    by_pair: dict[Pair, list[Mixing]] = {}
     for mixing in found:
-        by_pair.setdefault(mixing.pair, []).append(mixing.matrix)
-    maps = {pair: each[max(layer, -len(each))] for pair, each in by_pair.items()}
+        by_pair.setdefault(mixing.pair, []).append(mixing)
+    last = [each[max(layer, -len(each))] for each in by_pair.values()]
+    if not meet(last):
+        return walk(capture, last, reduce, residual=False)
     real = {stack: mask.unsqueeze(2) for stack, mask in capture.masks.items()}
-    maps = {pair: matrix * real[pair[0]] for pair, matrix in maps.items()}
-    return _through(maps)
+    maps = {mixing.pair: mixing.matrix * real[mixing.asking] for mixing in last}
+    return capture.read_maps(_through(maps), reduce)
 
 
 def with_last_cross(capture: Capture, found: Sequence[Mixing], normalize: bool) -> Relevancies:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,9 +17,6 @@ from whyformer.reproduce.experiments import Experiment, Part
 from whyformer.reproduce.recipes import RECIPES, parted
 from whyformer.reproduce.selection import selected, understood
 from whyformer.reproduce.training import trained
-
-# Methods that need a package which not everybody has: the package, and what brings it.
-NEEDS = {"attention_flow": ("igraph", "whyformer[flow]")}
 
 Told = Callable[[str, int, int], None]
 
@@ -104,7 +100,7 @@ def _measured(part: Part, asked: Asked) -> Outcome:
     # Under the last part of its path: a table says no more of the machine.
     loaded = Loaded(loaded.module, loaded.processor, Path(folder).name)
     samples, names, left_out = selected(part, asked.data, asked.limit or part.limit)
-    rows, without = _rows(part, asked.methods)
+    rows = _rows(part, asked.methods)
     results = evaluate(
         loaded,
         understood(samples, loaded),
@@ -114,7 +110,7 @@ def _measured(part: Part, asked: Asked) -> Outcome:
         facts={"experiment": asked.experiment.name, "part": part.name},
         tell=say,
     )
-    differences = tuple(filter(None, (*part.notes, note, left_out, *without)))
+    differences = tuple(filter(None, (*part.notes, note, left_out)))
     return Outcome(part, results, accuracy, loaded.name, differences=differences)
 
 
@@ -142,14 +138,8 @@ def _model(part: Part, asked: Asked, say: Told) -> tuple[str, float | None, str]
     return str(made.folder), made.accuracy, recipe.note
 
 
-def _rows(part: Part, methods: Sequence[str]) -> tuple[tuple[Contender, ...], list[str]]:
-    """The rows that are asked for; without any wish, those that can be had, and what cannot."""
-    if methods:
-        return tuple(r for r in part.rows if r.method in methods or r.label in methods), []
-    lacking = {
-        row.label: NEEDS[row.method]
-        for row in part.rows
-        if row.method in NEEDS and importlib.util.find_spec(NEEDS[row.method][0]) is None
-    }
-    told = [f"no {n}: it needs {p}, pip install '{e}'" for n, (p, e) in lacking.items()]
-    return tuple(row for row in part.rows if row.label not in lacking), told
+def _rows(part: Part, methods: Sequence[str]) -> tuple[Contender, ...]:
+    """The rows that are asked for; without any wish, all."""
+    if not methods:
+        return part.rows
+    return tuple(r for r in part.rows if r.method in methods or r.label in methods)

@@ -7,9 +7,8 @@ the softmax at the moment it multiplies the values, so that other softmaxes stay
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +16,7 @@ from torch import Tensor
 from torch.autograd import Function as AutogradFunction
 
 from whyformer.rules import marks
+from whyformer.rules.fused import FusedCall, blocks, own_keys, reached, weights_of
 from whyformer.rules.ledger import Ledger, tracked
 from whyformer.rules.operations import MATMUL, SOFTMAX, Function
 from whyformer.rules.product import share, uniform
@@ -24,17 +24,8 @@ from whyformer.rules.product import share, uniform
 Record = Callable[[Tensor], Tensor]
 
 
-class FusedCall(NamedTuple):
-    """The arguments of scaled_dot_product_attention, by name."""
-
-    query: Tensor
-    key: Tensor
-    value: Tensor
-    attn_mask: Tensor | None = None
-    dropout_p: float = 0.0
-    is_causal: bool = False
-    scale: float | None = None
-    enable_gqa: bool = False
+# hold(call, run): what `run` returns for the call, noted; None where maps are to be recorded.
+Hold = Callable[[FusedCall, Callable[[FusedCall], Tensor]], Tensor | None]
 
 
 def _detached(value: Any) -> Any:
@@ -65,8 +56,6 @@ class _ValuesOnly(AutogradFunction):
     weights are computed again, a block of queries at a time, so that memory stays linear.
     """
 
-    BLOCK = 512
-
     @staticmethod
     def forward(ctx: Any, value: Tensor, function: Function, call: FusedCall) -> Tensor:
         ctx.call, ctx.shape = call._replace(value=value.detach()), value.shape
@@ -74,28 +63,14 @@ class _ValuesOnly(AutogradFunction):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        total: Tensor | None = None
-        for start in range(0, gradient.shape[-2], _ValuesOnly.BLOCK):
-            rows = slice(start, start + _ValuesOnly.BLOCK)
-            weights, _ = weights_of(_queries(ctx.call, rows))
-            back = weights.transpose(-2, -1) @ gradient[..., rows, :]
-            total = back if total is None else total.add_(back)
-        assert total is not None
+        call: FusedCall = ctx.call
+        total = gradient.new_zeros(*gradient.shape[:-2], call.key.shape[-2], gradient.shape[-1])
+        for block in blocks(own_keys(call), reached(gradient)):
+            back = block.attention.transpose(-2, -1) @ gradient[..., block.queries, :]
+            total[..., block.keys, :] += back
         if total.shape[-3] != ctx.shape[-3]:  # heads that share their values
             total = total.unflatten(-3, (ctx.shape[-3], -1)).sum(-3)
         return total.sum_to_size(ctx.shape), None, None
-
-
-def _queries(call: FusedCall, rows: slice) -> FusedCall:
-    """The same attention for some of the queries."""
-    count, keys = call.query.shape[-2], call.key.shape[-2]
-    mask = call.attn_mask
-    if call.is_causal:
-        places = torch.arange(count, device=call.query.device)[rows, None]
-        mask = torch.arange(keys, device=call.query.device) <= places
-    elif mask is not None and mask.shape[-2] == count:
-        mask = mask[..., rows, :]
-    return call._replace(query=call.query[..., rows, :], attn_mask=mask, is_causal=False)
 
 
 def softmax_marked(
@@ -191,41 +166,6 @@ def einsum_uniform(
 # -- attention maps ------------------------------------------------------------------------------
 
 
-def _softmax(scores: Tensor) -> Tensor:
-    return torch.softmax(scores, dim=-1)
-
-
-def weights_of(
-    call: FusedCall,
-    multiply: Callable[[Tensor, Tensor], Tensor] = torch.matmul,
-    scale: Callable[[Tensor, float], Tensor] = torch.mul,
-    add: Callable[[Tensor, Tensor], Tensor] = torch.add,
-    softmax: Callable[[Tensor], Tensor] = _softmax,
-) -> tuple[Tensor, Tensor]:
-    """The attention map of fused attention, and the values that it multiplies, head by head.
-
-    A tier with rules of its own passes its own operations.
-    """
-    query, key, value = call.query, call.key, call.value
-    if call.enable_gqa:
-        key = key.repeat_interleave(query.shape[-3] // key.shape[-3], dim=-3)
-        value = value.repeat_interleave(query.shape[-3] // value.shape[-3], dim=-3)
-    factor = 1 / math.sqrt(query.shape[-1]) if call.scale is None else call.scale
-    # Scaling the queries is cheaper than scaling the scores.
-    scores = multiply(scale(query, factor), key.transpose(-2, -1))
-    mask = call.attn_mask
-    if call.is_causal:
-        mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
-    if mask is None:
-        return softmax(scores), value
-    if mask.dtype != torch.bool:
-        return softmax(add(scores, mask)), value
-    # A query that may look nowhere gets zeros, as the fused kernels give it.
-    blind = ~mask.any(-1, keepdim=True)
-    attention = softmax(scores.masked_fill(~(mask | blind), float("-inf")))
-    return attention.masked_fill(blind, 0.0) if blind.any() else attention, value
-
-
 def spelled_out(
     call: FusedCall,
     record: Record,
@@ -237,11 +177,16 @@ def spelled_out(
     return multiply(record(attention), value)
 
 
-def recording(record: Record) -> dict[Function, Any]:
-    """Rules under which every attention map passes through `record`."""
+def recording(record: Record, hold: Hold) -> dict[Function, Any]:
+    """Rules under which every attention map passes through `record`.
+
+    Fused attention that `hold` takes stays fused.
+    """
 
     def fused(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
-        return spelled_out(FusedCall(*args, **kwargs), record)
+        call = FusedCall(*args, **kwargs)
+        held = hold(call, lambda plain: function(**plain._asdict()))
+        return spelled_out(call, record) if held is None else held
 
     def mixing(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
         if args and marks.marked(args[0], marks.ATTENTION):

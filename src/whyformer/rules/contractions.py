@@ -13,11 +13,14 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd import Function as AutogradFunction
 
-from whyformer.rules import shares
+from whyformer.rules import shares, slabs
 from whyformer.rules.switch import Direction
 
-# rule(relevance, x, w, output, bias, |w|) -> the relevance of x, rows of tokens each
-LinearRule = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor | None, Tensor], Tensor]
+# rule(relevance, x, w, output, bias, absolute) -> the relevance of x, rows of tokens each;
+# absolute(w) is |w|, for a rule that wants it
+LinearRule = Callable[
+    [Tensor, Tensor, Tensor, Tensor, Tensor | None, Callable[[Tensor], Tensor]], Tensor
+]
 
 
 def linear(
@@ -60,10 +63,10 @@ class _Linear(AutogradFunction):
 
         arriving = taken(arriving)
         if ctx.direction.relevance:
-            absolute = ctx.direction.absolute(w)
+            absolute = ctx.direction.absolute
             back = ctx.rule(arriving, taken(x), w, taken(output), bias, absolute)
         else:
-            back = arriving @ w
+            back = slabs.multiply(arriving, w)
         if some:
             back = back.new_zeros(x.shape).reshape(-1, x.shape[-1]).index_copy_(0, rows, back)
         return None, None, back.reshape(x.shape), None, None

@@ -17,8 +17,9 @@ from torch.nn import grad
 
 from whyformer.errors import ModelError
 from whyformer.rules import contractions, marks, shares
-from whyformer.rules.attention import FusedCall, operands_of, spelled_out
+from whyformer.rules.attention import Hold, Record, operands_of, spelled_out
 from whyformer.rules.contractions import LinearRule
+from whyformer.rules.fused import FusedCall, relevance_shares
 from whyformer.rules.ledger import Ledger, tracked
 from whyformer.rules.operations import (
     ACTIVATION,
@@ -57,11 +58,10 @@ class Relevance:
     A rule takes `(ledger, function, args, kwargs)`, as in every tier.
     """
 
-    def __init__(
-        self, direction: Direction, rules: str, record: Callable[[Tensor], Tensor]
-    ) -> None:
+    def __init__(self, direction: Direction, rules: str, record: Record, hold: Hold) -> None:
         self.direction = direction
         self.record = record
+        self.hold = hold
         self.linear_rule = LINEAR_RULES[rules]
         self.normalise = rules == "ours"
 
@@ -144,7 +144,7 @@ class Relevance:
             return function(*args, **kwargs)
         weight = sign * kwargs.get("alpha", 1)
         left, right = _finite(left), _finite(right)
-        output = left + right * weight
+        output = left + (right if weight == 1 else right * weight)
         if is_in_place(function, kwargs):
             _retire(args[0])
         for source, other in ((left, right), (right, left)):
@@ -157,7 +157,8 @@ class Relevance:
         extra = (partial(ledger.spread, batch_first=ledger.batch_first),) if self.normalise else ()
 
         def formula(relevance: Tensor, inputs: Sequence[Tensor], out: Tensor) -> list[Tensor]:
-            parts = split(relevance, inputs[0], inputs[1] * weight, *extra)
+            other = inputs[1] if weight == 1 else inputs[1] * weight
+            parts = split(relevance, inputs[0], other, *extra)
             return [part.sum_to_size(x.shape) for part, x in zip(parts, inputs, strict=True)]
 
         return switched(self.direction, formula, output, (left, right))
@@ -234,8 +235,17 @@ class Relevance:
         def through(output: Tensor, x: Tensor) -> Tensor:
             return passed(self.direction, output, x) if tracked(x) else output
 
+        def kept_fused(call: FusedCall) -> Tensor:
+            inputs = (call.query, call.key, call.value)
+            formula = partial(relevance_shares, call)
+            return switched(self.direction, formula, function(**call._asdict()), inputs)
+
+        call = FusedCall(*args, **kwargs)
+        held = self.hold(call, kept_fused)
+        if held is not None:
+            return held
         return spelled_out(
-            FusedCall(*args, **kwargs),
+            call,
             self.record,
             multiply=partial(contractions.matmul, self.direction),
             scale=lambda x, by: through(x * by, x),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from whyformer.rules import slabs
 from whyformer.rules.stabilise import ratio
 
 EPSILON = 1e-9  # the authors'; ours keeps the denominator's sign
@@ -22,25 +23,25 @@ def positive_linear(
     w: Tensor,
     output: Tensor,
     bias: Tensor | None = None,
-    absolute: Tensor | None = None,
+    absolute: Callable[[Tensor], Tensor] = torch.abs,
 ) -> Tensor:
     """Positive contributions only, over their joint sum (eqs. 4-5; the bias takes nothing).
 
     Since x+ w+ + x- w- = (x w + |x| |w|) / 2, and x w = output - bias is there from the forward
     pass, three products do the work of six. In place where it can be: this is the hot loop, and
-    `absolute` is |w| for those who have it already.
+    `absolute` is another way to |w| for those who have it already.
     """
-    magnitude = x.abs()
-    absolute = w.abs() if absolute is None else absolute
+    magnitude, weights = x.abs(), absolute(w)
     # A sum without a positive part is 0, but would come out as rounding noise of either sign:
     # less |x| |w| by a few units in its last place, it comes out below, and counts as 0.
     noise = 8 * torch.finfo(x.dtype).eps
-    twice = torch.addmm(output, magnitude, absolute.t(), alpha=1 - noise)
+    twice = torch.addmm(output, magnitude, weights.t(), alpha=1 - noise)
     twice.sub_(-2 * EPSILON if bias is None else bias + noise * bias.abs() - 2 * EPSILON)
     # One pass finds the zeros: whatever is divided by infinity is nothing.
     twice = torch.threshold_(twice, 2 * EPSILON, float("inf"))
     share = torch.div(relevance, twice, out=twice)
-    return (share @ w).mul_(x).addcmul_(magnitude, share @ absolute)
+    signed, unsigned = slabs.multiply(share, w), slabs.multiply(share, weights)
+    return signed.mul_(x).addcmul_(magnitude, unsigned)
 
 
 def separate_linear(relevance: Tensor, x: Tensor, w: Tensor) -> Tensor:
@@ -72,11 +73,11 @@ def contributions(
 
 def matmul(relevance: Tensor, left: Tensor, right: Tensor, product: Tensor) -> list[Tensor]:
     """Signed contributions to both factors, half of the relevance to each."""
-
-    def back(share: Tensor) -> tuple[Tensor, Tensor]:
-        return share @ right.transpose(-2, -1), left.transpose(-2, -1) @ share
-
-    return contributions(relevance, (left, right), product, back, parts=2)
+    half = ratio(relevance, product, EPSILON).mul_(0.5)
+    return [
+        (half @ right.transpose(-2, -1)).mul_(left),
+        (left.transpose(-2, -1) @ half).mul_(right),
+    ]
 
 
 def addends(
@@ -89,20 +90,19 @@ def addends(
 
     `per_sample` sums over a sample and keeps the tensor's rank.
     """
-    first, second = plain_addends(relevance, left, right)
-    sums = per_sample(first), per_sample(second)
+    parts = plain_addends(relevance, left, right)
+    sums = [per_sample(part) for part in parts]
     size = sums[0].abs() + sums[1].abs()
     whole = per_sample(relevance)
-    return tuple(  # type: ignore[return-value]
-        part * ratio(ratio(total.abs(), size, EPSILON) * whole, total, EPSILON)
-        for part, total in zip((first, second), sums, strict=True)
-    )
+    for part, total in zip(parts, sums, strict=True):
+        part.mul_(ratio(ratio(total.abs(), size, EPSILON) * whole, total, EPSILON))
+    return parts
 
 
 def plain_addends(relevance: Tensor, left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     """Signed contributions of two addends, as they are."""
     share = ratio(relevance, left + right, EPSILON)
-    return left * share, right * share
+    return left * share, share.mul_(right)
 
 
 def pixels(

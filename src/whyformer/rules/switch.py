@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 from torch.autograd import Function as AutogradFunction
 
+from whyformer.rules.magnitudes import MAGNITUDES
+
 # formula(relevance, inputs, output) -> the inputs' relevances
 Formula = Callable[[Tensor, Sequence[Tensor], Tensor], Sequence[Tensor | None]]
 
@@ -28,6 +30,9 @@ class Direction:
 
     def absolute(self, w: Tensor) -> Tensor:
         """|w|, good until the next one: fresh memory costs more than the numbers."""
+        known = MAGNITUDES.of(w)
+        if known is not None:
+            return known
         kept = self._scratch
         if (
             kept is None

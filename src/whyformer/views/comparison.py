@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from whyformer.attribution import Attribution
 from whyformer.errors import InputError
@@ -12,6 +12,10 @@ from whyformer.views.reading import ImagePanel, Panel, Reading, TextPanel, read,
 OWN_SCALES = (
     "Each method has its own scale, full at its strongest word or patch: compare order and sign,"
     " not size."
+)
+ONE_SCALE = (
+    "All of these were made in the same way, so that they share one scale for each stream: compare"
+    " size, too."
 )
 ACROSS = (
     " A method whose scores add up has one scale for all streams; any other has one for each"
@@ -25,6 +29,8 @@ class Comparison:
 
     titles: tuple[str, ...]
     readings: tuple[Reading, ...]
+    alike: bool = False  # whether they differ by what was explained, and in nothing else
+    named: bool = False  # whether the titles are the user's own
 
     @property
     def rows(self) -> list[tuple[Panel, ...]]:
@@ -37,19 +43,39 @@ class Comparison:
     @property
     def scales(self) -> str:
         """What colours mean across methods, and across streams where there are several."""
-        return OWN_SCALES + ACROSS * (len(self.rows) > 1)
+        return ONE_SCALE if self.alike else OWN_SCALES + ACROSS * (len(self.rows) > 1)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What was explained, each once."""
+        return tuple(dict.fromkeys(reading.label for reading in self.readings))
+
+    @property
+    def methods(self) -> str:
+        """How they were made, each way once."""
+        return ", ".join(dict.fromkeys(reading.method for reading in self.readings))
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """What tells the readings apart where the rest is said elsewhere: titles, or labels."""
+        apart = self.alike and not self.named and len(self.labels) == len(self.readings)
+        return self.labels if apart else self.titles
 
     @property
     def sums(self) -> list[tuple[str, str]]:
         """(titles, sentence) of what the scores add up to, the same sentence said once."""
         said: dict[str, list[str]] = {}
-        for title, reading in zip(self.titles, self.readings, strict=True):
+        for title, reading in zip(self.choices, self.readings, strict=True):
             said.setdefault(reading.accounted, []).append(title)
         return [(", ".join(titles), sentence) for sentence, titles in said.items()]
 
 
-def compare(attributions: Sequence[Attribution]) -> list[Comparison]:
-    """One comparison per sample; an error where the attributions are not of the same input."""
+def compare(given: Sequence[Attribution] | Mapping[str, Attribution]) -> list[Comparison]:
+    """One comparison per sample; an error where the attributions are not of the same input.
+
+    A mapping gives the titles; without them, method, options and target tell the columns apart.
+    """
+    attributions = list(given.values()) if isinstance(given, Mapping) else list(given)
     if not attributions:
         raise InputError("there is nothing to compare: give at least one attribution")
     columns = [read(attribution) for attribution in attributions]
@@ -60,8 +86,36 @@ def compare(attributions: Sequence[Attribution]) -> list[Comparison]:
                 f"a comparison needs the same input everywhere, but '{attribution.method}' was"
                 f" given {_told(column)} and '{attributions[0].method}' {_told(first)}"
             )
-    titles = _titles(attributions)
-    return [Comparison(titles, tuple(sample)) for sample in zip(*columns, strict=True)]
+    named = isinstance(given, Mapping)
+    titles = tuple(map(visible, given)) if isinstance(given, Mapping) else _titles(attributions)
+    alike = len(attributions) > 1 and len({_way(a) for a in attributions}) == 1
+    return [
+        Comparison(titles, _scaled(sample) if alike else sample, alike, named)
+        for sample in zip(*columns, strict=True)
+    ]
+
+
+def _way(attribution: Attribution) -> tuple[str, str, str]:
+    """How an attribution was made; two of the same way have scores in the same unit."""
+    options = repr(sorted(attribution.options.items()))
+    return attribution.method, options, str(attribution.provenance.get("model"))
+
+
+def _scaled(readings: tuple[Reading, ...]) -> tuple[Reading, ...]:
+    """The readings with one scale for each stream, full at the strongest in any of them."""
+    spans: dict[str, float] = {}
+    signed: dict[str, bool] = {}
+    for panel in (panel for reading in readings for panel in reading.panels):
+        # The span of a panel without any score is a stand-in, and no measure for the others.
+        spans[panel.name] = max(spans.get(panel.name, 0.0), 0.0 if panel.silent else panel.span)
+        signed[panel.name] = signed.get(panel.name, False) or panel.signed
+
+    def shared(panel: Panel) -> Panel:
+        span = spans[panel.name] or panel.span
+        full_at = f"{panel.full_at} of all"
+        return replace(panel, span=span, signed=signed[panel.name], full_at=full_at)
+
+    return tuple(replace(r, panels=tuple(map(shared, r.panels))) for r in readings)
 
 
 def _named(reading: Reading, name: str) -> Panel:
@@ -104,5 +158,5 @@ def _titles(attributions: Sequence[Attribution]) -> tuple[str, ...]:
             if len({repr(a.options.get(key)) for a in namesakes}) > 1
         ]
         why = [visible(attribution.labels[0])] if several and len(attribution) == 1 else []
-        titles.append(", ".join([attribution.method, *apart, *why]))
+        titles.append(", ".join([visible(attribution.method), *map(visible, apart), *why]))
     return tuple(titles)

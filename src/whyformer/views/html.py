@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from hashlib import sha256
-from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
 from whyformer.attribution import Attribution, views
+from whyformer.views.account import account
 from whyformer.views.between import Item, Matrix
-from whyformer.views.colour import DARK, LIGHT, STEPS, Colour, Theme, css, ink, step
+from whyformer.views.colour import step
 from whyformer.views.comparison import compare
-from whyformer.views.links import linked, safe
-from whyformer.views.overlay import beside, pictures, png
+from whyformer.views.inside import BUDGET, inside
+from whyformer.views.links import linked, safe, safe_text
+from whyformer.views.overlay import SEEN, beside, pictures, png
+from whyformer.views.painted import painted
 from whyformer.views.reading import (
+    MINUS,
     ImagePanel,
     Reading,
     TextPanel,
@@ -26,6 +30,8 @@ from whyformer.views.reading import (
     read,
     strongest,
 )
+from whyformer.views.style import file_text, step_class, style
+from whyformer.views.switch import switched
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -42,8 +48,14 @@ _ONE = {
 }
 
 
+# The script of a page, in this order; a piece of a page has only what links its streams.
+_LINKS = ("ink.js", "pointing.js", "links.js")
+_TOOLS = ("choices.js", "pictures.js", "levels.js", "matrix.js", "inside.js", "page.js")
+_SHEETS = ("style.css", "streams.css", "tools.css")
+
+
 class Html:
-    """A page that asks nobody for anything; a script of its own only where streams are linked."""
+    """A page that asks nobody for anything; all that runs in it is a script of its own."""
 
     name = "html"
     title = "a web page of its own"
@@ -52,70 +64,102 @@ class Html:
         """The page, light or dark as the reader's browser asks."""
         readings = read(attribution)
         title = ", ".join(reading.label for reading in readings[:3])
-        return _page(title, _samples(readings), _sheets(readings), _script(readings))
+        budget = BUDGET // len(readings)
+        body = [
+            _sample(
+                reading,
+                tools=True,
+                pictures=_json(painted(reading)),
+                layers=_json(inside(attribution, i, [p.name for p in reading.panels], budget)),
+            )
+            for i, reading in enumerate(readings)
+        ]
+        return _page(title, body, (*_LINKS, *_TOOLS), views["json"].render(_light(attribution)))
 
     def fragment(self, attribution: Attribution) -> str:
-        """The same as a piece of a page, its style inside, for a notebook cell."""
-        readings = read(attribution)
-        script = _script(readings)
-        body = _samples(readings) + ([f"<script>{script}</script>"] if script else [])
-        return _cell(body, _sheets(readings))
+        """The same as a piece of a page, its style inside, for a notebook cell.
 
-    def render_comparison(self, attributions: Sequence[Attribution]) -> str:
-        """A page with a table of words or a row of overlays, one column per attribution."""
+        A script comes along only where streams are linked; the tools of a page stay there.
+        """
+        readings = read(attribution)
+        body = [_sample(reading) for reading in readings]
+        if any(reading.matrices for reading in readings):
+            body.append(f"<script>{_script(_LINKS)}</script>")
+        several = any(reading.scales for reading in readings)
+        return _cell(body, _SHEETS[: 2 if several else 1])
+
+    def render_comparison(
+        self, attributions: Sequence[Attribution] | Mapping[str, Attribution]
+    ) -> str:
+        """A page that switches between attributions of one input, and has them side by side.
+
+        They may differ by method, by options, or by what they explain; a mapping names them.
+        """
         samples = compare(attributions)
         template = _environment().get_template("comparison.jinja")
-        body = [template.render(sample=sample) for sample in samples]
-        return _page(" / ".join(samples[0].titles), body)
+        body = [
+            template.render(sample=sample, tools=True, data=safe(switched(sample)))
+            for sample in samples
+        ]
+        given = attributions.values() if isinstance(attributions, Mapping) else attributions
+        data = views["json"].render_comparison([_light(one) for one in given])
+        title = " / ".join(dict.fromkeys((*samples[0].labels, *samples[0].choices)))
+        return _page(title, body, (*_LINKS[:2], "choices.js", "switch.js", "page.js"), data)
 
 
-def _samples(readings: Sequence[Reading]) -> list[str]:
-    return [
+def _sample(reading: Reading, tools: bool = False, pictures: str = "", layers: str = "") -> str:
+    template = "streams.jinja" if reading.scales else "sample.jinja"
+    return (
         _environment()
-        .get_template("streams.jinja" if reading.scales else "sample.jinja")
-        .render(reading=reading, top=TOP, most=MOST, links=_links(reading))
-        for reading in readings
-    ]
+        .get_template(template)
+        .render(
+            reading=reading,
+            top=TOP,
+            most=MOST,
+            tools=tools,
+            links=_json(linked(reading)),
+            pictures=pictures,
+            layers=layers,
+        )
+    )
 
 
-def _links(reading: Reading) -> str:
-    data = linked(reading)
+def _json(data: Any) -> str:
     return "" if data is None else safe(data)
 
 
-def _sheets(readings: Sequence[Reading]) -> tuple[str, ...]:
-    """The style sheets that the samples need."""
-    several = any(reading.scales for reading in readings)
-    return ("style.css", "streams.css") if several else ("style.css",)
+def _light(attribution: Attribution) -> Attribution:
+    """The attribution without what makes a page heavy: maps and layers."""
+    return replace(attribution, layers=(), maps={})
 
 
-def _script(readings: Sequence[Reading]) -> str:
-    """The script that links streams, where there is anything to link."""
-    return _text("links.js") if any(reading.matrices for reading in readings) else ""
+@cache
+def _script(names: tuple[str, ...]) -> str:
+    """The files as one script that leaves no name behind."""
+    return "\n".join(['(() => {\n"use strict";', *map(file_text, names), "})();"])
 
 
-def _page(
-    title: str, body: list[str], sheets: tuple[str, ...] = ("style.css",), script: str = ""
-) -> str:
+def _page(title: str, body: list[str], scripts: tuple[str, ...], data: str) -> str:
     return (
         _environment()
         .get_template("page.jinja")
-        .render(title=f"Why {title}?", style=_style(sheets), body="\n".join(body), script=script)
+        .render(
+            title=f"Why {title}?",
+            style=style(_SHEETS),
+            body="\n".join(body),
+            script=_script(scripts),
+            data=safe_text(data),
+        )
     )
 
 
 def _cell(body: list[str], sheets: tuple[str, ...]) -> str:
-    return f'<div class="whyformer cell"><style>{_style(sheets)}</style>{"".join(body)}</div>'
+    return f'<div class="whyformer cell"><style>{style(sheets)}</style>{"".join(body)}</div>'
 
 
 def _digest(script: str) -> str:
     """What the page's policy allows to run: this script and no other."""
     return "sha256-" + base64.b64encode(sha256(script.encode()).digest()).decode()
-
-
-@cache
-def _text(name: str) -> str:
-    return resources.files("whyformer.views").joinpath(f"templates/{name}").read_text("utf-8")
 
 
 @cache
@@ -131,11 +175,14 @@ def _environment() -> Environment:
     )
     environment.globals.update(
         number=number,
-        colour=lambda share: _name(step(share)),
+        colour=lambda share: step_class(step(share)),
         strongest=strongest,
         sources=_sources,
         overlays=_overlays,
+        account_of=account,
         held=_held,
+        percent=lambda share: f"{100 * share:.1f} %".replace("-", MINUS),
+        seen=SEEN,
         words_across=_words_across,
         matrix_rows=_matrix_rows,
         digest=_digest,
@@ -176,75 +223,6 @@ def _sources(panel: ImagePanel) -> list[tuple[str, str]]:
 
 def _overlays(titles: Sequence[str], panels: Sequence[ImagePanel]) -> list[tuple[str, str]]:
     return [(title, _source(picture)) for title, picture in beside(titles, panels)]
-
-
-# -- colours as CSS --------------------------------------------------------------------------
-
-# Notebooks have a theme of their own, which need not be the browser's.
-_DARK_PLACES = (
-    '[data-jp-theme-light="false"] .whyformer',
-    ".vscode-dark .whyformer",
-    'html[theme="dark"] .whyformer',
-)
-_LIGHT_PLACES = (
-    '[data-jp-theme-light="true"] .whyformer',
-    ".vscode-light .whyformer",
-    'html[theme="light"] .whyformer',
-)
-
-
-@cache
-def _style(sheets: tuple[str, ...]) -> str:
-    """All of the CSS: the sheets, and the palette of either theme as variables."""
-    light, dark = _variables(LIGHT), _variables(DARK)
-    steps = [
-        f".whyformer .{_name(s)}{{background:var(--{_name(s)});color:var(--i{_name(s)})}}"
-        for s in range(-STEPS, STEPS + 1)
-    ]
-    scales = [
-        f".whyformer .for-words.{kind}{{background:{_gradient(low, None)}}}\n"
-        f".whyformer .for-pictures.{kind}{{background:{_gradient(low, LIGHT)}}}"
-        for kind, low in (("signed", -STEPS), ("warm", 0))
-    ]
-    return "\n".join(
-        [
-            f".whyformer{{{light}}}",
-            f"@media (prefers-color-scheme:dark){{.whyformer{{{dark}}}}}",
-            f"{','.join(_DARK_PLACES)}{{{dark}}}",
-            f"{','.join(_LIGHT_PLACES)}{{{light}}}",
-            *map(_text, sheets),
-            *steps,
-            *scales,
-        ]
-    )
-
-
-def _variables(theme: Theme) -> str:
-    named: dict[str, Colour] = {
-        "page": theme.page,
-        "text": theme.text,
-        "quiet": theme.quiet,
-        "line": theme.line,
-        "for": theme.warm,
-        "against": theme.cool,
-    }
-    for s in range(-STEPS, STEPS + 1):
-        named[_name(s)] = theme.colour(s / STEPS)
-        named[f"i{_name(s)}"] = ink(theme.colour(s / STEPS))
-    return f"color-scheme:{theme.name};" + ";".join(f"--{k}:{css(v)}" for k, v in named.items())
-
-
-def _gradient(low: int, theme: Theme | None) -> str:
-    stops = [
-        f"var(--{_name(s)})" if theme is None else css(theme.colour(s / STEPS))
-        for s in range(low, STEPS + 1, STEPS // 4)
-    ]
-    return f"linear-gradient(90deg,{','.join(stops)})"
-
-
-def _name(whole: int) -> str:
-    """The class of a palette step: n20 .. n1, p0, p1 .. p20."""
-    return f"n{-whole}" if whole < 0 else f"p{whole}"
 
 
 views.register("html", Html())

@@ -6,14 +6,16 @@ import json
 from typing import Any
 
 from whyformer.views.between import Matrix
-from whyformer.views.colour import LIGHT, STEPS, css
-from whyformer.views.overlay import BRIGHTEST, DARKEST, STRONGEST
+from whyformer.views.painted import ink
 from whyformer.views.reading import ImagePanel, Panel, Reading
 
 DIGITS = 999  # a row's largest value in its own unit: three digits, as many as anybody reads
 
-# Nothing in a script element may look like markup, nor end a line of old JavaScript.
-_UNSAFE = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
+# Nothing in a script element may look like markup, nor end a line of old JavaScript; and half a
+# character, which a broken tokenizer may leave, cannot be written to a file.
+_UNSAFE = {
+    code: f"\\u{code:04x}" for code in (*map(ord, "<>&\u2028\u2029"), *range(0xD800, 0xE000))
+}
 
 
 def linked(reading: Reading) -> dict[str, Any] | None:
@@ -22,10 +24,7 @@ def linked(reading: Reading) -> dict[str, Any] | None:
         return None
     names = [panel.name for panel in reading.panels]
     return {
-        "steps": STEPS,
-        "palette": [css(LIGHT.colour(s / STEPS)) for s in range(-STEPS, STEPS + 1)],
-        "cover": STRONGEST,
-        "grey": [DARKEST, BRIGHTEST],
+        **ink(),
         "panels": [_panel(panel) for panel in reading.panels],
         "maps": [
             {"asking": names.index(m.asking), "answering": names.index(m.answering), **packed(m)}
@@ -56,4 +55,9 @@ def packed(matrix: Matrix) -> dict[str, list[Any]]:
 
 def safe(data: Any) -> str:
     """JSON that may stand inside a script element, whatever the words in it are."""
-    return json.dumps(data, separators=(",", ":"), allow_nan=False).translate(_UNSAFE)
+    return safe_text(json.dumps(data, separators=(",", ":"), allow_nan=False))
+
+
+def safe_text(text: str) -> str:
+    """The same of JSON that is text already: what is unsafe can only be inside its strings."""
+    return text.translate(_UNSAFE)

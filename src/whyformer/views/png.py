@@ -1,18 +1,18 @@
-"""PNG: a picture for a paper or a slide, drawn by matplotlib without touching its global state."""
+"""PNG: a picture for a paper or a slide; svg.py and pdf.py write the same one as vectors."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-import torch
 from torch import Tensor
 
 from whyformer.attribution import Attribution, views
 from whyformer.views.colour import LIGHT, STEPS, ink, step
+from whyformer.views.colour_bar import bar_in_line
 from whyformer.views.comparison import Comparison, compare
 from whyformer.views.heat import draw
-from whyformer.views.overlay import beside, heat_map, pictures
+from whyformer.views.overlay import beside, pictures
+from whyformer.views.pieces import in_pieces
 from whyformer.views.reading import (
     SILENT,
     ImagePanel,
@@ -23,34 +23,34 @@ from whyformer.views.reading import (
     read,
     strongest,
 )
-from whyformer.views.sheet import MARGIN, WIDTH, Sheet, font
-
-if TYPE_CHECKING:
-    from matplotlib.font_manager import FontProperties
+from whyformer.views.sheet import MARGIN, WIDTH, Format, Sheet, font
+from whyformer.views.word_boxes import word_boxes
 
 TOP = 6  # rows of the list of strongest words or patches
 BAR = 150.0  # points of the longest bar
 
 
 class Png:
-    """Coloured words, overlays and bars on white."""
+    """Coloured words, overlays and bars on white; `subwords` shows the tokens of each word."""
 
-    name = "png"
+    name: Format = "png"
     title = "a picture to paste into a paper"
 
-    def render(self, attribution: Attribution) -> bytes:
+    def render(self, attribution: Attribution, *, subwords: bool = False) -> bytes:
         """The file, every sample below the other."""
         sheet = Sheet()
-        for reading in read(attribution):
+        for reading in read(in_pieces(attribution) if subwords else attribution):
             _sample(sheet, reading)
-        return sheet.file()
+        return sheet.file(self.name)
 
-    def render_comparison(self, attributions: Sequence[Attribution]) -> bytes:
+    def render_comparison(
+        self, attributions: Sequence[Attribution], *, subwords: bool = False
+    ) -> bytes:
         """The file, one column of scores or one overlay per attribution."""
         sheet = Sheet()
-        for sample in compare(attributions):
+        for sample in compare([in_pieces(a) for a in attributions] if subwords else attributions):
             _compared(sheet, sample)
-        return sheet.file()
+        return sheet.file(self.name)
 
 
 # -- one attribution -------------------------------------------------------------------------
@@ -64,7 +64,8 @@ def _sample(sheet: Sheet, reading: Reading) -> None:
             sheet.y += 4
             sheet.wrapped(panel.name, font(9, "bold"), LIGHT.text)
         if isinstance(panel, TextPanel):
-            _words(sheet, panel)
+            word_boxes(sheet, panel, WIDTH - 2 * MARGIN, 11).draw(sheet, MARGIN)
+            sheet.y += 10
         else:
             shown = pictures(panel)
             _row_of(sheet, shown, per_row=max(3, len(shown)))
@@ -92,60 +93,27 @@ def _head(sheet: Sheet, reading: Reading, facts: Sequence[tuple[str, str]]) -> N
     sheet.y += 4
 
 
-def _words(sheet: Sheet, panel: TextPanel) -> None:
-    """The text in order, every word in a box of its colour, broken to fit the page."""
-    x, padding, gap, line = MARGIN, 3.0, 2.5, 21.0
-    sheet.y += 6
-    for word in panel.words:
-        face = font(9, style="italic") if word.special else font(11)
-        for piece in _pieces(sheet, word.text, face, WIDTH - 2 * (MARGIN + padding)):
-            width = sheet.width(piece, face) + 2 * padding
-            if x > MARGIN and x + width > WIDTH - MARGIN:
-                x, sheet.y = MARGIN, sheet.y + line
-            ground = LIGHT.colour(step(panel.share(word)) / STEPS)
-            sheet.box(x, width, 16, ground, dashed=panel.is_beyond(word))
-            sheet.write(x + padding, piece, face, ink(ground))
-            x += width + gap
-    sheet.y += line
-
-
-def _pieces(sheet: Sheet, text: str, face: FontProperties, room: float) -> list[str]:
-    """The word whole, or cut where it is wider than the page."""
-    if sheet.width(text, face) <= room:
-        return [text]
-    half = len(text) // 2
-    return _pieces(sheet, text[:half], face, room) + _pieces(sheet, text[half:], face, room)
-
-
 def _legend(sheet: Sheet, panel: Panel) -> None:
-    face, x = font(7.5), MARGIN
-    start = f"against {number(-panel.span, panel.span)}" if panel.signed else "0"
-    sheet.write(x, start, face, LIGHT.quiet)
-    x += sheet.width(start, face) + 5
-    sheet.y -= 4
-    sheet.picture(heat_map(_ramp(panel.signed)), x, 110, 8)
-    sheet.y += 4
-    sheet.write(x + 115, f"{number(panel.span, panel.span)} for", face, LIGHT.quiet)
+    bar_in_line(sheet, MARGIN, panel.span, panel.signed)
     sheet.y += 15
 
 
-def _ramp(signed: bool) -> Tensor:
-    return torch.linspace(-1 if signed else 0, 1, 128, dtype=torch.float64)[None]
-
-
 def _bars(sheet: Sheet, panel: Panel) -> None:
-    """The strongest words or patches, each with its score and a bar."""
+    """The strongest words or patches, each with its score and a bar left or right of zero."""
     rows, face = strongest(panel.rows, TOP), font(8)
     names = [sheet.cut(row.name, face, WIDTH / 3) for row in rows]
     scores = [number(row.score, panel.span) for row in rows]
     name_width = max((sheet.width(name, face) for name in names), default=0)
     score_end = MARGIN + name_width + 14 + max((sheet.width(s, face) for s in scores), default=0)
+    zero = score_end + 10 + BAR * max(0.0, *(-row.length for row in rows))
     sheet.y += 3
+    sheet.line(zero, -7, 12.5 * len(rows) - 5.5)
     for name, score, row in zip(names, scores, rows, strict=True):
         sheet.write(MARGIN, name, face, LIGHT.text)
         sheet.write(score_end, score, face, LIGHT.text, align="right")
-        end = LIGHT.warm if row.length > 0 else LIGHT.cool
-        sheet.box(score_end + 8, max(0.5, abs(row.length) * BAR), 6, end, dashed=False)
+        long = max(0.5, abs(row.length) * BAR)
+        end, start = (LIGHT.warm, zero) if row.length > 0 else (LIGHT.cool, zero - long)
+        sheet.box(start, long * bool(row.length), 6, end, dashed=False)
         sheet.y += 12.5
     sheet.y += 6
 

@@ -6,6 +6,7 @@ Every view reads this and adds only ink, so that all of them say the same.
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from whyformer.attribution import Attribution, Stream
 from whyformer.views.between import Item, Matrix, joined, summed
+from whyformer.views.pieces import in_pieces
 
 # Rounding noise of a method that is never negative must not turn its scale into a signed one.
 NOISE = 1e-6
@@ -45,6 +47,13 @@ def visible(text: str) -> str:
     trimmed = text.strip(" ") or text[:1]
     signs = (_SHOWN.get(c, "�") if _hidden(c) else c for c in trimmed)
     return _SHOWN.get(trimmed) or "".join(signs)
+
+
+def direction(text: str) -> str:
+    """ "rtl" where the first letter with a direction runs right to left, "ltr" otherwise."""
+    kinds = (unicodedata.bidirectional(c) for c in text)
+    strong = next((kind for kind in kinds if kind in ("L", "R", "AL")), "L")
+    return "ltr" if strong == "L" else "rtl"
 
 
 def _hidden(character: str) -> bool:
@@ -96,6 +105,7 @@ class TextPanel:
     unit: str = "words"
     full_at: str = "the strongest word"
     said: tuple[Item, ...] = ()  # the output, word by word, where it is not these words themselves
+    pieces: tuple[Word, ...] = ()  # the tokens, where some word is more than one
 
     def share(self, word: Word) -> float:
         """The word's place on the colour scale, -1..1."""
@@ -113,11 +123,24 @@ class TextPanel:
     @property
     def note(self) -> str:
         """What the scale leaves out, in words; nothing where it leaves out nothing."""
-        beyond = [word for word in self.words if self.is_beyond(word)]
+        return self._note(self.words)
+
+    @property
+    def pieces_note(self) -> str:
+        """The same of the tokens, whose scale is that of the words."""
+        return self._note(self.pieces)
+
+    def _note(self, words: Sequence[Word]) -> str:
+        beyond = [word for word in words if self.is_beyond(word)]
         if not beyond:
             return ""
         names = ", ".join(f"{word.text} ({number(word.score, self.span)})" for word in beyond)
         return f"Colour is full at {self.full_at}; beyond the scale: {names}."
+
+    @property
+    def direction(self) -> str:
+        """Which way the text runs, "ltr" or "rtl": that of its first letter which has one."""
+        return direction("".join(word.text for word in self.words if not word.special))
 
     @property
     def rows(self) -> list[Row]:
@@ -179,6 +202,7 @@ class Reading:
     options: str  # key=value, ...
     notes: tuple[str, ...]  # what was done to the input on the way, such as truncation
     accounted: str  # how much of the output the scores and sinks add up to
+    share: float | None  # the same as a number, where the method promises a sum
     carried: tuple[tuple[str, float], ...]  # what each stream's tokens hold together
     sinks: tuple[tuple[str, float], ...]
     panels: tuple[Panel, ...]
@@ -214,11 +238,12 @@ def _read_one(attribution: Attribution, index: int) -> Reading:
     return Reading(
         label=visible(one.labels[0]),
         output=float(one.output[0]),
-        method=one.method,
+        method=visible(one.method),
         model=visible(str(one.provenance.get("model") or "")),
         options=visible(", ".join(f"{k}={v}" for k, v in one.options.items())) * bool(one.options),
         notes=tuple(visible(str(note)) for note in one.provenance.get("notes") or ()),
         accounted=accounted(share, one.options.get("activations") == "gradient"),
+        share=share,
         carried=tuple(
             (visible(name), float(one.streams[name].scores.double().sum())) for name in order
         ),
@@ -269,9 +294,13 @@ def _part(attribution: Attribution, one: Attribution, name: str, index: int) -> 
     answers = tuple(Item(word.text, word.special) for word in words)
     answering = joined(stream.word_ids[0] if stream.word_ids and stream.tokens else [None] * count)
     said, saying = _said(stream) if stream.said else (answers, answering)
-    panel = _text(stream.name, words)
+    panel, apart = _text(stream.name, words), in_pieces(one)
     return _Part(
-        replace(panel, said=() if _texts(said) == _texts(answers) else said),
+        replace(
+            panel,
+            said=() if _texts(said) == _texts(answers) else said,
+            pieces=_words(apart, apart.streams[name]) if len(words) < count else (),
+        ),
         answers,
         [[kept[i] for i in group] for group in answering],
         said,

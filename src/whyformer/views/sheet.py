@@ -1,8 +1,10 @@
-"""A sheet of paper that grows downwards, measured in points, drawn by matplotlib's Agg canvas."""
+"""A sheet of paper that grows downwards, measured in points, drawn by matplotlib."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,11 +20,29 @@ if TYPE_CHECKING:
 Align = Literal["left", "center", "right"]
 Weight = Literal["normal", "bold"]
 Slope = Literal["normal", "italic"]
+Format = Literal["png", "svg", "pdf"]
 
 WIDTH = 560.0  # points
 MARGIN = 18.0
 DPI = 200  # twice what matplotlib draws by default
 TALLEST = 2**16 - 1  # pixels: what the canvas can hold
+
+# How files are made, whatever the user's rcParams say. Letters are drawn as shapes in SVG, which
+# look the same everywhere, and are whole fonts in PDF, as publishers ask for. No file says when it
+# was made: the same picture is the same bytes.
+_SETTINGS: dict[Any, Any] = {
+    "svg.fonttype": "path",
+    "svg.hashsalt": "whyformer",
+    "svg.image_inline": True,
+    "pdf.fonttype": 42,
+    "pdf.compression": 6,
+    "pdf.use14corefonts": False,
+}
+_METADATA: dict[Format, dict[str, str | None]] = {
+    "png": {"Software": "whyformer"},
+    "svg": {"Creator": "whyformer", "Date": None},
+    "pdf": {"Creator": "whyformer", "CreationDate": None},
+}
 
 # The first that is installed and has the glyph draws it; DejaVu comes with matplotlib.
 _FONTS = (
@@ -54,25 +74,44 @@ class Sheet:
         self.axes = self.figure.add_axes((0, 0, 1, 1))
         self.axes.set_axis_off()
         self.y = MARGIN
+        self.wide = WIDTH  # may be set until the file is made
 
-    def file(self) -> bytes:
-        """All of it as a PNG file."""
+    def file(self, form: Format = "png") -> bytes:
+        """All of it as a file of that form."""
         height = self.y + MARGIN
-        if height / 72 * DPI > TALLEST:
+        if form == "png" and height / 72 * DPI > TALLEST:
             raise InputError(
                 f"the picture would be {height / 72 * DPI:.0f} pixels tall and a PNG from here"
                 f" ends at {TALLEST}: show fewer samples at once, as in a[0].to_png(), or use"
                 " to_html()"
             )
-        self.figure.set_size_inches(WIDTH / 72, height / 72)
-        self.axes.set_xlim(0, WIDTH)
+        self.figure.set_size_inches(self.wide / 72, height / 72)
+        self.axes.set_xlim(0, self.wide)
         self.axes.set_ylim(height, 0)
         buffer = BytesIO()
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), self._canvas(form) as canvas:
             # A character that no installed font has is drawn as a box, which says it better.
             warnings.filterwarnings("ignore", message="Glyph .* missing from")
-            self.canvas.print_png(buffer, metadata={"Software": "whyformer"})
+            getattr(canvas, f"print_{form}")(buffer, metadata=_METADATA[form])
         return buffer.getvalue()
+
+    @contextmanager
+    def _canvas(self, form: Format) -> Iterator[Any]:
+        """The canvas that writes the form, for a while."""
+        import matplotlib
+        from matplotlib.backends.backend_pdf import FigureCanvasPdf
+        from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+        if form == "png":
+            yield self.canvas
+            return
+        vector = {"svg": FigureCanvasSVG, "pdf": FigureCanvasPdf}
+        try:
+            with matplotlib.rc_context(_SETTINGS):  # its only way to be told
+                yield vector[form](self.figure)
+        finally:
+            self.figure.set_canvas(self.canvas)
+            self.figure.set_dpi(DPI)  # a vector canvas leaves it at 72
 
     def width(self, text: str, font: FontProperties) -> float:
         """How wide the text is, in points."""
@@ -153,6 +192,18 @@ class Sheet:
             )
         )
 
+    def line(self, x: float, top: float, bottom: float) -> None:
+        """A thin upright line, from `top` to `bottom` below the current y."""
+        self.axes.plot(
+            (x, x),
+            (self.y + top, self.y + bottom),
+            color=css(LIGHT.line),
+            linewidth=0.8,
+            linestyle="solid",
+            marker="",
+            solid_capstyle="butt",
+        )
+
     def picture(self, picture: Tensor, x: float, width: float, height: float) -> None:
         """A picture (height, width, 3) with its top at the current y, pixels left as they are."""
         self.axes.imshow(
@@ -168,7 +219,7 @@ class Sheet:
         line = ""
         for word in text.split(" "):
             longer = f"{line} {word}".strip()
-            if line and self.width(longer, font) > WIDTH - 2 * MARGIN:
+            if line and self.width(longer, font) > self.wide - 2 * MARGIN:
                 self.write(MARGIN, line, font, colour)
                 self.y += 1.5 * font.get_size_in_points()
                 longer = word

@@ -1,0 +1,36 @@
+"""rows @ w at the speed that the shape allows, whatever w's rows are aligned to."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+PAGE = 4096  # bytes
+SLAB = 128  # rows of w at a time
+FEW = 192  # from so many rows on, slabs were measured to gain nothing
+
+
+def multiply(rows: Tensor, w: Tensor) -> Tensor:
+    """rows @ w of two matrices, (rows, columns of w).
+
+    Where the rows of w are whole pages apart (3072 float32 are three), a product of few rows was
+    measured to take half as long again as with rows a little further apart; slab by slab it does
+    not. Likely all of a column then falls into the same few places of the processor's cache.
+    """
+    if not _pays(len(rows), w):
+        return rows @ w
+    total = rows[:, :SLAB] @ w[:SLAB]
+    for start in range(SLAB, len(w), SLAB):
+        slab = slice(start, start + SLAB)
+        total.addmm_(rows[:, slab], w[slab])
+    return total
+
+
+def _pays(rows: int, w: Tensor) -> bool:
+    """Whether so many rows are multiplied slab by slab.
+
+    Not in half precision, which would round after each of them.
+    """
+    apart, size = w.stride(0), w.element_size()
+    if rows >= FEW or size < 4 or w.device.type != "cpu":
+        return False
+    return w.stride(1) == 1 and apart * size % PAGE == 0

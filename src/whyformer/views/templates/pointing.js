@@ -1,0 +1,72 @@
+// Tokens and patches that can be pointed at, reached by keyboard, and pressed to keep them.
+// `on.show(item)` is called with null when nothing is pointed at any more; `on.press(item)` says
+// whether the item is kept.
+
+const STEPS_OF_KEYS = {ArrowRight: 1, ArrowLeft: -1, ArrowDown: 1, ArrowUp: -1};
+
+function pointTokens(list, on) {
+  const rtl = () => getComputedStyle(list[0].parentElement).direction === "rtl";
+  const go = (to) => {
+    list.forEach((token, i) => token.tabIndex = i === to ? 0 : -1);
+    list[to].focus();
+  };
+  list.forEach((token, item) => {
+    token.setAttribute("role", "button");
+    token.setAttribute("aria-pressed", "false");
+    token.tabIndex = item ? -1 : 0;
+    token.addEventListener("pointerenter", () => on.show(item));
+    token.addEventListener("pointerleave", () => on.show(null));
+    token.addEventListener("focus", () => on.focus(item));
+    token.addEventListener("blur", () => on.show(null));
+    const toggle = () => token.setAttribute("aria-pressed", String(on.press(item)));
+    token.addEventListener("click", toggle);
+    token.addEventListener("keydown", (event) => {
+      const turn = rtl() && event.key.match(/Right|Left/) ? -1 : 1;
+      const step = STEPS_OF_KEYS[event.key];
+      if (step) go((item + turn * step + list.length) % list.length);
+      else if (event.key === "Home") go(0);
+      else if (event.key === "End") go(list.length - 1);
+      else if (event.key === "Enter" || event.key === " ") toggle();
+      else return;
+      event.preventDefault();
+    });
+  });
+}
+
+function pointPatches(stage, painter, [rows, columns], start, name, on) {
+  let at = start, last = null;
+  stage.addEventListener("pointermove", (event) => {
+    const item = painter.under(event);
+    if (item !== last) on.show(item);
+    last = item;
+  });
+  stage.addEventListener("pointerleave", () => { last = null; on.show(null); });
+  stage.addEventListener("click", (event) => {
+    const item = painter.under(event);
+    if (item !== null) on.press(at = item);
+  });
+  if (!name) return; // one way in is enough for the keyboard
+  stage.tabIndex = 0;
+  stage.setAttribute("role", "application");
+  stage.setAttribute("aria-label",
+    `${name}: ${rows} rows of ${columns} patches; the arrow keys choose one`);
+  stage.addEventListener("focus", () => { if (stage.matches(":focus-visible")) on.focus(at); });
+  stage.addEventListener("blur", () => on.show(null));
+  stage.addEventListener("keydown", (event) => {
+    const row = Math.floor(at / columns), column = at % columns;
+    const to = {
+      ArrowRight: [row, column + 1], ArrowLeft: [row, column - 1],
+      ArrowDown: [row + 1, column], ArrowUp: [row - 1, column],
+      Home: [row, 0], End: [row, columns - 1],
+    }[event.key];
+    if (event.key === "Enter" || event.key === " ") on.press(at);
+    else if (to) {
+      at = (to[0] + rows) % rows * columns + (to[1] + columns) % columns;
+      on.focus(at);
+    } else return;
+    event.preventDefault();
+  });
+}
+
+const unpress = (area) => area.querySelectorAll("[aria-pressed=true]")
+  .forEach((token) => token.setAttribute("aria-pressed", "false"));
