@@ -51,15 +51,16 @@ ALLOWED: dict[str, frozenset[str]] = {
     "evaluation": _MEASURED,
     "audit": _MEASURED,
     "reproduce": _MEASURED | {"evaluation"},
+    "compare": _BELOW["evaluation"],
     "views": _SHOWN,
     "metrics": _SHOWN,
     "datasets": _SHOWN,
     "bundled": frozenset({"errors"}),
-    "cli": _ALL | {"whyformer", "explorer", "datasets", "metrics", "audit", "reproduce"},
+    "cli": _ALL | {"whyformer", "compare", "explorer", "datasets", "metrics", "audit", "reproduce"},
     "explorer": _ALL | {"whyformer", "datasets", "metrics"},
     "__main__": frozenset({"cli"}),
     # The face of the package: it gathers names, so it alone may reach for all of them.
-    "__init__": _ALL | {"metrics"},
+    "__init__": _ALL | {"compare", "metrics", "views"},
 }
 
 BANNED = {"torchvision", "timm", "pickle", "dill", "joblib"}

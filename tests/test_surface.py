@@ -16,10 +16,13 @@ from whyformer.attribution import Layer, Stream
 def test_the_package_offers_these_names_and_no_others() -> None:
     assert sorted(wf.__all__) == [
         "Attribution",
+        "Comparison",
+        "compare",
         "contrast",
         "errors",
         "explain",
         "families",
+        "figure",
         "load",
         "methods",
         "metrics",

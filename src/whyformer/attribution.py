@@ -222,19 +222,19 @@ class Attribution:
 
     def to_html(self, path: str | Path | None = None) -> str:
         """A page of its own, as text; written to `path` where one is given."""
-        return _written(views["html"].render(self), path)
+        return written(views["html"].render(self), path)
 
     def to_png(self, path: str | Path | None = None) -> bytes:
         """A picture as bytes; written to `path` where one is given."""
-        return _written(views["png"].render(self), path)
+        return written(views["png"].render(self), path)
 
     def to_json(self, path: str | Path | None = None) -> str:
         """`to_dict()` as JSON text; written to `path` where one is given."""
-        return _written(views["json"].render(self), path)
+        return written(views["json"].render(self), path)
 
     def to_terminal(self) -> str:
         """Coloured text for a terminal."""
-        return _written(views["terminal"].render(self), None)
+        return written(views["terminal"].render(self), None)
 
     def _repr_html_(self) -> str:
         return str(views["notebook"].render(self))
@@ -369,7 +369,7 @@ def _tupled(value: Any) -> Any:
     return tuple(_tupled(v) for v in value) if isinstance(value, list) else value
 
 
-def _written(content: Any, path: str | Path | None) -> Any:
+def written(content: Any, path: str | Path | None) -> Any:
     """The content itself, after writing it to `path` where one is given."""
     if path is not None:
         if isinstance(content, bytes):

@@ -10,14 +10,14 @@ from typing import Any
 from PIL import Image
 
 import whyformer
-from whyformer.cli.compare import HANDFUL
+from whyformer.compare import HANDFUL
 from whyformer.errors import InputError, ModelError
 
 Run = Callable[..., Any]
 
 
 def test_the_handful_exists() -> None:
-    assert set(HANDFUL.split(",")) <= set(whyformer.methods())
+    assert set(HANDFUL) <= set(whyformer.methods())
 
 
 def test_methods_side_by_side(run: Run, asked: Any, loads: list[Any]) -> None:
@@ -34,7 +34,7 @@ def test_methods_side_by_side(run: Run, asked: Any, loads: list[Any]) -> None:
 
 def test_a_handful_by_default(run: Run, asked: Any) -> None:
     assert run("compare film").exit_code == 0
-    assert ",".join(keywords["method"] for _, _, keywords in asked.calls) == HANDFUL
+    assert tuple(keywords["method"] for _, _, keywords in asked.calls) == HANDFUL
 
 
 def test_all_leaves_out_what_does_not_fit(run: Run, asked: Any) -> None:
@@ -100,3 +100,25 @@ def test_an_image_and_its_question(run: Run, asked: Any, tmp_path: Path) -> None
     assert asked.keywords["target"] == whyformer.query(1)
     assert result.stderr == "wrote why.png\n"
     assert (tmp_path / "why.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_several_targets_side_by_side(run: Run, asked: Any) -> None:
+    result = run("compare film --targets '0, 1,0>1' --model here")
+    assert result.exit_code == 0
+    assert [keywords["method"] for _, _, keywords in asked.calls] == [HANDFUL[0]] * 3
+    first, second, both = (keywords["target"] for _, _, keywords in asked.calls)
+    assert (first, second) == (0, 1)
+    assert both == whyformer.contrast(0, 1)
+
+
+def test_targets_are_for_every_method_that_is_named(run: Run, asked: Any) -> None:
+    assert run("compare film --targets 0,1 --methods gae,rollout").exit_code == 0
+    found = [(keywords["method"], keywords["target"]) for _, _, keywords in asked.calls]
+    assert found == [("gae", 0), ("gae", 1), ("rollout", 0), ("rollout", 1)]
+
+
+def test_one_way_to_say_what_to_explain(run: Run, asked: Any) -> None:
+    result = run("compare film --targets 0,1 --target 0")
+    assert result.exit_code == 2
+    assert "--target and --targets both say what to explain" in result.stderr
+    assert "has an empty name" in run("compare film --targets 0,,1").stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Annotated
 
@@ -28,16 +29,16 @@ from whyformer.cli.arguments import (
     SvgFile,
     Target,
     Truncation,
+    read_target,
     scalar,
 )
 from whyformer.cli.console import busy, note, result
 from whyformer.cli.files import check_writable, default_picture, write
-from whyformer.cli.question import named, read_question
-from whyformer.errors import InputError, WhyformerError
+from whyformer.cli.question import at_query, named, read_question
+from whyformer.compare import HANDFUL
+from whyformer.errors import InputError, OptionError, WhyformerError
 from whyformer.methods import methods as known
 
-# One of each kind: conservative twice, plain gradient, attention with gradient, attention alone.
-HANDFUL = "lrp_ah_ln,attn_lrp,gradient_x_input,gae,rollout"
 ALL = "all"
 
 
@@ -49,24 +50,34 @@ ALL = "all"
         "whyformer compare digit.png --methods lrp_ah_ln,gae --png compared.png",
         "whyformer compare --image scene.png 'what colour is the circle?' --png compared.png",
         "whyformer compare review.txt --methods all --html compared.html",
+        "whyformer compare review.txt --targets 'positive,positive>negative' --html why.html",
     ),
 )
 def compare(
     given: Given = None,
     image: ImageFile = None,
     methods: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--methods",
             "-M",
             metavar="A,B,...",
             help=f"Methods by name, or [bold]{ALL}[/bold]; see whyformer methods. Default:"
-            f" {HANDFUL.replace(',', ', ')}.",
+            f" {', '.join(HANDFUL)}.",
             show_default=False,
         ),
-    ] = HANDFUL,
+    ] = None,
     model: Model = None,
     target: Target = None,
+    targets: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B,A>B",
+            help="Several targets side by side instead of one, each as --target takes it;"
+            f" with {HANDFUL[0]} alone unless --methods names others.",
+            show_default=False,
+        ),
+    ] = None,
     query: Query = None,
     deciding: Deciding = None,
     truncation: Truncation = False,
@@ -79,24 +90,26 @@ def compare(
     subwords: Subwords = False,
     quiet: Quiet = False,
 ) -> None:
-    """Put several methods side by side on the same input."""
+    """Put several methods, or several targets, side by side on the same input."""
     files = {"--html": html, "--png": png, "--svg": svg, "--pdf": pdf, "--json": json}
     files["--png"] = default_picture(image, files)
     check_writable(files, kept=image)
-    names = _chosen(methods)
-    question = read_question(given, image, target, query)
+    wanted = _targets(target, targets)
+    names = _chosen(methods or ",".join(HANDFUL[: 1 if targets else None]))
+    question = read_question(given, image, wanted[0], query)
+    asked = [question.target, *(at_query(query, read_target(each)) for each in wanted[1:])]
     attributions: list[Attribution] = []
     skipped: dict[str, str] = {}
     with busy(f"explaining with {len(names)} methods ..."):
         loaded = question.load(model)
-        for name in names:
+        for name, each in product(names, asked):
             try:
                 attribution = whyformer.explain(
                     question.inputs,
                     loaded.module,
                     processor=loaded.processor,
                     method=name,
-                    target=question.target,
+                    target=each,
                     truncation=truncation,
                     deciding=None if deciding is None else scalar(deciding),
                 )
@@ -133,3 +146,15 @@ def _chosen(text: str) -> list[str]:
     for name in names:
         known[name]  # an unknown name is refused before the model is loaded
     return names
+
+
+def _targets(target: str | None, targets: str | None) -> list[str | None]:
+    """What was named by --target or --targets, one of them."""
+    if targets is None:
+        return [target]
+    if target is not None:
+        raise OptionError("--target and --targets both say what to explain: give one of the two")
+    named_targets = [each.strip() for each in targets.split(",")]
+    if not all(named_targets):
+        raise OptionError(f"--targets {targets!r} has an empty name; write A,B or 'A,B,A>B'")
+    return [*named_targets]

@@ -53,9 +53,7 @@ def read_question(
     given: str | None, image: Path | None, target: str | None, query: int | None
 ) -> Question:
     """The question out of INPUT, --image, --target and --query."""
-    wanted = read_target(target)
-    if query is not None:
-        wanted = _at_query(query, wanted)
+    wanted = at_query(query, read_target(target))
     if image is None:
         return Question(read_input(given), wanted, query)
     if given == STDIN and str(image) == STDIN:
@@ -78,7 +76,10 @@ def named(attribution: Attribution, loaded: Loaded) -> Attribution:
     return replace(attribution, provenance={**attribution.provenance, "model": loaded.name})
 
 
-def _at_query(query: int, label: Any) -> Any:
+def at_query(query: int | None, label: Any) -> Any:
+    """The target as that of an object query, where one is named."""
+    if query is None:
+        return label
     if isinstance(label, Contrast):
         sides = (whyformer.query(query, side) for side in (label.chosen, label.other))
         return whyformer.contrast(*sides)

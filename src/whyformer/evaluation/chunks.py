@@ -28,7 +28,7 @@ def chunked(
     classes = classes_of(loaded)
     # A label that the model does not have is said before anything is computed.
     labels = tuple(label_of(sample, names, classes) for sample in samples)
-    everyone = Chunk(tuple(samples), tuple(map(_named, samples)), labels)
+    everyone = Chunk(tuple(samples), tuple(map(_named, samples, labels)), labels)
     texts = _lengths(samples, loaded)
     most, lengths = (SAMPLES, texts) if texts else (IMAGES, [1] * len(samples))
     batch: list[int] = []
@@ -41,10 +41,10 @@ def chunked(
         yield everyone.among(batch)
 
 
-def _named(sample: Sample) -> str:
-    """The sample's name by content; its files are read for it."""
+def _named(sample: Sample, label: int | None) -> str:
+    """The sample's name by content, its class included; its files are read for it."""
     try:
-        return fingerprint.of_sample(sample)
+        return fingerprint.named([fingerprint.of_sample(sample), label])
     except OSError as error:
         what = f" {error.filename!r}" if error.filename else ""
         raise InputError(

@@ -63,7 +63,7 @@ def evaluate(
     if not read:
         raise InputError("there are no samples to evaluate on; check the split and the limit")
     check_ids(read)
-    subject = Subject(loaded, fingerprint.of_model(loaded.module))
+    subject = Subject(loaded, fingerprint.of_subject(loaded))
     chunks = list(chunked(read, loaded, plan, names))
     check_labels(chunks, plan)
     skipped = samples.report.skipped if isinstance(samples, Dataset) else []

@@ -12,6 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from whyformer.datasets import Sample
+from whyformer.inputs.models import Loaded
+
+PARTS = ("tokenizer", "image_processor", "feature_extractor")  # of a processor for several streams
 
 
 def named(facts: Any) -> str:
@@ -32,6 +35,30 @@ def of_model(module: nn.Module) -> str:
         digest.update(f"{name} {tuple(value.shape)} {value.dtype}".encode())
         digest.update(_bytes(value))
     return digest.hexdigest()[:32]
+
+
+def of_subject(loaded: Loaded) -> str:
+    """A name for a model together with what makes its inputs."""
+    return named([of_model(loaded.module), _facts_of(loaded.processor)])
+
+
+def _facts_of(processor: Any) -> Any:
+    """What a tokenizer, an image processor or both together do to an input."""
+    parts = {part: getattr(processor, part, None) for part in PARTS}
+    if any(part is not None for part in parts.values()):
+        return {name: _facts_of(part) for name, part in parts.items()}
+    facts: Any = {"class": type(processor).__name__}
+    backend = getattr(processor, "backend_tokenizer", None)
+    if backend is not None:
+        # Truncation and padding are what the last call asked for.
+        told = json.loads(backend.to_str())
+        facts |= {k: v for k, v in told.items() if k not in ("truncation", "padding")}
+    elif hasattr(processor, "get_vocab"):
+        facts |= {"vocabulary": processor.get_vocab()}
+    elif hasattr(processor, "to_dict"):
+        facts |= {k: v for k, v in processor.to_dict().items() if not k.startswith("_")}
+    longest = getattr(processor, "model_max_length", None)
+    return facts | {"longest": longest}
 
 
 def of_sample(sample: Sample) -> str:

@@ -31,7 +31,7 @@ from whyformer.inputs.removal import Removal
 from whyformer.metrics import metrics
 from whyformer.metrics.score import Score
 
-FORMAT = 1  # of units: raised when the same settings would give other numbers
+FORMAT = 2  # of units: raised when the same settings would give other numbers
 AGREEMENT = "agreement"
 Row = dict[str, Any]
 

@@ -1,0 +1,83 @@
+"""Several explanations of one input, to be looked at together: methods, targets, or both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from whyformer.attribution import Attribution, views, written
+from whyformer.errors import InputError
+from whyformer.explain import explain
+
+# One of each kind: conservative twice, plain gradient, attention with gradient, attention alone.
+HANDFUL = ("lrp_ah_ln", "attn_lrp", "gradient_x_input", "gae", "rollout")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Attributions of one input; pages and pictures show them side by side.
+
+    Those that differ by target only share a colour scale, and a page switches between them.
+    """
+
+    attributions: tuple[Attribution, ...]
+
+    def __iter__(self) -> Iterator[Attribution]:
+        return iter(self.attributions)
+
+    def __len__(self) -> int:
+        return len(self.attributions)
+
+    def __getitem__(self, index: int) -> Attribution:
+        return self.attributions[index]
+
+    def to_html(self, path: str | Path | None = None) -> str:
+        """A page of its own, as text; written to `path` where one is given."""
+        return written(views["html"].render_comparison(self.attributions), path)
+
+    def to_png(self, path: str | Path | None = None) -> bytes:
+        """A picture as bytes; written to `path` where one is given."""
+        return written(views["png"].render_comparison(self.attributions), path)
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """JSON text; written to `path` where one is given."""
+        return written(views["json"].render_comparison(self.attributions), path)
+
+    def to_terminal(self) -> str:
+        """Coloured text for a terminal."""
+        return written(views["terminal"].render_comparison(self.attributions), None)
+
+    def _repr_html_(self) -> str:
+        return str(views["notebook"].render_comparison(self.attributions))
+
+
+def compare(
+    inputs: Any,
+    model: nn.Module | str | None = None,
+    *,
+    methods: Sequence[str] | None = None,
+    targets: Sequence[Any] = (None,),
+    **settings: Any,
+) -> Comparison:
+    """Every method's answer for every target, as a `Comparison`.
+
+    Without methods named, a handful of different kinds; with several targets ("why A, why B, why
+    A rather than B": `[0, 1, contrast(0, 1)]`) the default method alone. The rest as in `explain`.
+    """
+    if isinstance(methods, str) or isinstance(targets, str):
+        raise InputError("methods and targets are lists: write methods=['gae'], targets=['A', 'B']")
+    if methods is None:
+        methods = HANDFUL if len(targets) == 1 else HANDFUL[:1]
+    if not methods or not targets:
+        raise InputError("name one method and one target at the least, or leave them out")
+    return Comparison(
+        tuple(
+            explain(inputs, model, method=method, target=target, **settings)
+            for method in methods
+            for target in targets
+        )
+    )

@@ -1,0 +1,54 @@
+"""`wf.compare`: several answers about one input, looked at together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import whyformer as wf
+from whyformer.compare import HANDFUL
+from whyformer.errors import InputError
+from whyformer.families.tiny import tiny_inputs, tiny_models
+
+MODEL = tiny_models()["bert"][1]()
+INPUTS = tiny_inputs(MODEL, (6,))
+
+
+def test_a_handful_of_methods() -> None:
+    found = wf.compare(INPUTS, MODEL)
+    assert [one.method for one in found] == list(HANDFUL)
+    assert len(found) == 5
+    single = wf.explain(INPUTS, MODEL, method="gae")
+    assert (found[3].scores == single.scores).all()
+
+
+def test_targets_with_one_method_or_several() -> None:
+    targets = [0, 1, wf.contrast(0, 1)]
+    found = wf.compare(INPUTS, MODEL, targets=targets)
+    assert [one.method for one in found] == ["lrp_ah_ln"] * 3
+    assert len({one.labels for one in found}) == 3
+    both = wf.compare(INPUTS, MODEL, methods=["gae", "rollout"], targets=[0, 1])
+    assert [one.method for one in both] == ["gae", "gae", "rollout", "rollout"]
+
+
+def test_views_of_it(tmp_path: Path) -> None:
+    found = wf.compare(INPUTS, MODEL, targets=[0, 1])
+    assert found.to_html(tmp_path / "why.html").startswith("<!")
+    assert (tmp_path / "why.html").read_text("utf-8") == found.to_html()
+    assert found.to_png(tmp_path / "why.png").startswith(b"\x89PNG")
+    assert found.to_json().lstrip().startswith(("[", "{"))
+    assert "lrp_ah_ln" in found.to_terminal()
+    assert "whyformer" in found._repr_html_()
+
+
+@pytest.mark.parametrize("settings", [{"methods": "gae"}, {"targets": "AB"}, {"methods": []}])
+def test_what_is_no_list_is_refused(settings: dict) -> None:
+    with pytest.raises(InputError, match="lists|at the least"):
+        wf.compare(INPUTS, MODEL, **settings)
+
+
+def test_a_figure_by_its_public_name(tmp_path: Path) -> None:
+    found = wf.compare(INPUTS, MODEL, methods=["gae", "rollout"])
+    wf.figure([[one] for one in found]).save(tmp_path / "why.svg")
+    assert "<svg" in (tmp_path / "why.svg").read_text("utf-8")
