@@ -42,10 +42,35 @@ format: $(READY) ## put the formatting right
 docs: $(READY) ## write the tables of README and docs anew, from the registries
 	$(PYTHON) docs/tables.py
 
-bench: $(READY) ## speed and memory against a plain forward and backward
-	$(PYTHON) benchmarks/speed.py
-	$(PYTHON) benchmarks/memory.py
+# Peers to compare with. lxt and zennit without what they name: they would bring a torchvision, and
+# one that was built for another torch breaks transformers. The benchmark gets round its absence.
+PEERS := $(VENV)/.peers
+$(PEERS): $(READY)
+	$(PYTHON) -m pip install --quiet -c constraints.txt -e ".[bench]"
+	$(PYTHON) -m pip install --quiet -c constraints.txt --no-deps lxt zennit
+	@touch $@
+
+RESULTS := benchmarks/results
+TIMED   := raw_attention,rollout,grad_cam,gae,gradient_x_input,lrp_ah,lrp_ln,lrp_ah_ln,attn_lrp,partial_lrp,transformer_attribution,full_lrp
+
+# One that fails does not stop the others (the dashes): page.py fails at the end if any was over.
+bench: $(PEERS) ## all benchmarks and their page, three to four hours on a quiet machine
+	-$(PYTHON) benchmarks/speed.py --shapes bert,vit --rounds 7 --methods $(TIMED) --json $(RESULTS)/speed.json
+	-$(PYTHON) benchmarks/speed.py --shapes bert,vit --rounds 7 --methods $(TIMED) --threads 2 --json $(RESULTS)/speed_two.json
+	-$(PYTHON) benchmarks/speed.py --shapes lxmert,detr --rounds 5 --json $(RESULTS)/streams.json
+	-$(PYTHON) benchmarks/memory.py --json $(RESULTS)/memory.json
+	-$(PYTHON) benchmarks/peers.py --json $(RESULTS)/peers.json
+	-$(PYTHON) benchmarks/flow.py --json $(RESULTS)/flow.json
+	-$(PYTHON) benchmarks/sweep.py --json $(RESULTS)/sweep.json
+	-$(PYTHON) benchmarks/sweep.py --layers 2 --lengths 1024,2048,4096,8192,16384 --batches 1 --budget 120 --json $(RESULTS)/sweep_long.json
+	-$(PYTHON) benchmarks/long_inputs.py --longest 16384 --json $(RESULTS)/long_inputs.json
+	-$(PYTHON) benchmarks/throughput.py --json $(RESULTS)/throughput.json
+ifdef WHYFORMER_DATA
+	-$(PYTHON) benchmarks/segmentation.py --json $(RESULTS)/segmentation.json
+	-$(PYTHON) benchmarks/evaluation.py --alone 36 --json $(RESULTS)/evaluation.json
+endif
+	$(PYTHON) benchmarks/page.py
 
 clean: ## remove what the other targets made, .venv included
-	rm -rf $(VENV) demo build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo artefacts build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

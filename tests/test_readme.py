@@ -55,6 +55,7 @@ def test_code_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.chdir(tmp_path)
     # What the command lines of a page ask about.
     shutil.copy(wf.models()["lxmert_shapes"].folder / "samples" / "scene1.png", "scene.png")
+    Path("reviews.txt").write_text("warm and clever\na chore\n", encoding="utf-8")
     # A family that a page declares is forgotten afterwards.
     monkeypatch.setattr(families, "_entries", dict(families.items()))
     names: dict[str, Any] = {"__name__": page.stem}

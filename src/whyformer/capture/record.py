@@ -19,7 +19,7 @@ from whyformer.rules.ledger import Ledger, tracked
 from whyformer.rules.stabilise import wide
 
 # A map with more entries than this is not held: what its rows are made of is.
-HELD = 2**23
+HELD = 2**20
 
 
 class Maps:

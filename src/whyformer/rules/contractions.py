@@ -7,13 +7,14 @@ operation and a switch behind it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd import Function as AutogradFunction
 
 from whyformer.rules import shares, slabs
+from whyformer.rules.magnitudes import stamped
 from whyformer.rules.switch import Direction
 
 # rule(relevance, x, w, output, bias, absolute) -> the relevance of x, rows of tokens each;
@@ -43,7 +44,7 @@ class _Linear(AutogradFunction):
         ctx: Any, direction: Direction, rule: LinearRule, x: Tensor, w: Tensor, bias: Tensor | None
     ) -> Tensor:
         ctx.set_materialize_grads(False)
-        output = F.linear(x, w, bias)
+        output, ctx.imprint = stamped(x, w, bias)
         ctx.direction, ctx.rule = direction, rule
         ctx.save_for_backward(x, w, bias, output)
         return output
@@ -63,7 +64,7 @@ class _Linear(AutogradFunction):
 
         arriving = taken(arriving)
         if ctx.direction.relevance:
-            absolute = ctx.direction.absolute
+            absolute = partial(ctx.direction.absolute, imprint=ctx.imprint)
             back = ctx.rule(arriving, taken(x), w, taken(output), bias, absolute)
         else:
             back = slabs.multiply(arriving, w)

@@ -28,9 +28,9 @@ class Direction:
         self.everywhere = False  # whether every token has been reached on the way down
         self._scratch: Tensor | None = None
 
-    def absolute(self, w: Tensor) -> Tensor:
+    def absolute(self, w: Tensor, imprint: Tensor | None = None) -> Tensor:
         """|w|, good until the next one: fresh memory costs more than the numbers."""
-        known = MAGNITUDES.of(w)
+        known = MAGNITUDES.of(w, imprint)
         if known is not None:
             return known
         kept = self._scratch

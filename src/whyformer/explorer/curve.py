@@ -1,0 +1,93 @@
+"""The deletion curve of one method, point by point while it is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from torch import Tensor
+
+from whyformer.attribution import Attribution
+from whyformer.evaluation.rerun import Rerun
+from whyformer.families import family_of
+from whyformer.inputs.labels import ClassNames
+from whyformer.inputs.models import Loaded
+from whyformer.inputs.prepare import prepare
+from whyformer.inputs.removal import Removal
+from whyformer.metrics import metrics
+from whyformer.metrics.rerun import Against, ask, asked_class
+
+STEPS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+METRIC = "perturbation_positive"
+NAMED = 1000  # a model of more classes than this speaks a vocabulary
+TOP = 6  # classes that are shown
+
+Point = Callable[[float, float], None]
+
+
+class Deletion:
+    """One input whose most relevant tokens go first, and the model asked again each time."""
+
+    def __init__(self, inputs: Any, loaded: Loaded) -> None:
+        self._module = loaded.module
+        family = family_of(loaded.module)
+        self._prepared = prepare(inputs, loaded.module, loaded.processor, family)
+        self._rerun = Rerun(Removal(self._prepared, loaded.module, family))
+
+    def streams(self, attribution: Attribution) -> list[str]:
+        """The streams of the attribution that can lose tokens, the main one first."""
+        names = [name for name in attribution.streams if self._prepared.of(name) is not None]
+        return sorted(names, key=lambda name: name != attribution.main)
+
+    def answers(self, attribution: Attribution) -> Tensor:
+        """What the model says about the whole input, as probabilities (classes,)."""
+        self._rerun.told(attribution)
+        stream = attribution.streams[self.streams(attribution)[0]]
+        return ask(self._rerun, stream.name, stream.mask)[0].softmax(0)
+
+    def classes(self, shares: Tensor) -> list[dict[str, Any]]:
+        """The likeliest classes by name; none where the model's output is no list of classes."""
+        if not 1 < len(shares) <= NAMED:
+            return []
+        names = ClassNames(self._module, len(shares))
+        best = shares.topk(min(TOP, len(shares)))
+        found = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        return [{"name": names.name(index), "share": share} for index, share in found]
+
+    def curve(self, attribution: Attribution, stream: str, point: Point) -> float:
+        """The area under the curve of one stream; `point` is told every (share gone, probability).
+
+        It follows the explained class, or the predicted one where a target is no class.
+        """
+        self._rerun.told(attribution)
+        one = attribution.streams[stream]
+        full = ask(self._rerun, stream, one.mask)
+        target = int(attribution.target[0])
+        against: Against = "target" if 0 <= target < full.shape[1] else "predicted"
+        followed = int(asked_class(against, full, attribution, None)[0])
+        told = _Told(self._rerun, followed, point)
+        score = metrics[METRIC](
+            attribution[0],
+            rerun=told,
+            stream=stream,
+            steps=STEPS,
+            against=against,
+            measure="probability",
+        )
+        return float(score.values[0])
+
+
+class _Told:
+    """A rerun that tells each answer as it comes; it has no `several`, so they come one by one."""
+
+    def __init__(self, rerun: Rerun, followed: int, point: Point) -> None:
+        self._rerun, self._followed, self._point = rerun, followed, point
+        self._asked = -1  # the first answer is about the whole input
+
+    def __call__(self, kept: Mapping[str, Tensor]) -> Tensor:
+        logits = self._rerun(kept)
+        if self._asked >= 0:
+            share = STEPS[self._asked]
+            self._point(share, float(logits[0].double().softmax(0)[self._followed]))
+        self._asked += 1
+        return logits

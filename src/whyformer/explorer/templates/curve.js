@@ -1,0 +1,65 @@
+// Deletion curves, drawn while they are measured.
+
+const SPACE = "http://www.w3.org/2000/svg";
+const WIDE = 360, HIGH = 200, LEFT = 36, BOTTOM = 34, TOP = 8, RIGHT = 8;
+const DASHES = ["", "6 4", "1.5 4"];
+
+export const lineOf = (index) => ({colour: `c${index % 8}`, dash: Math.floor(index / 8) % 3});
+
+const x = (share) => LEFT + share * (WIDE - LEFT - RIGHT);
+const y = (value) => TOP + (1 - value) * (HIGH - TOP - BOTTOM);
+
+function drawn(parent, name, facts, text) {
+  const node = document.createElementNS(SPACE, name);
+  for (const [key, value] of Object.entries(facts)) node.setAttribute(key, value);
+  if (text !== undefined) node.textContent = text;
+  parent.append(node);
+  return node;
+}
+
+export class Chart {
+  // `stream` is what loses tokens; `methods` are all that will have a line, in their order.
+  constructor(place, stream, methods) {
+    this.methods = methods;
+    this.lines = new Map();
+    this.figure = document.createElement("figure");
+    const caption = document.createElement("figcaption");
+    caption.textContent = `probability of the answer while parts of the ${stream} go`;
+    this.svg = drawn(this.figure, "svg", {viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img",
+      "aria-label": `deletion curves of the ${stream}; the table has their areas`});
+    this.figure.prepend(caption);
+    for (const value of [0, 0.5, 1]) {
+      drawn(this.svg, "line", {class: "axis", x1: x(0), x2: x(1), y1: y(value), y2: y(value)});
+      drawn(this.svg, "text", {x: LEFT - 6, y: y(value) + 4, "text-anchor": "end"}, `${100 * value}`);
+    }
+    for (const share of [0, 0.5, 1]) {
+      drawn(this.svg, "text", {x: x(share), y: HIGH - BOTTOM + 16,
+        "text-anchor": share === 1 ? "end" : share ? "middle" : "start"}, `${100 * share} %`);
+    }
+    drawn(this.svg, "text", {x: (x(0) + x(1)) / 2, y: HIGH - 3, "text-anchor": "middle"},
+      "taken away, most relevant first");
+    place.append(this.figure);
+  }
+
+  add(method, share, value) {
+    let line = this.lines.get(method);
+    if (!line) {
+      const {colour, dash} = lineOf(this.methods.indexOf(method));
+      const node = drawn(this.svg, "polyline", {class: colour, "stroke-dasharray": DASHES[dash]});
+      line = {node, head: drawn(this.svg, "circle", {class: colour, r: 3}), points: []};
+      drawn(node, "title", {}, method);
+      this.lines.set(method, line);
+    }
+    line.points.push(`${x(share).toFixed(1)},${y(value).toFixed(1)}`);
+    line.node.setAttribute("points", line.points.join(" "));
+    line.head.setAttribute("cx", x(share).toFixed(1));
+    line.head.setAttribute("cy", y(value).toFixed(1));
+  }
+
+  // Shows one method's line and lets the others stand back; all of them without a name.
+  only(method) {
+    for (const [name, {node, head}] of this.lines) {
+      for (const part of [node, head]) part.classList.toggle("faint", Boolean(method) && name !== method);
+    }
+  }
+}

@@ -1,0 +1,79 @@
+// Asks the server, reads its answer line by line, and can stop it.
+
+import {Form} from "./form.js";
+import {Results} from "./results.js";
+
+const $ = (id) => document.getElementById(id);
+let running = null;
+
+const results = new Results((name) => {
+  $("target").value = name;
+  explain();
+});
+const form = new Form((says) => results.fail(says));
+
+async function explain() {
+  running?.abort();
+  const mine = running = new AbortController();
+  const question = form.question();
+  history.replaceState(null, "", form.link());
+  $("link-told").textContent = "";
+  results.begin(question.methods);
+  if (matchMedia("(max-width:56rem)").matches) $("result").scrollIntoView();
+  $("cancel").hidden = false;
+  $("explain").disabled = true;
+  document.body.dataset.state = "running";
+  let ended = "done";
+  try {
+    const answer = await fetch("/explain", {method: "POST", body: JSON.stringify(question),
+      headers: {"Content-Type": "application/json"}, signal: mine.signal});
+    for await (const event of lines(answer.body)) {
+      if (event.event === "error") ended = "error";
+      if (running === mine) results.take(event);
+    }
+  } catch (error) {
+    ended = mine.signal.aborted ? "cancelled" : "error";
+    if (!mine.signal.aborted) results.fail("the explorer does not answer; is it still running in its terminal?");
+  }
+  if (running !== mine) return;
+  running = null;
+  results.end();
+  $("cancel").hidden = true;
+  $("explain").disabled = false;
+  document.body.dataset.state = ended;
+}
+
+async function* lines(stream) {
+  const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const {value, done} = await reader.read();
+    if (done) return;
+    const whole = (rest + value).split("\n");
+    rest = whole.pop();
+    for (const line of whole) yield JSON.parse(line);
+  }
+}
+
+$("ask").addEventListener("submit", (event) => {
+  event.preventDefault();
+  explain();
+});
+$("text").addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) explain();
+});
+$("cancel").addEventListener("click", () => running?.abort());
+$("link").addEventListener("click", async () => {
+  const own = form.own ? " Your own image is not part of it." : "";
+  try {
+    await navigator.clipboard.writeText(location.href);
+    $("link-told").textContent = `Copied.${own}`;
+  } catch {
+    $("link-told").textContent = `The link is in the address bar.${own}`;
+  }
+});
+
+if (location.search) {
+  if (form.restore(location.search)) explain();
+} else form.choose(0);
+document.body.dataset.ready = "";

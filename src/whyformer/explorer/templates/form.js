@@ -1,0 +1,141 @@
+// The form: what can be chosen, what is chosen, and the link that says so.
+
+const $ = (id) => document.getElementById(id);
+const {models, limits} = JSON.parse($("data").textContent);
+const boxes = () => [...document.querySelectorAll("[name=method]")];
+
+export class Form {
+  constructor(problem) {
+    this.problem = problem;
+    this.own = null;  // an image of the reader's own, in base64
+    this.example = null;
+    $("model").addEventListener("change", () => this.modelChanged());
+    $("image").addEventListener("change", () => this.read($("image").files[0]));
+    $("text").addEventListener("input", () => { if (!this.reads("image")) this.pressed(null); });
+    for (const kind of ["dragover", "dragleave", "drop"]) {
+      $("drop").addEventListener(kind, (event) => {
+        event.preventDefault();
+        $("drop").classList.toggle("over", kind === "dragover");
+        if (kind === "drop") this.read(event.dataTransfer.files[0]);
+      });
+    }
+    this.modelChanged();
+  }
+
+  get model() { return models.find(({name}) => name === $("model").value); }
+
+  get methods() { return boxes().filter((box) => box.checked).map((box) => box.value); }
+
+  reads(kind) { return this.model.reads.includes(kind); }
+
+  modelChanged() {
+    const both = this.reads("text") && this.reads("image");
+    $("model-title").textContent = this.model.title;
+    $("text-field").hidden = !this.reads("text");
+    $("second-field").hidden = both;
+    $("image-field").hidden = !this.reads("image");
+    $("text-label").textContent = both ? "Question or text about the image" : "Text";
+    $("target").value = "";
+    $("classes").replaceChildren();
+    if (!this.reads("image")) this.own = null;
+    $("examples-field").hidden = !this.model.examples.length;
+    $("examples").replaceChildren(...this.model.examples.map((example, index) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.title = example.text ?? `example ${index + 1}`;
+      if (example.image) {
+        const image = document.createElement("img");
+        image.src = this.address(index);
+        image.alt = example.text ? "" : button.title;
+        image.loading = "lazy";
+        button.classList.add("shown");
+        button.append(image);
+      }
+      if (example.text) {
+        const text = document.createElement("span");
+        text.textContent = example.text;
+        button.append(text);
+      }
+      button.addEventListener("click", () => this.choose(index));
+      return button;
+    }));
+    if (this.example !== null) this.choose(this.model.examples.length ? 0 : null);
+    else if (!this.own) this.picture(null);
+    if (this.own) this.pressed(null);
+  }
+
+  address(index) { return `/examples/${encodeURIComponent(this.model.name)}/${index}`; }
+
+  choose(index) {
+    this.pressed(index);
+    const example = this.model.examples[index];
+    $("target").value = "";
+    if (example?.text) $("text").value = example.text;
+    this.own = null;
+    this.picture(example?.image ? this.address(index) : null, example?.image ? "an example; drop your own here" : "");
+  }
+
+  pressed(index) {
+    this.example = index;
+    [...$("examples").children].forEach((button, i) => button.setAttribute("aria-pressed", i === index));
+  }
+
+  picture(address, says) {
+    if (this.blob) URL.revokeObjectURL(this.blob);
+    this.blob = address?.startsWith("blob:") ? address : null;
+    $("preview").hidden = !address;
+    if (address) $("preview").src = address; else $("preview").removeAttribute("src");
+    $("image-hint").textContent = says || "Drop an image here, or press to choose one";
+  }
+
+  async read(file) {
+    if (!file) return;
+    if (file.size > limits.upload) {
+      this.problem(`the image file has ${(file.size / 1e6).toFixed(1)} MB, and ${limits.upload / 1e6} MB is the most; make it smaller`);
+      return;
+    }
+    const bytes = new Uint8Array(await file.arrayBuffer());
+    let text = "";
+    for (let i = 0; i < bytes.length; i += 0x8000) text += String.fromCharCode(...bytes.subarray(i, i + 0x8000));
+    this.own = btoa(text);
+    this.pressed(null);
+    this.picture(URL.createObjectURL(file), file.name);
+  }
+
+  // What is sent to be explained.
+  question() {
+    const asked = {model: this.model.name, methods: this.methods, target: $("target").value};
+    if (this.reads("text")) asked.text = $("text").value;
+    if (this.reads("text") && !this.reads("image")) asked.second = $("second").value;
+    if (this.reads("image") && this.own) asked.image = this.own;
+    else if (this.example !== null) asked.example = this.example;
+    return asked;
+  }
+
+  // The same as a query string; an image of the reader's own is in no link.
+  link() {
+    const {methods, image, ...rest} = this.question();
+    const chosen = new URLSearchParams({model: rest.model, methods: methods.join(",")});
+    for (const name of ["text", "second", "target", "example"]) {
+      if (rest[name] !== undefined && rest[name] !== "") chosen.set(name, rest[name]);
+    }
+    return `?${chosen}`;
+  }
+
+  // Fills the form from a link; true where that is enough to explain something.
+  restore(query) {
+    const given = new URLSearchParams(query), number = given.get("example");
+    if (models.some(({name}) => name === given.get("model"))) $("model").value = given.get("model");
+    const names = given.get("methods")?.split(",") ?? limits.chosen;
+    boxes().forEach((box) => { box.checked = names.includes(box.value); });
+    this.modelChanged();
+    if (number !== null && /^\d+$/.test(number) && Number(number) < this.model.examples.length) this.choose(Number(number));
+    for (const name of ["text", "second", "target"]) {
+      if (given.has(name)) $(name).value = given.get(name).slice(0, limits.characters);
+    }
+    if (given.get("second")) $("second-field").open = true;
+    if (!this.reads("image") && this.model.examples[this.example]?.text !== $("text").value) this.pressed(null);
+    const shown = this.reads("image") ? this.example !== null : given.has("text");
+    return shown && (!this.reads("text") || $("text").value !== "");
+  }
+}

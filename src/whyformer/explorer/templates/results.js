@@ -1,0 +1,162 @@
+// What a job tells, put on the page as it comes. Everything is set as text.
+
+import {Chart, lineOf} from "./curve.js";
+
+const $ = (id) => document.getElementById(id);
+const percent = (share) => `${(100 * share).toFixed(1).replace(/\.0$/, "").replace("-", "−")} %`;
+const likely = (share) => (share > 0 && share < 0.0005 ? "< 0.1 %" : percent(share));
+
+function made(name, text, className = "") {
+  const node = document.createElement(name);
+  if (text !== undefined) node.textContent = text;
+  node.className = className;
+  return node;
+}
+
+export class Results {
+  // `ask` is called with the name of a class that the reader wants explained.
+  constructor(ask) {
+    this.ask = ask;
+    this.frame = $("report");
+    addEventListener("message", ({source, data}) => {
+      if (source !== this.frame.contentWindow || !Number.isFinite(data?.height)) return;
+      this.frame.style.height = `${Math.min(Math.max(data.height, 120), 30000)}px`;
+    });
+  }
+
+  begin(methods) {
+    this.methods = methods;
+    this.charts = new Map();
+    this.rows = new Map();
+    this.said = new Set();
+    for (const id of ["error", "welcome", "answers", "report", "trust", "files", "curve-note", "notes"]) $(id).hidden = true;
+    for (const id of ["rows", "columns", "notes"]) $(id).replaceChildren();
+    document.querySelector(".charts").replaceChildren();
+    for (const title of ["method", "why", "time", "accounted for"]) this.column(title);
+    $("progress").hidden = false;
+    this.step({done: 0, of: 1, says: "asking"});
+  }
+
+  end() {
+    $("progress").hidden = true;
+  }
+
+  fail(says) {
+    $("error").textContent = says.charAt(0).toUpperCase() + says.slice(1) + (/[.?!]$/.test(says) ? "" : ".");
+    $("error").hidden = false;
+    $("welcome").hidden = true;
+    if (this.frame.hidden) $("trust").hidden = true;  // the sentence says it all
+  }
+
+  take(event) {
+    this[event.event]?.(event);
+  }
+
+  // -- one function for each event ----------------------------------------------------------
+
+  queued({ahead}) {
+    $("status").textContent = ahead === 1 ? "waiting for the explanation before this one" : `waiting: ${ahead} are before this one`;
+  }
+
+  step({done, of, says}) {
+    $("status").textContent = `${says} …`;
+    document.querySelector("progress").value = Math.max(done / of, 0.02);
+  }
+
+  method({method, label, seconds, conservation, promises, notes}) {
+    const row = this.row(method);
+    const why = made("td");
+    why.append(made("bdi", label));
+    const share = conservation === null ? "–" : percent(Math.round(100 * conservation) / 100);
+    row.append(why, made("td", `${seconds < 10 ? seconds.toFixed(2) : seconds.toFixed(0)} s`), made("td", share));
+    if (conservation !== null && !promises) row.lastChild.title = "this method does not promise that its scores add up";
+    notes.forEach((note) => this.note(note));
+    this.label ??= label;
+  }
+
+  failed({method, says}) {
+    const cell = made("td", says, "says");
+    cell.colSpan = 3;
+    this.row(method).append(cell);
+    $("trust").hidden = false;
+  }
+
+  report({id, label}) {
+    this.label = label;
+    this.frame.src = `/results/${id}/report`;
+    this.frame.hidden = false;
+    for (const kind of ["html", "png", "json"]) $(kind).href = `/results/${id}/why.${kind}`;
+    $("files").hidden = $("trust").hidden = false;
+  }
+
+  answers({classes}) {
+    $("classes").replaceChildren(...classes.map(({name}) => Object.assign(made("option"), {value: name})));
+    if (!classes.length) return;
+    document.querySelector(".bars").replaceChildren(...classes.map(({name, share}) => {
+      const button = made("button"), bar = made("i"), named = made("bdi", name);
+      button.type = "button";
+      button.setAttribute("aria-pressed", name === this.label);
+      button.title = named.title = `Why ${name}?`;
+      bar.style.width = `${100 * share}%`;
+      button.append(named, bar, made("b", likely(share)));
+      button.addEventListener("click", () => this.ask(name));
+      return button;
+    }));
+    $("answers").hidden = false;
+  }
+
+  curves({streams}) {
+    for (const stream of streams) {
+      this.charts.set(stream, new Chart(document.querySelector(".charts"), stream, this.methods));
+      this.column(streams.length > 1 ? `area, ${stream}` : "area");
+    }
+    $("curve-note").hidden = false;
+  }
+
+  point({method, stream, share, value}) {
+    this.charts.get(stream).add(method, share, value);
+  }
+
+  area({method, value}) {
+    this.row(method).append(made("td", value.toFixed(3)));
+  }
+
+  unmeasured({method, says}) {
+    if (method) this.row(method).append(made("td", "–"));
+    this.note(`No curve: ${says.replace(/\.$/, "")}.`);
+  }
+
+  error({says}) {
+    if (says !== "cancelled") this.fail(says);
+  }
+
+  // -- the table ----------------------------------------------------------------------------
+
+  column(title) {
+    const cell = made("th", title);
+    cell.scope = "col";
+    $("columns").append(cell);
+  }
+
+  row(method) {
+    if (!this.rows.has(method)) {
+      const row = made("tr"), head = made("th"), {colour, dash} = lineOf(this.methods.indexOf(method));
+      head.scope = "row";
+      head.append(made("span", undefined, `swatch ${colour} ${["", "dashed", "dotted"][dash]}`), method);
+      row.append(head);
+      const alone = (name) => this.charts.forEach((chart) => chart.only(name));
+      row.addEventListener("pointerenter", () => alone(method));
+      row.addEventListener("pointerleave", () => alone());
+      $("rows").append(row);
+      this.rows.set(method, row);
+    }
+    return this.rows.get(method);
+  }
+
+  note(text) {
+    if (this.said.has(text)) return;
+    this.said.add(text);
+    $("notes").append(...($("notes").hasChildNodes() ? [made("br")] : []), text);
+    $("notes").hidden = false;
+  }
+}

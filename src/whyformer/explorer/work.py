@@ -1,0 +1,142 @@
+"""One job: explain with every method, show the report, then measure how faithful each is."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import whyformer
+from whyformer.attribution import Attribution, views
+from whyformer.errors import WhyformerError
+from whyformer.explorer.curve import STEPS, Deletion
+from whyformer.explorer.desk import Tell
+from whyformer.explorer.question import Question
+from whyformer.explorer.shelf import Result, Shelf
+from whyformer.explorer.wording import said
+from whyformer.families import family_of
+from whyformer.inputs.models import Loaded
+from whyformer.methods import methods
+
+KEPT = ("attention", "gradient")  # of one method alone: the report then has layers and heads
+ONE_NUMBER = "this model gives one number and no classes, so there is no probability to follow"
+
+
+def answer(question: Question, shelf: Shelf) -> Callable[[Tell], None]:
+    """The work that answers a question; it tells all that it finds."""
+
+    def work(tell: Tell) -> None:
+        steps = 2 + 2 * len(question.methods)
+        tell("step", done=0, of=steps, says=f"loading {question.entry.name}")
+        loaded = replace(question.entry.load(), name=question.entry.name)
+        attributions = _explained(question, loaded, tell, steps)
+        done = 1 + len(question.methods)
+        tell("step", done=done, of=steps, says="drawing")
+        tell("report", id=shelf.put(_result(attributions)), label=attributions[0].labels[0])
+        _measured(question, loaded, attributions, tell, steps)
+
+    return work
+
+
+def _explained(question: Question, loaded: Loaded, tell: Tell, steps: int) -> list[Attribution]:
+    """The attributions of those methods that can explain this input; at least one."""
+    found, failed = [], []
+    alone = len(question.methods) == 1 and not _writes(loaded)
+    for number, name in enumerate(question.methods):
+        tell("step", done=1 + number, of=steps, says=f"explaining with {name}")
+        start = time.perf_counter()
+        try:
+            attribution = whyformer.explain(
+                question.inputs,
+                loaded.module,
+                processor=loaded.processor,
+                method=name,
+                target=question.target,
+                keep=KEPT if alone else (),
+            )
+        except WhyformerError as error:
+            failed.append(error)
+            tell("failed", method=name, says=said(error))
+            continue
+        seconds = time.perf_counter() - start
+        provenance = {**attribution.provenance, "model": loaded.name}
+        found.append(replace(attribution, provenance=provenance))
+        tell("method", seconds=seconds, **_facts(found[-1]))
+    if not found:
+        raise failed[0]
+    return found
+
+
+def _writes(loaded: Loaded) -> bool:
+    """Whether the model writes a text, of which every token is explained."""
+    family = family_of(loaded.module)
+    return any(source.stream == "generated" for source in family.sources) if family else False
+
+
+def _facts(attribution: Attribution) -> dict[str, Any]:
+    """What the table of methods says about one of them."""
+    share = attribution.conservation
+    known = share is not None and math.isfinite(float(share[0]))
+    return {
+        "method": attribution.method,
+        "label": attribution.labels[0],
+        "output": _finite(float(attribution.output[0])),
+        "conservation": float(share[0]) if known and share is not None else None,
+        "promises": methods[attribution.method].promises_sum,
+        "notes": [str(note) for note in attribution.provenance.get("notes", ())],
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _result(attributions: list[Attribution]) -> Result:
+    """The report as files; what they need is kept, and layers are not."""
+    light = [replace(attribution, layers=()) for attribution in attributions]
+    if len(attributions) == 1:
+        page, data = attributions[0].to_html(), light[0].to_json()
+        return Result(page.encode(), data.encode(), light[0].to_png)
+    html, json, png = (views[name] for name in ("html", "json", "png"))
+    return Result(
+        html.render_comparison(attributions).encode(),
+        json.render_comparison(light).encode(),
+        lambda: png.render_comparison(light),
+    )
+
+
+def _measured(
+    question: Question,
+    loaded: Loaded,
+    attributions: list[Attribution],
+    tell: Tell,
+    steps: int,
+) -> None:
+    """Nothing; tells the model's answers and every point of every curve."""
+    try:
+        deletion = Deletion(question.inputs, loaded)
+        streams = deletion.streams(attributions[0])
+        shares = deletion.answers(attributions[0])
+    except WhyformerError as error:
+        tell("unmeasured", says=said(error))
+        return
+    tell("answers", classes=deletion.classes(shares))
+    if len(shares) == 1:
+        tell("unmeasured", says=ONE_NUMBER)
+        return
+    tell("curves", streams=streams, steps=STEPS)
+    for number, attribution in enumerate(attributions):
+        done = 2 + len(question.methods) + number
+        tell("step", done=done, of=steps, says=f"taking away what {attribution.method} points at")
+        for stream in streams:
+            named = {"method": attribution.method, "stream": stream}
+
+            def point(share: float, value: float, named: dict[str, str] = named) -> None:
+                tell("point", share=share, value=value, **named)
+
+            try:
+                tell("area", value=deletion.curve(attribution, stream, point), **named)
+            except WhyformerError as error:
+                tell("unmeasured", says=said(error), **named)

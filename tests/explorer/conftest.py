@@ -1,0 +1,114 @@
+"""One explorer and one browser for all of these tests, and a way to ask without a browser."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.chromium import CHROMIUM
+from tests.explorer.visitor import Visitor
+from whyformer.explorer.catalogue import Catalogue, catalogue
+from whyformer.explorer.server import Explorer
+
+
+@dataclass
+class Answer:
+    """What the server said: status, headers, body, and its lines where it is a job's."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.body.splitlines()]
+
+    @property
+    def says(self) -> str:
+        return str(self.events[-1].get("says", ""))
+
+    def of(self, kind: str) -> list[dict[str, Any]]:
+        return [event for event in self.events if event["event"] == kind]
+
+
+@dataclass
+class Client:
+    """Asks one explorer, with the headers that its own page would send."""
+
+    explorer: Explorer
+    own: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def place(self) -> str:
+        return f"127.0.0.1:{self.explorer.server_address[1]}"
+
+    def ask(self, method: str, path: str, body: bytes | None = None, **headers: str) -> Answer:
+        sent = {"Host": self.place, **{k.replace("_", "-"): v for k, v in headers.items()}}
+        line = http.client.HTTPConnection(self.place, timeout=120)
+        try:
+            line.request(method, path, body, {k: v for k, v in sent.items() if v != "-"})
+            answer = line.getresponse()
+            return Answer(answer.status, dict(answer.getheaders()), answer.read())
+        finally:
+            line.close()
+
+    def get(self, path: str, **headers: str) -> Answer:
+        return self.ask("GET", path, **headers)
+
+    def explain(self, headers: dict[str, str] | None = None, **question: Any) -> Answer:
+        asked = {"model": "sst2", "methods": ["gae"], **question}
+        sent = {"Origin": f"http://{self.place}", "Content_Type": "application/json"}
+        return self.ask("POST", "/explain", json.dumps(asked).encode(), **(sent | (headers or {})))
+
+
+def serving(explorer: Explorer) -> Iterator[Client]:
+    """A client of the explorer, which runs meanwhile."""
+    thread = threading.Thread(target=explorer.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    yield Client(explorer)
+    explorer.shutdown()
+    explorer.server_close()
+    thread.join()
+
+
+@pytest.fixture(scope="session")
+def offered() -> Catalogue:
+    """The bundled models."""
+    return catalogue()
+
+
+@pytest.fixture(scope="session")
+def client(offered: Catalogue) -> Iterator[Client]:
+    """A client of an explorer with the usual limits."""
+    yield from serving(Explorer(offered))
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visitor]:
+    """One browser for all tests."""
+    if CHROMIUM is None:
+        pytest.skip("Chromium is not installed")
+    visitor = Visitor(tmp_path_factory.mktemp("visitor"))
+    yield visitor
+    visitor.close()
+
+
+@pytest.fixture
+def visitor(browser: Visitor, client: Client, request: pytest.FixtureRequest) -> Iterator[Visitor]:
+    """The browser; a picture of how the test left the page is kept where somebody wants it."""
+    browser.home = client.explorer.url
+    yield browser
+    wanted = os.environ.get("WHYFORMER_ARTEFACTS")
+    if wanted:
+        folder = Path(wanted) / "explorer"
+        folder.mkdir(parents=True, exist_ok=True)
+        name = "".join(c if c.isalnum() else "_" for c in request.node.name)
+        (folder / f"{name}.png").write_bytes(browser.view())

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import base64
+import io
+import json
+from typing import Any
+
+import pytest
+from PIL import Image
+
+import whyformer as wf
+from whyformer.errors import WhyformerError
+from whyformer.explorer.catalogue import Catalogue
+from whyformer.explorer.limits import Limits, TooMuchError
+from whyformer.explorer.picture import picture
+from whyformer.explorer.question import Question, read_question
+
+LIMITS = Limits(characters=50, upload=100_000, pixels=1_000_000)
+
+
+def png(width: int = 8, height: int = 8, mode: str = "RGB") -> bytes:
+    file = io.BytesIO()
+    Image.new(mode, (width, height)).save(file, "PNG")
+    return file.getvalue()
+
+
+def coded(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+def read(offered: Catalogue, **asked: Any) -> Question:
+    body = json.dumps({"model": "sst2", "methods": ["gae"], **asked}).encode()
+    return read_question(body, offered, LIMITS)
+
+
+def test_a_text_a_pair_an_image_and_both(offered: Catalogue) -> None:
+    assert read(offered, text="good").inputs == "good"
+    assert read(offered, text="good", second="bad").inputs == ("good", "bad")
+    assert read(offered, model="mnist", image=coded(png())).inputs.size == (8, 8)
+    both = read(offered, model="lxmert_shapes", text="what?", image=coded(png())).inputs
+    assert both["text"] == "what?"
+    assert both["image"].mode == "RGB"
+
+
+def test_an_example_is_named_by_its_number(offered: Catalogue) -> None:
+    assert read(offered, model="mnist", example=3).inputs.size == (28, 28)
+    own = read(offered, model="mnist", example=3, image=coded(png())).inputs
+    assert own.size == (8, 8)  # what was dropped counts, not what was pressed before
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        ("", None),
+        ("  ", None),
+        ("1", 1),
+        ("positive", "positive"),
+        ("positive>negative", wf.contrast("positive", "negative")),
+        ("1 > 0", wf.contrast(1, 0)),
+    ],
+)
+def test_targets(offered: Catalogue, text: str, target: Any) -> None:
+    assert read(offered, text="good", target=text).target == target
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"text": ""}, "reads text, and there is none"),
+        ({"text": "x" * 51}, "51 characters, and 50 is the most"),
+        ({"text": "a", "second": "x" * 51}, "the second text has 51 characters"),
+        ({"text": ["a"]}, "is no text"),
+        ({"text": "a", "target": "positive>"}, "lacks a side"),
+        ({"text": "a", "target": "x" * 201}, "the target has 201 characters"),
+        ({"text": "a", "methods": []}, "tick at least one"),
+        ({"text": "a", "methods": "gae"}, "no list of names"),
+        ({"text": "a", "methods": ["gea"]}, "gae"),
+        ({"text": "a", "methods": [["gae"]]}, "no list of names"),
+        ({"text": "a", "model": "../../etc/passwd"}, "there is no model"),
+        ({"text": "a", "model": "bert-base-uncased"}, "there is no model"),
+        ({"text": "a", "model": None}, "there is no model"),
+        ({"text": "a", "model": ["sst2"]}, "there is no model"),
+        ({"text": "a", "path": "/etc/passwd"}, "the request may have"),
+        ({"model": "mnist"}, "there is none; drop one"),
+        ({"model": "mnist", "example": 99}, "no example 99"),
+        ({"model": "mnist", "example": -1}, "no example -1"),
+        ({"model": "mnist", "example": True}, "no example True"),
+        ({"model": "mnist", "example": "../x.png"}, "no example"),
+        ({"model": "mnist", "image": "/etc/passwd"}, "did not arrive whole"),
+        ({"model": "mnist", "image": 7}, "did not arrive whole"),
+        ({"model": "mnist", "image": coded(b"GIF89a nonsense")}, "no image that can be read"),
+        ({"model": "mnist", "image": coded(b"<svg onload=alert(1)>")}, "no image that can be read"),
+        ({"model": "mnist", "image": coded(png()[:40])}, "no image that can be read"),
+        ({"model": "lxmert_shapes", "text": "a", "second": "b", "example": 0}, "one text with an"),
+    ],
+)
+def test_everything_else_is_refused_in_a_sentence(
+    offered: Catalogue, asked: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(WhyformerError, match=says):
+        read(offered, **asked)
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"null", b"{", b"\xff\xfe", b"[" * 100_000])
+def test_what_is_no_json_object_is_refused(offered: Catalogue, body: bytes) -> None:
+    with pytest.raises(WhyformerError, match="reload the page"):
+        read_question(body, offered, LIMITS)
+
+
+def test_a_large_image_is_refused_before_it_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    bomb = png(5000, 5000, "1")  # a few hundred bytes
+    monkeypatch.setattr(Image.Image, "load", lambda self: pytest.fail("unpacked"))
+    with pytest.raises(TooMuchError, match=r"5000 x 5000 pixels, and 1 million"):
+        picture(bomb, LIMITS)
+
+
+def test_a_bomb_beyond_pillows_own_limit_is_refused_too() -> None:
+    with pytest.raises(WhyformerError, match="more than 24 million pixels"):
+        picture(png(20000, 10000, "1"), Limits(upload=10**8))
+
+
+def test_a_large_file_is_refused() -> None:
+    with pytest.raises(TooMuchError, match=r"0.2 MB, and 0.1 MB is the most"):
+        picture(b"x" * 200_000, LIMITS)
+
+
+@pytest.mark.parametrize("mode", ["L", "RGBA", "P", "1", "LA"])
+def test_every_usual_kind_of_image_is_read(mode: str) -> None:
+    assert picture(png(mode=mode), LIMITS).mode == "RGB"

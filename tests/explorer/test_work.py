@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import whyformer as wf
+from tests.explorer.conftest import Client
+from whyformer.evaluation.rerun import Rerun
+from whyformer.explorer.catalogue import Catalogue
+from whyformer.explorer.curve import STEPS
+from whyformer.explorer.limits import Limits
+from whyformer.explorer.question import Question
+from whyformer.explorer.shelf import Shelf
+from whyformer.explorer.work import answer
+from whyformer.families import family_of
+from whyformer.inputs.prepare import prepare
+from whyformer.inputs.removal import Removal
+from whyformer.metrics import metrics
+
+Told = list[dict[str, Any]]
+Do = Callable[..., Told]
+
+TEXT = "a gripping, beautifully acted film"
+
+
+@pytest.fixture
+def do(offered: Catalogue) -> Do:
+    """What a job tells about a question."""
+
+    def run(model: str, inputs: Any, *methods: str, target: Any = None) -> Told:
+        told: Told = []
+        question = Question(offered[model], methods, inputs, target)
+        answer(question, Shelf(Limits()))(
+            lambda event, **facts: told.append({"event": event, **facts})
+        )
+        return told
+
+    return run
+
+
+def of(told: Told, kind: str) -> Told:
+    return [event for event in told if event["event"] == kind]
+
+
+def test_every_method_is_told_with_its_time_and_what_it_accounts_for(do: Do) -> None:
+    told = do("sst2", TEXT, "gae", "attn_lrp")
+    gae, lrp = of(told, "method")
+    plain = wf.explain(TEXT, "sst2", method="attn_lrp")
+    assert gae["conservation"] is None
+    assert not gae["promises"]
+    assert lrp["conservation"] == pytest.approx(float(plain.conservation[0]), rel=1e-5)
+    assert lrp["label"] == "positive"
+    assert lrp["output"] == pytest.approx(float(plain.output[0]), rel=1e-5)
+    assert 0 < lrp["seconds"] < 60
+
+
+def test_the_report_comes_before_the_curves_and_every_point_once(do: Do) -> None:
+    told = do("sst2", TEXT, "gae", "rollout")
+    kinds = [event["event"] for event in told]
+    assert kinds.index("report") < kinds.index("point")
+    for method in ("gae", "rollout"):
+        shares = [p["share"] for p in of(told, "point") if p["method"] == method]
+        assert shares == list(STEPS)
+
+
+def test_the_curve_is_the_one_that_an_evaluation_takes(do: Do, offered: Catalogue) -> None:
+    told = do("sst2", TEXT, "gae", target="negative")
+    loaded = offered["sst2"].load()
+    attribution = wf.explain(TEXT, "sst2", method="gae", target="negative")
+    family = family_of(loaded.module)
+    prepared = prepare(TEXT, loaded.module, loaded.processor, family)
+    score = metrics["perturbation_positive"](
+        attribution,
+        rerun=Rerun(Removal(prepared, loaded.module, family)),
+        steps=STEPS,
+        against="target",
+        measure="probability",
+    )
+    assert of(told, "area")[0]["value"] == pytest.approx(float(score.values[0]), rel=1e-6)
+    assert score.curve is not None
+    points = [p["value"] for p in of(told, "point")]
+    assert points == pytest.approx(score.curve[0].tolist(), rel=1e-5)
+
+
+def test_answers_are_the_likeliest_classes(do: Do) -> None:
+    (answers,) = of(do("sst2", TEXT, "gae"), "answers")
+    assert [c["name"] for c in answers["classes"]] == ["positive", "negative"]
+    assert sum(c["share"] for c in answers["classes"]) == pytest.approx(1)
+
+
+def test_a_question_about_an_image_has_a_curve_for_each_stream(do: Do) -> None:
+    told = do("lxmert_shapes", wf.models()["lxmert_shapes"].samples()[0], "gae")
+    assert of(told, "curves")[0]["streams"] == ["text", "image"]
+    assert {area["stream"] for area in of(told, "area")} == {"text", "image"}
+
+
+@pytest.mark.parametrize(
+    ("model", "says"),
+    [
+        ("clip_shapes", "one number"),
+        ("detr_shapes", "object queries"),
+        ("caption_shapes", "token by token"),
+    ],
+)
+def test_a_model_without_classes_says_why_there_is_no_curve(do: Do, model: str, says: str) -> None:
+    told = do(model, wf.models()[model].samples()[0], "gae")
+    assert of(told, "report")
+    assert says in of(told, "unmeasured")[0]["says"]
+    assert not of(told, "point")
+
+
+def test_a_method_that_cannot_is_told_and_the_others_go_on(
+    do: Do, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    explain = wf.explain
+
+    def but_not_gae(*given: Any, **asked: Any) -> Any:
+        if asked["method"] == "gae":
+            raise wf.errors.ModelError("gae has no attention here")
+        return explain(*given, **asked)
+
+    monkeypatch.setattr("whyformer.explain", but_not_gae)
+    told = do("sst2", TEXT, "gae", "rollout")
+    assert of(told, "failed") == [
+        {"event": "failed", "method": "gae", "says": "gae has no attention here"}
+    ]
+    assert [m["method"] for m in of(told, "method")] == ["rollout"]
+    with pytest.raises(wf.errors.ModelError):
+        do("sst2", TEXT, "gae")
+
+
+def test_one_method_alone_brings_layers_and_heads(client: Client) -> None:
+    for methods, there in ((["gae"], True), (["gae", "rollout"], False)):
+        (report,) = client.explain(text=TEXT, methods=methods).of("report")
+        page = client.get(f"/results/{report['id']}/why.html").body.decode()
+        assert ("layers and heads" in page) is there
+
+
+def test_the_models_own_folder_is_nowhere_in_what_a_browser_gets(client: Client) -> None:
+    told = client.explain(text=TEXT)
+    (report,) = told.of("report")
+    folder = str(wf.models()["sst2"].folder)
+    for path in ("/", f"/results/{report['id']}/why.html", f"/results/{report['id']}/why.json"):
+        assert folder not in client.get(path).body.decode()
