@@ -16,18 +16,19 @@ them, a sentence alone hardly can. CPU seconds stand beside.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import torch
 from torch import Tensor
 
+from report import ended
 from whyformer import explain
 from whyformer.capture.outcome import outcome
 from whyformer.datasets import Sample, open_dataset
@@ -73,7 +74,7 @@ class Clock:
         self.cpu += time.process_time() - self._start[1]
 
 
-def measure(data: Path, limit: int | None, few: int, names: list[str]) -> dict[str, object]:
+def measure(data: Path, limit: int | None, few: int, names: list[str]) -> dict[str, Any]:
     """Seconds both ways, and by how much the areas differ."""
     loaded = load_model("sst2", None, None)
     dataset = open_dataset(f"sst2:{data / 'sst2'}", "dev", limit=limit, seed=0)
@@ -136,9 +137,7 @@ def main() -> int:
     torch.set_num_threads(options.threads)
     print(f"{'':24s}{'AUAC':>8s}{'difference':>14s}")
     found = measure(options.data, options.limit, options.alone, options.methods.split(","))
-    if options.json:
-        options.json.write_text(json.dumps(found, indent=2))
-    return 0
+    return ended(found, [], options.json)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import torch
 from torch import Tensor, nn
 
+import turns
 from memory import peak, plain
 from report import against, ended
 
@@ -53,19 +54,25 @@ def model_and_inputs(tokens: int, layers: int) -> tuple[nn.Module, dict[str, Ten
 
 
 def textbook(model: Any, inputs: dict[str, Tensor]) -> Tensor:
-    """The deciding token's relevance by generic attention explainability, maps and all."""
-    model.set_attn_implementation("eager")
+    """The first token's relevance by generic attention explainability, maps and all.
+
+    Of a model with eager attention and one stream, as the method is usually written.
+    """
+
+    def tracked(module: nn.Module, args: tuple, embedded: Tensor) -> Tensor:
+        return embedded.detach().requires_grad_()
+
+    handle = model.get_input_embeddings().register_forward_hook(tracked)
     try:
-        states = model.bert.embeddings(inputs["input_ids"]).detach().requires_grad_()
-        output = model(inputs_embeds=states, output_attentions=True)
-        gradients = torch.autograd.grad(output.logits[:, 0].sum(), output.attentions)
-        relevancy = torch.eye(states.shape[1])
-        for attention, gradient in zip(output.attentions, gradients, strict=True):
-            mixing = (attention * gradient).clamp(min=0).mean(1)[0].detach()
-            relevancy = relevancy + mixing @ relevancy
-        return relevancy[0]
+        output = model(**inputs, output_attentions=True)
     finally:
-        model.set_attn_implementation("sdpa")
+        handle.remove()
+    gradients = torch.autograd.grad(output.logits[:, 0].sum(), output.attentions)
+    relevancy = torch.eye(output.attentions[0].shape[-1])
+    for attention, gradient in zip(output.attentions, gradients, strict=True):
+        mixing = (attention * gradient).clamp(min=0).mean(1)[0].detach()
+        relevancy = relevancy + mixing @ relevancy
+    return relevancy[0]
 
 
 def work_of(what: str, tokens: int, layers: int) -> Callable[[], Any]:
@@ -76,6 +83,7 @@ def work_of(what: str, tokens: int, layers: int) -> Callable[[], Any]:
     if what == PLAIN:
         return lambda: plain(model, inputs)
     if what == TEXTBOOK:
+        model.set_attn_implementation("eager")  # type: ignore[operator]
         return lambda: textbook(model, inputs)
     return lambda: wf.explain(inputs, model, method=what, target=0)
 
@@ -83,13 +91,7 @@ def work_of(what: str, tokens: int, layers: int) -> Callable[[], Any]:
 def time_here(what: list[str], tokens: int, layers: int, rounds: int) -> dict[str, float]:
     """Best CPU seconds of each, in turn."""
     work = {name: work_of(name, tokens, layers) for name in what}
-    best = dict.fromkeys(what, math.inf)
-    for _ in range(rounds):
-        for name, job in work.items():
-            start = time.process_time()
-            job()
-            best[name] = min(best[name], time.process_time() - start)
-    return best
+    return turns.best(work, rounds)
 
 
 def in_own_process(*arguments: str) -> list[float]:

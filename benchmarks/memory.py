@@ -8,6 +8,10 @@ on every run, which the resident size of a process is not: it keeps what was onc
 allocators hand pages back as they please. Each measurement is a process of its own. Buffers inside
 the maths libraries are not seen, in the plain pass as little as in a method.
 
+Work runs twice before it is measured. The relevance methods keep |w| of a model from the second
+explanation on, up to 1 GiB for all models together (see whyformer/rules/magnitudes.py). That is no
+part of the peak, which is the memory that one more explanation takes; it is listed as kept.
+
 The plain pass is what benchmarks/speed.py times, weights frozen. Weights are random: BERT-base
 shape with 128 tokens (or --tokens), ViT-B/16 shape with 197.
 """
@@ -23,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # the profiler says when it starts and stops
 
 import torch
 from torch import nn
@@ -34,6 +39,7 @@ PLAIN = "forward+backward"
 LIMITS = {"transformer_attribution": 2.5}
 METHODS = ("transformer_attribution", "partial_lrp", "full_lrp", "gae", "lrp_ah_ln", "rollout")
 SHAPES = ("bert", "vit")
+WARM_UP = 2  # from the second call on |w| is kept: the third is like all that follow
 
 
 def model_and_inputs(shape: str, tokens: int) -> tuple[nn.Module, dict[str, torch.Tensor]]:
@@ -88,9 +94,10 @@ def peak(work: Callable[[], Any]) -> int:
     return highest
 
 
-def measure_here(shape: str, what: str, tokens: int) -> int:
-    """Peak bytes of one piece of work, in this process; it runs once before, for one-off costs."""
+def measure_here(shape: str, what: str, tokens: int) -> tuple[int, int]:
+    """Bytes of one piece of work at its peak, and those kept between calls, in this process."""
     import whyformer as wf
+    from whyformer.rules.magnitudes import MAGNITUDES
 
     torch.set_num_threads(1)
     model, inputs = model_and_inputs(shape, tokens)
@@ -100,17 +107,19 @@ def measure_here(shape: str, what: str, tokens: int) -> int:
             return plain(model, inputs)
         return wf.explain(inputs, model, method=what, target=0)
 
-    work()
-    return peak(work)
+    for _ in range(WARM_UP):
+        work()
+    return peak(work), MAGNITUDES.size()
 
 
-def measure(shape: str, what: str, tokens: int) -> int:
+def measure(shape: str, what: str, tokens: int) -> tuple[int, int]:
     """The same in a process of its own."""
     command = [sys.executable, __file__, "--tokens", str(tokens), "--one", shape, what]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"measuring {what} on {shape} failed:\n{done.stderr}")
-    return int(done.stdout.split()[-1])
+    highest, kept = done.stdout.split()[-2:]
+    return int(highest), int(kept)
 
 
 def main() -> int:
@@ -123,19 +132,23 @@ def main() -> int:
     parser.add_argument("--one", nargs=2, metavar=("SHAPE", "WHAT"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        print(measure_here(*options.one, options.tokens))
+        shape, what = options.one
+        print(*measure_here(shape, what, options.tokens))
         return 0
     titles = {"bert": f"BERT-base, {options.tokens} tokens", "vit": "ViT-B/16, 197 tokens"}
     results: dict[str, Any] = {"torch": torch.__version__, "shapes": {}}
     exceeded = []
     for shape in SHAPES:
-        found = results["shapes"][titles[shape]] = {}
+        found: dict[str, int] = {}
+        held: dict[str, int] = {}
+        results["shapes"][titles[shape]] = {"peak": found, "kept": held}
         print(f"\n{titles[shape]} (peak of what torch allocates, weights not counted)")
         for name in (PLAIN, *options.methods.split(",")):
-            found[name] = measure(shape, name, options.tokens)
+            found[name], held[name] = measure(shape, name, options.tokens)
             ratio, limit = found[name] / found[PLAIN], LIMITS.get(name)
             size = f"{found[name] / 2**20:8.1f} MiB"
-            print(f"  {name:24s} {size}   {ratio:5.2f}x of {PLAIN}{against(limit)}", flush=True)
+            kept = f"   keeps {held[name] / 2**20:.0f} MiB" if held[name] else ""
+            print(f"  {name:24s} {size}   {ratio:5.2f}x{against(limit)}{kept}", flush=True)
             if limit and ratio > limit:
                 exceeded.append(f"{name} on {titles[shape]}: {ratio:.2f}x > {limit:.2f}x")
     return ended(results, exceeded, options.json)

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
 import sys
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +20,45 @@ def against(limit: float | None) -> str:
 def ended(results: dict[str, Any], exceeded: list[str], path: Path | None) -> int:
     """The exit code, 1 where a limit was exceeded; writes the results where a path is given."""
     if path:
-        path.write_text(json.dumps(results, indent=2), encoding="utf-8")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = json.dumps({"run": run(), "exceeded": exceeded, **results}, indent=2)
+        # Whoever reads it finds all of this run or all of the one before.
+        draft = path.with_suffix(".part")
+        draft.write_text(text + "\n", encoding="utf-8")
+        draft.replace(path)
     for line in exceeded:
         print(f"over the limit: {line}", file=sys.stderr)
     return int(bool(exceeded))
+
+
+def run() -> dict[str, Any]:
+    """The command and what it ran on."""
+    return {
+        "command": command(sys.argv),
+        "date": datetime.now(UTC).date().isoformat(),
+        "processor": processor(),
+        "cores": os.cpu_count(),
+        "load": round(os.getloadavg()[0], 1),
+        "python": platform.python_version(),
+        "torch": version("torch"),
+        "transformers": version("transformers"),
+    }
+
+
+def command(words: list[str]) -> str:
+    """The command as others would give it: without the places of this machine."""
+    kept, rest = [f"benchmarks/{Path(words[0]).name}"], iter(words[1:])
+    for word in rest:
+        if word in ("--json", "--data"):
+            next(rest, None)
+        else:
+            kept.append(word)
+    return " ".join(["python", *kept])
+
+
+def processor() -> str:
+    """The processor's name where the system tells."""
+    facts = Path("/proc/cpuinfo")
+    lines = facts.read_text(encoding="utf-8").splitlines() if facts.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()

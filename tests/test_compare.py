@@ -44,7 +44,7 @@ def test_views_of_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("settings", [{"methods": "gae"}, {"targets": "AB"}, {"methods": []}])
 def test_what_is_no_list_is_refused(settings: dict) -> None:
-    with pytest.raises(InputError, match="lists|at the least"):
+    with pytest.raises(InputError, match=r"lists|at the least"):
         wf.compare(INPUTS, MODEL, **settings)
 
 

@@ -203,7 +203,7 @@ def test_a_full_disk_is_one_sentence(run: Run, monkeypatch: pytest.MonkeyPatch) 
         raise OSError(errno.ENOSPC, "No space left on device")
 
     write("in.jsonl", {"text": "dull"})
-    monkeypatch.setattr("whyformer.cli.score_file.os.fsync", full)
+    monkeypatch.setattr("whyformer.evaluation.replacing.os.fsync", full)
     refused(
         run("explain --input in.jsonl --out o.parquet"),
         "No space left on device",

@@ -123,6 +123,12 @@ class Capture:
             ledger,
         )
 
+    def states_at(self, at: str = "states") -> States:
+        """The token states, without a gradient; what is explained is known then."""
+        watch, self.ledger = Watch(at=at, track=False), self._ledger()
+        self._forward({}, watch, self.ledger)
+        return self._by_stack(watch.states, [s.detach() for s in watch.states.values()])
+
     def value_at(self, states: States, at: str = "states") -> Tensor:
         """The explained value with other token states in place, (batch,)."""
         goal = self._forward({}, Watch(at=at, replace=states), self._ledger())
@@ -130,7 +136,7 @@ class Capture:
 
     def baseline_states(self, at: str = "states") -> States:
         """The token states of an input that says nothing."""
-        watch = Watch(at=at)
+        watch = Watch(at=at, track=False)
         self._forward({}, watch, self._ledger(), self.prepared.baseline_arguments)
         return self._by_stack(watch.states, [s.detach() for s in watch.states.values()])
 

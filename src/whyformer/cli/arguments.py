@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-import whyformer
-from whyformer.errors import InputError, OptionError, TargetError
+from whyformer.errors import InputError, OptionError
 from whyformer.inputs.kinds import IMAGE_SUFFIXES
+from whyformer.inputs.wanted import typed
 
 FILE_SUFFIXES = (*IMAGE_SUFFIXES, ".txt", ".md")
 STDIN = "-"
@@ -151,14 +151,7 @@ def read_image(path: Path) -> Any:
 
 def read_target(text: str | None) -> Any:
     """None, a class index, a label, or a contrast, from what the user typed."""
-    if text is None:
-        return None
-    wanted, versus, other = text.partition(">")
-    if not versus:
-        return _index_or_label(text)
-    if not wanted.strip() or not other.strip():
-        raise TargetError(f"--target {text!r} lacks a side: write 'a>b' for why a rather than b")
-    return whyformer.contrast(_index_or_label(wanted), _index_or_label(other))
+    return None if text is None else typed(text)
 
 
 def read_options(pairs: list[str]) -> dict[str, Any]:
@@ -181,13 +174,6 @@ def scalar(text: str) -> Any:
     except json.JSONDecodeError:
         return {"True": True, "False": False, "None": None}.get(text, text)
     return text if isinstance(value, list | dict) else value
-
-
-def _index_or_label(text: str) -> int | str:
-    try:
-        return int(text)
-    except ValueError:
-        return text.strip()
 
 
 def _is_file(given: str) -> bool:

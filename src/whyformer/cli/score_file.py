@@ -7,7 +7,6 @@ the same inputs in every run, so that the file ends with the same rows whatever 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import Any
 from whyformer.attribution import Attribution, Stream
 from whyformer.cli.files import OutputError
 from whyformer.datasets import Sample
+from whyformer.evaluation.replacing import replace
 
 Row = dict[str, Any]
 FACTS = "facts.json"
@@ -130,18 +130,7 @@ class ScoreFile:
 
     def _replace(self, path: Path, writer: Callable[[Path], None]) -> None:
         """Writes among the parts, down to the disk, and then takes the file's place."""
-        beside = self.folder / f".{path.name}.{os.getpid()}"
-
-        def written() -> None:
-            try:
-                writer(beside)
-                with beside.open("rb") as file:
-                    os.fsync(file.fileno())
-                beside.replace(path)
-            finally:
-                beside.unlink(missing_ok=True)
-
-        self._safely(written)
+        self._safely(lambda: replace(path, writer, self.folder))
 
     def _safely(self, act: Callable[[], None]) -> None:
         try:

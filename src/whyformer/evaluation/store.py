@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from whyformer.errors import WhyformerError
 from whyformer.evaluation.fingerprint import named
+from whyformer.evaluation.replacing import replace
 
 PARTS = "parts"
 Row = Mapping[str, Any]
@@ -77,15 +77,8 @@ class Store:
     def write(self, name: str, writer: Callable[[Path], Any]) -> None:
         """Writes beside the file, down to the disk, and then takes its place."""
         path = self.folder / name
-        beside = path.with_name(f".{path.name}.{os.getpid()}")
         try:
-            try:
-                writer(beside)
-                with beside.open("rb") as file:
-                    os.fsync(file.fileno())
-                beside.replace(path)
-            finally:
-                beside.unlink(missing_ok=True)
+            replace(path, writer)
         except OSError as error:
             raise StoreError(
                 f"{str(path)!r} cannot be written: {_why(error)}. The {len(self.done)} finished"

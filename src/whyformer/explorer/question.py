@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import whyformer
-from whyformer.errors import InputError, TargetError
+from whyformer.errors import InputError
 from whyformer.explorer.catalogue import Catalogue, Entry, Example
 from whyformer.explorer.limits import Limits, TooMuchError
 from whyformer.explorer.picture import picture
+from whyformer.inputs.wanted import typed
 from whyformer.methods import methods
 
 FIELDS = frozenset({"model", "methods", "text", "second", "target", "example", "image"})
@@ -113,16 +113,4 @@ def _target(text: str) -> Any:
     """None, a class index, a label, or a contrast."""
     if not text.strip():
         return None
-    wanted, versus, other = text.partition(">")
-    if not versus:
-        return _index_or_label(text)
-    if not wanted.strip() or not other.strip():
-        raise TargetError(f"the target {text!r} lacks a side: write 'a>b' for why a rather than b")
-    return whyformer.contrast(_index_or_label(wanted), _index_or_label(other))
-
-
-def _index_or_label(text: str) -> int | str:
-    try:
-        return int(text)
-    except ValueError:
-        return text.strip()
+    return typed(text)

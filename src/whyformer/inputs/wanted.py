@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from whyformer.errors import TargetError
+
 
 @dataclass(frozen=True)
 class Contrast:
@@ -36,3 +38,20 @@ class Span:
 
     start: int
     end: int
+
+
+def typed(text: str) -> int | str | Contrast:
+    """A class index, a label, or a contrast `a>b`, from what somebody typed."""
+    chosen, versus, other = text.partition(">")
+    if not versus:
+        return _index_or_label(text)
+    if not chosen.strip() or not other.strip():
+        raise TargetError(f"the target {text!r} lacks a side: write 'a>b' for why a rather than b")
+    return Contrast(_index_or_label(chosen), _index_or_label(other))
+
+
+def _index_or_label(text: str) -> int | str:
+    try:
+        return int(text)
+    except ValueError:
+        return text.strip()

@@ -27,14 +27,15 @@ def integrated_gradients(capture: Capture, *, steps: int = 32, at: str = "states
     if steps < 1:
         raise OptionError(f"steps={steps}: at least one step is needed")
     points, weights = np.polynomial.legendre.leggauss(steps)
-    start = capture.gradients({}, at=at)
+    given = capture.states_at(at)
     baseline = capture.baseline_states(at)
-    way = {name: states - baseline[name] for name, states in start.states.items()}
+    way = {name: states - baseline[name] for name, states in given.items()}
     total = {name: torch.zeros_like(wide(there)) for name, there in way.items()}
     for point, weight in zip((points + 1) / 2, weights / 2, strict=True):
         states = {name: baseline[name] + float(point) * there for name, there in way.items()}
         here = capture.gradients({}, at=at, states=states)
         for name, gradient in here.gradient.items():
             total[name] += wide(gradient) * float(weight)
-    start.ledger.sinks["baseline"] = capture.value_at(baseline, at)
+    assert capture.ledger is not None
+    capture.ledger.sinks["baseline"] = capture.value_at(baseline, at)
     return {name: (wide(there) * total[name]).sum(-1) for name, there in way.items()}

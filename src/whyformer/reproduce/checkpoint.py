@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from whyformer.evaluation import replacing
 from whyformer.evaluation.store import StoreError
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
@@ -68,15 +68,8 @@ class Checkpoint:
 
 def replace(path: Path, write: Callable[[Path], Any]) -> None:
     """Writes beside the file, down to the disk, and then takes its place."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
     with writing(path):
-        try:
-            write(beside)
-            with beside.open("rb") as file:
-                os.fsync(file.fileno())
-            beside.replace(path)
-        finally:
-            beside.unlink(missing_ok=True)
+        replacing.replace(path, write)
 
 
 @contextmanager

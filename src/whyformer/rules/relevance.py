@@ -264,6 +264,8 @@ class Relevance:
         # Attention and values share even where the values depend on nothing that is tracked.
         sharing = len(operands) if mixes else sum(takes)
 
+        normalise = self.normalise  # a formula that held these rules would hold their own graph
+
         def contract(*tensors: Tensor) -> Tensor:
             return function(equation, *tensors)
 
@@ -274,7 +276,7 @@ class Relevance:
         def positive(relevance: Tensor, inputs: Sequence[Tensor], out: Tensor) -> list[Tensor]:
             halves = [[x.clamp(min=0) for x in inputs], [x.clamp(max=0) for x in inputs]]
             sums = [contract(*half) for half in halves]
-            sums = [sums[0] + sums[1]] * 2 if self.normalise else sums
+            sums = [sums[0] + sums[1]] * 2 if normalise else sums
             totals = [torch.zeros_like(x) for x in inputs]
             for half, whole in zip(halves, sums, strict=True):
                 back = _backward(contract, half, ratio(relevance, whole, shares.EPSILON))
@@ -294,6 +296,8 @@ class Relevance:
             key: value for key, value in zip(_GEOMETRY, geometry, strict=True) if value is not None
         }
 
+        normalise = self.normalise  # see _einsum
+
         def apply(x: Tensor, w: Tensor, bias: Tensor | None = None) -> Tensor:
             # In float64: what this rounds off, the blocks' denominators blow up.
             wide = [None if t is None else t.double() for t in (x, w, bias)]
@@ -308,7 +312,7 @@ class Relevance:
             above, below = inputs[0].clamp(min=0), inputs[0].clamp(max=0)
             parts = apply(above, w.clamp(min=0)), apply(below, w.clamp(max=0))
             joint = parts[0] + parts[1]
-            whole = (joint, joint) if self.normalise else parts
+            whole = (joint, joint) if normalise else parts
             first, second = (ratio(relevance, z, shares.EPSILON) for z in whole)
             return [above * undo(first, w.clamp(min=0)) + below * undo(second, w.clamp(max=0))]
 

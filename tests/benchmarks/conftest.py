@@ -1,0 +1,20 @@
+"""The scripts of benchmarks/ find each other as they do when one of them is run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SCRIPTS = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture(autouse=True)
+def beside_the_scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nothing; afterwards no other test meets a module that is called `memory` or `report`."""
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    yield
+    for name in [path.stem for path in SCRIPTS.glob("*.py")]:
+        sys.modules.pop(name, None)
