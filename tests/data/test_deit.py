@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 import torch
-from benchmarks import segmentation
 from torch import Tensor, nn
 
 import whyformer as wf
+from benchmarks import segmentation
 
 pytestmark = pytest.mark.data
 SUBSET = 24  # one image of every breed

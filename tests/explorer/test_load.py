@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from benchmarks.explorer_load import load
-
 from tests.explorer.conftest import Client
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from benchmarks.perturbation import FRACTIONS, kept
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
 import whyformer as wf
+from benchmarks.perturbation import FRACTIONS, kept
 from tests.metrics.making import Linear, attribution_of, image, stream_of, text
 from whyformer.errors import InputError
 from whyformer.metrics.perturbation import IMAGE_STEPS, TOKEN_STEPS

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from benchmarks.segmentation import Tally
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, average_precision_score, jaccard_score
 
 import whyformer as wf
+from benchmarks.segmentation import Tally
 from tests.metrics.making import image, stream_of, text
 from whyformer.errors import InputError
 from whyformer.metrics import combined
