@@ -58,7 +58,8 @@ class Png:
 
 def _sample(sheet: Sheet, reading: Reading) -> None:
     model = [("model", reading.model)] if reading.model else []
-    _head(sheet, reading, [("method", reading.method), *model])
+    output = ("output", number(reading.output))
+    _head(sheet, [reading.label], [output, ("method", reading.method), *model])
     for panel in reading.panels:
         if reading.scales:
             sheet.y += 4
@@ -85,11 +86,11 @@ def _sample(sheet: Sheet, reading: Reading) -> None:
     sheet.y += 8
 
 
-def _head(sheet: Sheet, reading: Reading, facts: Sequence[tuple[str, str]]) -> None:
+def _head(sheet: Sheet, labels: Sequence[str], facts: Sequence[tuple[str, str]]) -> None:
     sheet.y += 4
-    sheet.wrapped(f"Why {reading.label}?", font(13, "bold"), LIGHT.text)
-    said = [("output", number(reading.output)), *facts]
-    sheet.wrapped("  ·  ".join(f"{name} {value}" for name, value in said), font(8), LIGHT.quiet)
+    why = " or ".join(filter(None, (", ".join(labels[:-1]), labels[-1])))
+    sheet.wrapped(f"Why {why}?", font(13, "bold"), LIGHT.text)
+    sheet.wrapped("  ·  ".join(f"{name} {value}" for name, value in facts), font(8), LIGHT.quiet)
     sheet.y += 4
 
 
@@ -139,17 +140,18 @@ def _row_of(sheet: Sheet, shown: Sequence[tuple[str, Tensor]], per_row: int) -> 
 
 
 def _compared(sheet: Sheet, sample: Comparison) -> None:
-    first = sample.readings[0]
-    _head(sheet, first, [("model", first.model)] if first.model else [])
+    first, several = sample.readings[0], len(sample.labels) > 1
+    facts = [("method", first.method) if several else ("output", number(first.output))]
+    _head(sheet, sample.labels, [*facts, *([("model", first.model)] if first.model else [])])
     for panels in sample.rows:
         if len(sample.rows) > 1:
             sheet.wrapped(panels[0].name, font(9, "bold"), LIGHT.text)
         texts = [p for p in panels if isinstance(p, TextPanel)]
         images = [p for p in panels if isinstance(p, ImagePanel)]
         if texts:
-            _table(sheet, sample.titles, texts)
+            _table(sheet, sample.choices, texts)
         else:
-            shown = beside(sample.titles, images)
+            shown = beside(sample.choices, images)
             _row_of(sheet, shown, per_row=min(5, len(shown)))
     sheet.wrapped(sample.scales, font(7.5), LIGHT.quiet)
     sheet.y += 8
