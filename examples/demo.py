@@ -29,7 +29,7 @@ TASKS = {
 def shown() -> Iterator[tuple[str, Any, dict[str, Any]]]:
     """Names of files, inputs, and the other arguments of `explain`."""
     models = wf.models()
-    yield "why", SENTENCE, EXACT
+    yield "why", SENTENCE, {**EXACT, "keep": "attention"}  # the page has layers to look into
     yield "digit", models["mnist"].samples()[3], EXACT
     for task, (name, sample, options) in TASKS.items():
         able = [model for model in models.values() if model.task == task]
@@ -45,6 +45,8 @@ def main(folder: Path) -> None:
         print(attribution.to_terminal())
         attribution.to_html(folder / f"{name}.html")
         attribution.to_png(folder / f"{name}.png")
+    both = ["positive", "negative", wf.contrast("negative", "positive")]
+    wf.compare(SENTENCE, targets=both, **EXACT).to_html(folder / "classes.html")
     for path in sorted(folder.glob("*.*")):
         print(f"wrote {path}")
 
