@@ -27,7 +27,7 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY) ## explain what the bundled models say: in the terminal, as pages, as pictures
 	$(PYTHON) examples/demo.py demo
 
-test: $(READY) ## the default tests, under five minutes on two cores
+test: $(READY) ## the default tests, some ten minutes on two cores
 	$(PYTEST)
 
 check: $(READY) ## lint, formatting, types
