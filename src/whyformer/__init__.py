@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from whyformer import errors
@@ -20,7 +19,7 @@ from whyformer.metrics import Metric
 from whyformer.metrics import metrics as _metrics
 
 if TYPE_CHECKING:
-    from whyformer.views.figure import Picture
+    from whyformer.views.figure import figure as figure
 
 __version__ = "0.1.0"
 __all__ = [
@@ -42,23 +41,13 @@ __all__ = [
 ]
 
 
-def figure(
-    cells: Any,
-    *,
-    rows: Sequence[str] | None = None,
-    columns: Sequence[str] | None = None,
-    scale: str = "method",
-    subwords: bool = False,
-) -> Picture:
-    """Attributions in rows and columns as one picture, for a paper; `.save("why.pdf")` writes it.
+def __getattr__(name: str) -> Any:
+    """`figure`, when it is asked for: the picture views take their time to import."""
+    if name == "figure":
+        from whyformer.views.figure import figure
 
-    `cells` is one attribution, or rows of them; None leaves a cell blank. Titles that are not
-    given are found. `scale` says which cells share a colour scale: those of one "method", the
-    whole "figure", or each "cell" has its own.
-    """
-    from whyformer.views.figure import figure as draw
-
-    return draw(cells, rows=rows, columns=columns, scale=scale, subwords=subwords)
+        return figure
+    raise AttributeError(f"module 'whyformer' has no attribute {name!r}")
 
 
 def methods() -> dict[str, Method]:

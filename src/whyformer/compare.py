@@ -17,6 +17,11 @@ from whyformer.explain import explain
 HANDFUL = ("lrp_ah_ln", "attn_lrp", "gradient_x_input", "gae", "rollout")
 
 
+def usual(targets: int) -> tuple[str, ...]:
+    """The methods that are compared where none is named: of several targets, one method's."""
+    return HANDFUL if targets == 1 else HANDFUL[:1]
+
+
 @dataclass(frozen=True)
 class Comparison:
     """Attributions of one input; pages and pictures show them side by side.
@@ -71,7 +76,7 @@ def compare(
     if isinstance(methods, str) or isinstance(targets, str):
         raise InputError("methods and targets are lists: write methods=['gae'], targets=['A', 'B']")
     if methods is None:
-        methods = HANDFUL if len(targets) == 1 else HANDFUL[:1]
+        methods = usual(len(targets))
     if not methods or not targets:
         raise InputError("name one method and one target at the least, or leave them out")
     return Comparison(

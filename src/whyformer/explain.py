@@ -13,6 +13,7 @@ from whyformer.attribution import Attribution
 from whyformer.batches import Steps
 from whyformer.capture.capture import Capture
 from whyformer.capture.deciding import check_deciding
+from whyformer.capture.record import MAPS
 from whyformer.capture.scope import borrowed
 from whyformer.capture.stacks import check_one_stream, find_stacks
 from whyformer.capture.writing import written
@@ -193,7 +194,7 @@ def _check_memory(memory: str | None, kept: frozenset[str]) -> None:
     """Nothing; raises where there is no such way, or what is kept needs another."""
     if memory not in (None, "maps", "streamed"):
         raise OptionError(f"memory={memory!r}: choose 'maps' or 'streamed'")
-    held = kept & {"attention", "gradient", "relevance"}
+    held = kept & MAPS
     if memory == "streamed" and held:
         raise OptionError(
             f"memory='streamed' holds no attention maps, and keep={sorted(held)} asks for them:"

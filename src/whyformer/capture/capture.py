@@ -20,7 +20,7 @@ from whyformer.capture.deciding import named_tokens, read_by_head, tokens_read
 from whyformer.capture.forward import Table, Watch, is_double, run_forward
 from whyformer.capture.mode import Interception
 from whyformer.capture.recomputed import AnyLayer, Recomputed, dtype_of
-from whyformer.capture.record import Maps, RelevanceSums, unseen
+from whyformer.capture.record import MAPS, Maps, RelevanceSums, unseen
 from whyformer.capture.segments import Segment, find_segments
 from whyformer.capture.stacks import Stacks
 from whyformer.errors import ModelError, OptionError, TargetError
@@ -78,7 +78,7 @@ class Capture:
         self._deciding = deciding
         self._family = family
         # Maps that the caller wants to keep have to be held.
-        self._memory = "maps" if self.keep & {"attention", "gradient", "relevance"} else memory
+        self._memory = "maps" if self.keep & MAPS else memory
         self.goal: Goal | None = None
         self.tokens: dict[str, int] = {}  # in the states, an image's class token included
         self.masks: dict[str, Tensor] = {}  # (batch, tokens), False at padding

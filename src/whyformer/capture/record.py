@@ -18,6 +18,8 @@ from whyformer.rules.fused import FusedCall, four_axes
 from whyformer.rules.ledger import Ledger, tracked
 from whyformer.rules.stabilise import wide
 
+# What a caller may keep of a layer that has to be held for it.
+MAPS = frozenset({"attention", "gradient", "relevance"})
 # A map with more entries than this is not held: what its rows are made of is.
 HELD = 2**20
 

@@ -35,7 +35,7 @@ from whyformer.cli.arguments import (
 from whyformer.cli.console import busy, note, result
 from whyformer.cli.files import check_writable, default_picture, write
 from whyformer.cli.question import at_query, named, read_question
-from whyformer.compare import HANDFUL
+from whyformer.compare import HANDFUL, usual
 from whyformer.errors import InputError, OptionError, WhyformerError
 from whyformer.methods import methods as known
 
@@ -95,7 +95,7 @@ def compare(
     files["--png"] = default_picture(image, files)
     check_writable(files, kept=image)
     wanted = _targets(target, targets)
-    names = _chosen(methods or ",".join(HANDFUL[: 1 if targets else None]))
+    names = _chosen(methods or ",".join(usual(len(wanted))))
     question = read_question(given, image, wanted[0], query)
     asked = [question.target, *(at_query(query, read_target(each)) for each in wanted[1:])]
     attributions: list[Attribution] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple
 
 import torch
@@ -75,7 +76,7 @@ class Mixing:
         call = self.layer.call
         shape = (self.layer.batch, call.query.shape[-2], call.key.shape[-2])
         whole = first.matrix.new_zeros(shape)
-        for queries, keys, rows in (first, *strips):
+        for queries, keys, rows in chain((first,), strips):
             whole[:, queries, keys] = rows
         return whole
 
