@@ -11,11 +11,10 @@ from whyformer.attribution import Attribution
 from whyformer.cli.arguments import STDIN, read_image, read_input, read_target
 from whyformer.errors import InputError, TargetError
 from whyformer.families import Family, family_of
-from whyformer.inputs.forward import stream_of
+from whyformer.inputs.forward import needed_streams
 from whyformer.inputs.models import Loaded, load_model
 from whyformer.inputs.wanted import Contrast
 
-KINDS = {"ids": "text", "pixels": "image", "features": "image"}
 SPOKEN = {"text": "text", "image": "images", "audio": "sound"}
 EXAMPLE = "whyformer explain --image scene.png 'what colour is the circle?'"
 
@@ -39,8 +38,8 @@ class Question:
         """The model, which can be asked this; raises where it reads something else."""
         loaded = load_model(model, None, self.inputs)
         family = family_of(loaded.module)
-        writes = any(source.stream == "generated" for source in family.sources) if family else False
-        _check_streams(self.has, _reads(loaded, family), loaded.name, writes)
+        reads = needed_streams(loaded.module, family)
+        _check_streams(self.has, reads, loaded.name, family is not None and family.writes)
         if self.query is not None and family is not None and not _has_queries(family):
             raise TargetError(
                 f"--query {self.query} asks an object query and {loaded.name} has none; leave it"
@@ -84,14 +83,6 @@ def at_query(query: int | None, label: Any) -> Any:
         sides = (whyformer.query(query, side) for side in (label.chosen, label.other))
         return whyformer.contrast(*sides)
     return whyformer.query(query, label)
-
-
-def _reads(loaded: Loaded, family: Family | None) -> set[str]:
-    """Which of text and image the model reads; {"tokens"} where nobody knows."""
-    needed = [source for source in family.sources if not source.optional] if family else []
-    if needed:
-        return {KINDS.get(source.kind, source.stream) for source in needed}
-    return {stream_of(loaded.module, family)}
 
 
 def _has_queries(family: Family) -> bool:

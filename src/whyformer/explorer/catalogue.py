@@ -12,11 +12,10 @@ from typing import Any
 from whyformer import bundled
 from whyformer.errors import InputError
 from whyformer.families import family_of
-from whyformer.inputs.forward import stream_of
+from whyformer.inputs.forward import needed_streams
 from whyformer.inputs.models import Loaded, load_model
 
 EXAMPLES = 12  # shown of each model
-KINDS = {"ids": "text", "pixels": "image", "features": "image"}
 
 
 @dataclass(frozen=True)
@@ -108,7 +107,7 @@ def _named(source: str) -> Entry:
     # A folder is shown by its last name: where it lies is nobody's business in a browser.
     folder = Path(source).expanduser()
     name = folder.resolve().name if folder.is_dir() else source
-    reads = _reads(loaded)
+    reads = needed_streams(loaded.module, family_of(loaded.module))
     if not reads <= {"text", "image"}:
         raise InputError(
             f"{source} reads {' and '.join(sorted(reads))}, and the explorer has text and images"
@@ -116,15 +115,6 @@ def _named(source: str) -> Entry:
         )
     title = f"{type(loaded.module).__name__}, named at the start"
     return Entry(name, source, title, frozenset(reads), (), loaded)
-
-
-def _reads(loaded: Loaded) -> set[str]:
-    """Which of text and image the model needs."""
-    family = family_of(loaded.module)
-    needed = [source for source in family.sources if not source.optional] if family else []
-    if needed:
-        return {KINDS.get(source.kind, source.stream) for source in needed}
-    return {stream_of(loaded.module, family)}
 
 
 def menu(offered: Catalogue) -> list[dict[str, Any]]:

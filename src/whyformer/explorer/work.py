@@ -43,7 +43,8 @@ def answer(question: Question, shelf: Shelf) -> Callable[[Tell], None]:
 def _explained(question: Question, loaded: Loaded, tell: Tell, steps: int) -> list[Attribution]:
     """The attributions of those methods that can explain this input; at least one."""
     found, failed = [], []
-    alone = len(question.methods) == 1 and not _writes(loaded)
+    family = family_of(loaded.module)
+    alone = len(question.methods) == 1 and not (family is not None and family.writes)
     for number, name in enumerate(question.methods):
         tell("step", done=1 + number, of=steps, says=f"explaining with {name}")
         start = time.perf_counter()
@@ -67,12 +68,6 @@ def _explained(question: Question, loaded: Loaded, tell: Tell, steps: int) -> li
     if not found:
         raise failed[0]
     return found
-
-
-def _writes(loaded: Loaded) -> bool:
-    """Whether the model writes a text, of which every token is explained."""
-    family = family_of(loaded.module)
-    return any(source.stream == "generated" for source in family.sources) if family else False
 
 
 def _facts(attribution: Attribution) -> dict[str, Any]:

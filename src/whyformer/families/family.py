@@ -87,6 +87,11 @@ class Family:
         """Every stack; of a family that names none, the one that `blocks` describes."""
         return self.stacks or (Stack((self.stream,), self.blocks),)
 
+    @property
+    def writes(self) -> bool:
+        """Whether its models write a text, of which every token is explained."""
+        return any(source.stream == "generated" for source in self.sources)
+
     def covers(self, model: nn.Module) -> bool:
         """Whether the model is one of this family's."""
         names = {cls.__name__ for cls in type(model).__mro__}

@@ -85,6 +85,15 @@ def stream_of(module: nn.Module, family: Family | None) -> str:
     return STREAMS.get(getattr(module, "main_input_name", ""), "tokens")
 
 
+def needed_streams(module: nn.Module, family: Family | None) -> set[str]:
+    """Which of text and image the model has to be given; {"tokens"} where nobody knows."""
+    needed = [source for source in family.sources if not source.optional] if family else []
+    kinds = {"ids": "text", "pixels": "image", "features": "image"}
+    if needed:
+        return {kinds.get(source.kind, source.stream) for source in needed}
+    return {stream_of(module, family)}
+
+
 def place_of(module: nn.Module) -> tuple[torch.device, torch.dtype | None]:
     """The device and the floating dtype of the module's first such weight."""
     device: torch.device | None = None
