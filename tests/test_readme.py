@@ -111,7 +111,8 @@ def test_the_demo_writes_what_it_says(tmp_path: Path) -> None:
     able = {model.task for model in wf.models().values()}
     names = {"why", "digit"} | {name for task, (name, *_) in demo.TASKS.items() if task in able}
     assert "question" in names
-    assert written == sorted(f"{name}.{kind}" for name in names for kind in ("html", "png"))
+    pages = {f"{name}.{kind}" for name in names for kind in ("html", "png")} | {"classes.html"}
+    assert written == sorted(pages)
     assert all(name in done.stdout for name in written)
     for path in tmp_path.glob("*.png"):
         assert path.read_bytes().startswith(b"\x89PNG")

@@ -184,7 +184,7 @@ class Sheet:
                 (x, self.y - height / 2),
                 width,
                 height,
-                boxstyle="round,pad=0,rounding_size=3",
+                boxstyle=f"round,pad=0,rounding_size={min(3, width / 2, height / 2)}",
                 facecolor=css(colour),
                 edgecolor=css(LIGHT.text) if dashed else "none",
                 linestyle=(0, (2, 2)) if dashed else "solid",
