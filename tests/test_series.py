@@ -17,7 +17,8 @@ from PIL import Image
 
 import whyformer as wf
 from tests.wordpiece import wordpiece_of
-from whyformer.batches import BATCHES, CPU, window_of
+from whyformer.batches import BATCHES, window_of
+from whyformer.budget import CPU
 from whyformer.datasets import open_dataset
 from whyformer.errors import InputError, ModelError, OptionError, SkippedWarning, TargetError
 
@@ -109,7 +110,7 @@ def test_long_texts_make_small_batches(
         return forward(input_ids=input_ids, attention_mask=attention_mask, **rest)
 
     monkeypatch.setattr(model, "forward", watched)
-    monkeypatch.setattr("whyformer.batches.CPU", type(CPU)(samples=32, tokens=30, images=8))
+    monkeypatch.setattr("whyformer.budget.CPU", type(CPU)(samples=32, tokens=30, images=8))
     assert len(list(wf.explain(iter(texts(12)), model, processor=tokenizer))) == 12
     assert max(sizes) <= 30
     assert len(sizes) < 12

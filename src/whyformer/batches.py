@@ -9,9 +9,10 @@ from typing import Any
 from torch import nn
 
 from whyformer.attribution import Attribution
+from whyformer.budget import CPU, budget_of
 from whyformer.errors import WhyformerError
 from whyformer.families import family_of
-from whyformer.inputs.forward import place_of, stream_of
+from whyformer.inputs.forward import stream_of
 from whyformer.inputs.models import Loaded
 from whyformer.inputs.prepared import Prepared
 from whyformer.inputs.processors import tokenizer_of
@@ -19,20 +20,6 @@ from whyformer.inputs.sizes import ALONE, Size, sizes
 
 BATCHES = 16  # in a window of texts
 SHOWN = 40  # characters of an input in an error
-
-
-@dataclass(frozen=True)
-class Budget:
-    """How much goes into one batch where nobody says."""
-
-    samples: int
-    tokens: int  # padding included
-    images: int
-
-
-# On a CPU larger batches only leave the caches; an accelerator wants to be filled.
-CPU = Budget(samples=32, tokens=1024, images=8)
-ACCELERATOR = Budget(samples=64, tokens=8192, images=32)
 
 
 @dataclass(frozen=True)
@@ -84,7 +71,7 @@ class Run:
         self.loaded = loaded
         self.batch_size = batch_size
         module: nn.Module = getattr(loaded.module, "_orig_mod", loaded.module)
-        self.budget = CPU if place_of(module)[0].type == "cpu" else ACCELERATOR
+        self.budget = budget_of(module)
         self.stream = stream_of(module, family_of(module))
         self.tokenizer = tokenizer_of(loaded.processor, module)
 

@@ -11,6 +11,7 @@ from torch import nn
 from whyformer.assemble import assemble
 from whyformer.attribution import Attribution
 from whyformer.batches import Steps
+from whyformer.buckets import in_buckets
 from whyformer.capture.capture import Capture
 from whyformer.capture.deciding import check_deciding
 from whyformer.capture.record import MAPS
@@ -78,10 +79,11 @@ def explain(
     modules they go through), `batch_first` and `deciding` (the token that the head reads) name
     what cannot be inferred. The rest are options of the method: see `whyformer.methods()`.
 
-    A list is one batch. An iterator or a dataset may be of any length: attributions come out in
-    its order while it is read, some hundred inputs ahead. `target` may then be an iterator too,
-    `batch_size` is chosen by length where it is None, an input that cannot be explained is an
-    error with its position, or with `on_error="skip"` a warning, and `progress` shows a bar.
+    A list is one attribution of all its samples, whatever batches it took. An iterator or a
+    dataset may be of any length: attributions come out in its order while it is read, some
+    hundred inputs ahead. `target` may then be an iterator too, `batch_size` is chosen by length
+    where it is None, an input that cannot be explained is an error with its position, or with
+    `on_error="skip"` a warning, and `progress` shows a bar.
     """
     chosen = methods[method]
     chosen.check(options)
@@ -133,24 +135,32 @@ def explain(
             f"keep={sorted(kept)} is about one output token, and each of a generated text is"
             " explained; pass target=wf.token(position) for the one you want to look into"
         )
-    capture = Capture(
-        module,
-        prepared,
-        find_stacks(module, prepared.stream, family, blocks, batch_first),
-        lambda wanted, output: resolve(wanted, output, module, prepared),
-        target=target,
-        deciding=deciding,
-        keep=kept,
-        family=family,
-        memory=memory,
-    )
-    with borrowed(module):
-        scores = chosen(capture, **options)
-        if {"attention", "gradient"} & kept and not capture.layers:
-            capture.attentions()
-    attribution = assemble(chosen, options, capture, scores, loaded.name, family)
-    warn_of_leaks(attribution, capture)
-    warn_of_drift(attribution, capture)
+    stacks = find_stacks(module, prepared.stream, family, blocks, batch_first)
+
+    def run(batch: Prepared, wanted: Any) -> Attribution:
+        capture = Capture(
+            module,
+            batch,
+            stacks,
+            lambda wanted, output, batch: resolve(wanted, output, module, batch),
+            target=wanted,
+            deciding=deciding,
+            keep=kept,
+            family=family,
+            memory=memory,
+        )
+        with borrowed(module):
+            scores = chosen(capture, **options)
+            if {"attention", "gradient"} & kept and not capture.layers:
+                capture.attentions()
+        found = assemble(chosen, options, capture, scores, loaded.name, family)
+        warn_of_leaks(found, capture)
+        warn_of_drift(found, capture)
+        return found
+
+    # Whether padding changes nothing is known of declared families only.
+    whole = bool(kept) or generation is not None or deciding is not None or family is None
+    attribution = in_buckets(prepared, module, target, run, whole)
     layouts = {one.stream: one.layout for one in prepared if one.layout is not None}
     attribution = as_given(attribution, layouts)
     return attribution if generation is None else put_together(attribution, generation)

@@ -15,7 +15,7 @@ _TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-3}
 _HALF_TOLERANCE = 5e-2
 # Relevance should keep its sum from layer to layer; beyond this it has come loose.
 _SANE_GROWTH = 100.0
-_STACK = 3  # the caller of explain()
+_STACK = 5  # the caller of explain(), which runs a batch in buckets
 
 
 def warn_of_leaks(attribution: Attribution, capture: Capture) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -14,8 +15,11 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 import whyformer as wf
+from tests.several import target_of
+from whyformer import budget
 from whyformer.families import families
 from whyformer.families.tiny import IMAGE, tiny_inputs, tiny_model, tiny_models
+from whyformer.rules import fused
 
 METHODS = list(wf.methods())
 CONSERVATIVE = ["gradient_x_input", "lrp_ah", "lrp_ln", "lrp_ah_ln", "attn_lrp"]
@@ -66,7 +70,11 @@ def operations(method: str, model: nn.Module, **options: Any) -> Counter[str]:
 
 
 @pytest.mark.parametrize("method", CONSERVATIVE)
-def test_fused_attention_stays_where_no_map_is_needed(method: str) -> None:
+def test_fused_attention_stays_where_no_map_is_needed(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One so small that it is as cheap to keep as to compute again is another matter."""
+    monkeypatch.setattr(fused, "SMALL", 0)
     model = model_of("bert")
     assert model.config._attn_implementation == "sdpa"
     seen = operations(method, model)
@@ -115,12 +123,37 @@ def test_random_looks_at_nothing() -> None:
     assert passes("random", model_of("bert")) == (1, 0)
 
 
-@pytest.mark.parametrize("steps", [1, 5])
-def test_integrated_gradients_take_a_pass_per_step(steps: int) -> None:
+@pytest.mark.parametrize(("steps", "at_once"), [(1, 1), (5, 1), (5, 2), (6, 3), (5, 100)])
+def test_integrated_gradients_take_as_few_passes_as_fit(
+    steps: int, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One for the input, one for its baseline and one for the value there beside them."""
+    monkeypatch.setattr(budget, "CPU", replace(budget.CPU, tokens=2 * 7 * at_once))
     forward, backward = passes("integrated_gradients", model_of("bert"), steps=steps)
-    assert steps <= forward <= steps + 3
-    assert backward <= steps + 1
+    assert forward == -(-steps // at_once) + 3
+    assert backward == -(-steps // at_once)
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "vit", "lxmert", "t5"])
+def test_several_steps_at_once_are_as_good_as_one_by_one(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, target = model_of(name), target_of(name)
+    together = explain("integrated_gradients", model, steps=5, target=target)
+    monkeypatch.setattr(budget, "CPU", replace(budget.CPU, tokens=1))
+    alone = explain("integrated_gradients", model, steps=5, target=target)
+    for stream, expected in alone.streams.items():
+        torch.testing.assert_close(together.streams[stream].scores, expected.scores)
+
+
+def test_a_callable_target_sees_the_batch_as_it_was_given() -> None:
+    def mixed(output: Any) -> Tensor:
+        value: Tensor = output.logits[[0, 1], [1, 0]]
+        return value
+
+    found = explain("integrated_gradients", model_of("bert"), steps=4, target=mixed)
+    expected = explain("integrated_gradients", model_of("bert"), steps=4, target=[1, 0])
+    torch.testing.assert_close(found.scores, expected.scores)
 
 
 # -- what is kept ---------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
-"""The AH rule's backward of fused attention: the values' gradient, block by block of queries."""
+"""The AH rule's backward of fused attention: the values' gradient, by a map that was kept or by
+one that is computed again, a block of queries at a time."""
 
 from __future__ import annotations
 
@@ -24,13 +25,15 @@ MASKS: dict[str, Callable[[], dict]] = {
 }
 
 
-@pytest.mark.parametrize("block", [2, 3, 512])
+@pytest.mark.parametrize("block", [2, 3, 512, None])
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("mask", list(MASKS))
 def test_values_get_what_autograd_gives_them(
-    monkeypatch: pytest.MonkeyPatch, mask: str, groups: int, block: int
+    monkeypatch: pytest.MonkeyPatch, mask: str, groups: int, block: int | None
 ) -> None:
-    monkeypatch.setattr(fused_rules, "ENTRIES", block * 2 * HEADS * KEYS)
+    if block is not None:
+        monkeypatch.setattr(fused_rules, "SMALL", 0)
+        monkeypatch.setattr(fused_rules, "ENTRIES", block * 2 * HEADS * KEYS)
     query = torch.randn(2, HEADS, QUERIES, WIDTH).double()
     key, value = (torch.randn(2, HEADS // groups, KEYS, WIDTH).double() for _ in range(2))
     options = {**MASKS[mask](), "enable_gqa": groups > 1}

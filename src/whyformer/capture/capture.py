@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from whyformer.attribution import Layer
+from whyformer.budget import budget_of
 from whyformer.capture.backward import gradients_at, relevances_at
 from whyformer.capture.deciding import named_tokens, read_by_head, tokens_read
 from whyformer.capture.forward import Table, Watch, is_double, run_forward
@@ -26,6 +27,7 @@ from whyformer.capture.stacks import Stacks
 from whyformer.errors import ModelError, OptionError, TargetError
 from whyformer.families import Family, Pair
 from whyformer.inputs.prepared import Prepared
+from whyformer.inputs.rows import has_rows, rows_of
 from whyformer.inputs.targets import Goal
 from whyformer.rules import attention as attention_rules
 from whyformer.rules.fused import widened
@@ -62,7 +64,7 @@ class Capture:
         module: nn.Module,
         prepared: Prepared,
         stacks: Stacks,
-        resolve: Callable[[Any, Any], Goal],
+        resolve: Callable[[Any, Any, Prepared], Goal],
         target: Any = None,
         deciding: Any = None,
         keep: Collection[str] = (),
@@ -133,6 +135,27 @@ class Capture:
         """The explained value with other token states in place, (batch,)."""
         goal = self._forward({}, Watch(at=at, replace=states), self._ledger())
         return wide(goal.value.detach())
+
+    def repeated(self, most: int) -> tuple[Capture, int]:
+        """The same batch several times in one pass, and how often: as fits, and at most so often.
+
+        What is explained is known then. A target that is a callable has to see the batch as it is.
+        """
+        assert self.goal is not None
+        tokens = max(1, sum(self.tokens.values())) * self.prepared.batch
+        times = min(most, budget_of(self.module).tokens // tokens)
+        picks = self.goal.target
+        if times < 2 or not isinstance(picks, list) or not has_rows(self.prepared, self.module):
+            return self, 1
+        larger = Capture(
+            self.module,
+            rows_of(self.prepared, [*range(self.prepared.batch)] * times),
+            self.stacks,
+            self._resolve,
+            target=picks * times,
+            family=self._family,
+        )
+        return larger, times
 
     def baseline_states(self, at: str = "states") -> States:
         """The token states of an input that says nothing."""
@@ -370,7 +393,7 @@ class Capture:
             self.prepared.batch,
             watch,
             Interception({**table, **own}, ledger, is_double(self.module), fallback),
-            partial(self._resolve, target),
+            lambda output: self._resolve(target, output, self.prepared),
             read_inside,
             self._family.speaks if self._family else "",
         )

@@ -31,11 +31,18 @@ def integrated_gradients(capture: Capture, *, steps: int = 32, at: str = "states
     baseline = capture.baseline_states(at)
     way = {name: states - baseline[name] for name, states in given.items()}
     total = {name: torch.zeros_like(wide(there)) for name, there in way.items()}
-    for point, weight in zip((points + 1) / 2, weights / 2, strict=True):
-        states = {name: baseline[name] + float(point) * there for name, there in way.items()}
-        here = capture.gradients({}, at=at, states=states)
+    marks = list(zip((points + 1) / 2, weights / 2, strict=True))
+    while marks:
+        several, count = capture.repeated(len(marks))
+        some, marks = marks[:count], marks[count:]
+        states = {
+            name: torch.cat([baseline[name] + float(point) * there for point, _ in some])
+            for name, there in way.items()
+        }
+        here = several.gradients({}, at=at, states=states)
         for name, gradient in here.gradient.items():
-            total[name] += wide(gradient) * float(weight)
+            for (_, weight), one in zip(some, wide(gradient).chunk(count), strict=True):
+                total[name] += one * float(weight)
     assert capture.ledger is not None
     capture.ledger.sinks["baseline"] = capture.value_at(baseline, at)
     return {name: (wide(there) * total[name]).sum(-1) for name, there in way.items()}

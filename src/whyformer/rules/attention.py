@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.autograd import Function as AutogradFunction
 
 from whyformer.rules import marks
-from whyformer.rules.fused import FusedCall, blocks, own_keys, reached, weights_of
+from whyformer.rules.fused import FusedCall, blocks, is_small, own_keys, reached, weights_of
 from whyformer.rules.ledger import Ledger, tracked
 from whyformer.rules.operations import MATMUL, SOFTMAX, Function
 from whyformer.rules.product import share, uniform
@@ -53,24 +53,37 @@ class _ValuesOnly(AutogradFunction):
     """Fused attention whose backward has the values to serve and nothing else.
 
     The fused kernels' own backward works out the queries' and keys' gradients as well. Here the
-    weights are computed again, a block of queries at a time, so that memory stays linear.
+    weights are kept where they are few; else they are computed again, a block of queries at a
+    time, so that memory stays linear.
     """
 
     @staticmethod
     def forward(ctx: Any, value: Tensor, function: Function, call: FusedCall) -> Tensor:
-        ctx.call, ctx.shape = call._replace(value=value.detach()), value.shape
-        return function(**call._replace(value=value)._asdict())
+        call = call._replace(value=value.detach())
+        ctx.call, ctx.shape, ctx.weights = call, value.shape, None
+        if not is_small(call):
+            return function(**call._asdict())
+        ctx.weights, values = weights_of(call)
+        return ctx.weights @ values
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        call: FusedCall = ctx.call
-        total = gradient.new_zeros(*gradient.shape[:-2], call.key.shape[-2], gradient.shape[-1])
-        for block in blocks(own_keys(call), reached(gradient)):
-            back = block.attention.transpose(-2, -1) @ gradient[..., block.queries, :]
-            total[..., block.keys, :] += back
+        if ctx.weights is not None:
+            total = ctx.weights.transpose(-2, -1) @ gradient
+        else:
+            total = _by_blocks(ctx.call, gradient)
         if total.shape[-3] != ctx.shape[-3]:  # heads that share their values
             total = total.unflatten(-3, (ctx.shape[-3], -1)).sum(-3)
         return total.sum_to_size(ctx.shape), None, None
+
+
+def _by_blocks(call: FusedCall, gradient: Tensor) -> Tensor:
+    """The values' gradient, each head's own."""
+    total = gradient.new_zeros(*gradient.shape[:-2], call.key.shape[-2], gradient.shape[-1])
+    for block in blocks(own_keys(call), reached(gradient)):
+        back = block.attention.transpose(-2, -1) @ gradient[..., block.queries, :]
+        total[..., block.keys, :] += back
+    return total
 
 
 def softmax_marked(

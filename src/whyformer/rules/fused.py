@@ -18,6 +18,9 @@ from whyformer.rules.stabilise import ratio, wide
 
 # Entries of a block's map: large enough for the products, small enough for a processor's cache.
 ENTRIES = 2**21
+# Entries of a map that costs no more than the fused kernel and may be kept instead of computed
+# again. Half precision always goes through the kernel, which is more exact inside.
+SMALL = 2**19
 
 Queries = Tensor | slice
 
@@ -33,6 +36,13 @@ class FusedCall(NamedTuple):
     is_causal: bool = False
     scale: float | None = None
     enable_gqa: bool = False
+
+
+def is_small(call: FusedCall) -> bool:
+    """Whether the map may be kept."""
+    query, key = call.query, call.key
+    entries = query[..., 0].numel() * key.shape[-2]
+    return entries <= SMALL and query.dtype in (torch.float32, torch.float64)
 
 
 def _softmax(scores: Tensor) -> Tensor:
