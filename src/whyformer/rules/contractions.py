@@ -78,15 +78,17 @@ def _arriving_rows(direction: Direction, arriving: Tensor) -> Tensor | None:
 
     Only above the highest attention are there rows without; a glance at a few columns tells.
     """
-    if direction.everywhere:
+    if direction.full > _KEYS_AND_VALUES:
         return None
     if arriving[:, :: max(1, arriving.shape[1] // 8)].any(-1).all():
-        direction.everywhere = len(arriving) > _MORE_THAN_POOLED
+        direction.full += len(arriving) > _MORE_THAN_POOLED
         return None
     return arriving.any(-1).nonzero().flatten()
 
 
 _MORE_THAN_POOLED = 32  # rows of pooled samples are all full, and say nothing about tokens
+# The highest attention's keys and values come from every token, its queries perhaps from one.
+_KEYS_AND_VALUES = 2
 
 
 class _Matmul(AutogradFunction):

@@ -13,7 +13,11 @@ def ratio(numerator: Tensor, denominator: Tensor, epsilon: float = 0.0) -> Tenso
     """
     zero = denominator == 0
     if epsilon:
-        denominator = denominator + denominator.sign() * epsilon
+        # In one piece of memory: fresh memory costs more than the numbers.
+        moved = denominator.sign()
+        denominator = torch.add(denominator, moved, alpha=epsilon, out=moved)
+        if numerator.shape == moved.shape and numerator.dtype == moved.dtype:
+            return torch.div(numerator, moved, out=moved).masked_fill_(zero, 0)
     return (numerator / denominator).masked_fill_(zero, 0)
 
 

@@ -25,7 +25,7 @@ class Direction:
 
     def __init__(self) -> None:
         self.relevance = False
-        self.everywhere = False  # whether every token has been reached on the way down
+        self.full = 0  # linear layers so far on the way down that every token came back to
         self._scratch: Tensor | None = None
 
     def absolute(self, w: Tensor, imprint: Tensor | None = None) -> Tensor:
@@ -48,7 +48,7 @@ class Direction:
 
     def turn(self) -> None:
         """The gradient pass is over, the relevance pass begins."""
-        self.relevance, self.everywhere = True, False
+        self.relevance, self.full = True, 0
 
 
 class _Switch(AutogradFunction):
