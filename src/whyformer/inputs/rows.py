@@ -30,11 +30,8 @@ def has_columns(prepared: Prepared) -> bool:
         return False
     count = prepared.mask.shape[1]
     return all(
-        value.shape[1] == count
-        for name, value in prepared.arguments.items()
-        if isinstance(value, Tensor) and value.ndim > 1
-    ) and all(
-        value.ndim <= 2 or name == prepared.carrier
+        value.ndim < 2
+        or (value.shape[1] == count and (value.ndim == 2 or name == prepared.carrier))
         for name, value in prepared.arguments.items()
         if isinstance(value, Tensor)
     )
