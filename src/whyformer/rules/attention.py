@@ -60,11 +60,12 @@ class _ValuesOnly(AutogradFunction):
     @staticmethod
     def forward(ctx: Any, value: Tensor, function: Function, call: FusedCall) -> Tensor:
         call = call._replace(value=value.detach())
-        ctx.call, ctx.shape, ctx.weights = call, value.shape, None
-        if not is_small(call):
-            return function(**call._asdict())
-        ctx.weights, values = weights_of(call)
-        return ctx.weights @ values
+        ctx.shape, ctx.weights = value.shape, None
+        if is_small(call):
+            ctx.weights, values = weights_of(call)
+            return ctx.weights @ values
+        ctx.call = call
+        return function(**call._asdict())
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
