@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from whyformer.errors import ModelError
-from whyformer.rules import linear, marks, precision
+from whyformer.rules import linear, marks, precision, quick
 from whyformer.rules.ledger import Ledger, tracked
 from whyformer.rules.opened import opened
 from whyformer.rules.operations import (
@@ -50,7 +50,8 @@ class Interception(TorchFunctionMode):
     ) -> None:
         """`fallback` runs operations without a rule; by default what they lose is measured."""
         super().__init__()
-        self.table: Mapping[Function, Any] = {**precision.TABLE, **table} if double else table
+        narrow = precision.TABLE if double else {}
+        self.table: Mapping[Function, Any] = {**quick.TABLE, **narrow, **table}
         self.double = double
         self.ledger = ledger
         self.fallback = fallback

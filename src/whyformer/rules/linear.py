@@ -8,19 +8,25 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from whyformer.rules import quick
 from whyformer.rules.ledger import Ledger
 from whyformer.rules.operations import Function
 
 
 def linear(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
     """x @ w.T + b with b booked as a sink."""
-    output = function(*args, **kwargs)
+    output = quick.TABLE.get(function, _as_it_is)(ledger, function, args, kwargs)
     bias = args[2] if len(args) > 2 else kwargs.get("bias")
     if bias is not None:
         channels_first = function not in _LAST_AXIS
         if channels_first and output.dim() > 1:
             bias = bias.reshape(-1, *[1] * (output.dim() - 2))
         ledger.constant("bias", output, bias)
+    return output
+
+
+def _as_it_is(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
+    output: Tensor = function(*args, **kwargs)
     return output
 
 

@@ -16,7 +16,7 @@ def multiply(rows: Tensor, w: Tensor) -> Tensor:
     measured to take half as long again as with rows a little further apart; slab by slab it does
     not. Likely all of a column then falls into the same few places of the processor's cache.
     """
-    if not _pays(len(rows), w):
+    if not pays(len(rows), w):
         return rows @ w
     total = rows[:, :SLAB] @ w[:SLAB]
     for start in range(SLAB, len(w), SLAB):
@@ -25,7 +25,7 @@ def multiply(rows: Tensor, w: Tensor) -> Tensor:
     return total
 
 
-def _pays(rows: int, w: Tensor) -> bool:
+def pays(rows: int, w: Tensor) -> bool:
     """Whether so many rows are multiplied slab by slab.
 
     Not in half precision, which would round after each of them.
