@@ -25,6 +25,7 @@ LENGTHS = (7, 5)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of a query or three, so that even tiny maps take several."""
     monkeypatch.setattr(fused, "ENTRIES", 2 * 4 * 7 * 3)
+    monkeypatch.setattr(fused, "FEWEST", 1)
 
 
 @cache

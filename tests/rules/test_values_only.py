@@ -34,6 +34,7 @@ def test_values_get_what_autograd_gives_them(
     if block is not None:
         monkeypatch.setattr(fused_rules, "SMALL", 0)
         monkeypatch.setattr(fused_rules, "ENTRIES", block * 2 * HEADS * KEYS)
+        monkeypatch.setattr(fused_rules, "FEWEST", 1)
     query = torch.randn(2, HEADS, QUERIES, WIDTH).double()
     key, value = (torch.randn(2, HEADS // groups, KEYS, WIDTH).double() for _ in range(2))
     options = {**MASKS[mask](), "enable_gqa": groups > 1}

@@ -18,6 +18,8 @@ from whyformer.rules.stabilise import ratio, wide
 
 # Entries of a block's map: large enough for the products, small enough for a processor's cache.
 ENTRIES = 2**21
+# Queries of a block at least: with fewer the products are slow, whatever fits the cache.
+FEWEST = 32
 # Entries of a map that costs no more than the fused kernel and may be kept instead of computed
 # again. Half precision always goes through the kernel, which is more exact inside.
 SMALL = 2**19
@@ -147,7 +149,7 @@ def blocks(call: FusedCall, wanted: Tensor | None = None) -> Iterator[Block]:
     """The attention of all queries, or of the wanted ones, in blocks of some."""
     query, key = call.query, call.key
     count = query.shape[-2]
-    size = max(1, ENTRIES // (query[..., 0, 0].numel() * key.shape[-2]))
+    size = max(FEWEST, ENTRIES // (query[..., 0, 0].numel() * key.shape[-2]))
     chosen = None if wanted is None or len(wanted) == count else wanted
     for start in range(0, count if chosen is None else len(chosen), size):
         some = slice(start, start + size)
