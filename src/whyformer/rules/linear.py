@@ -15,18 +15,16 @@ from whyformer.rules.operations import Function
 
 def linear(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
     """x @ w.T + b with b booked as a sink."""
-    output = quick.TABLE.get(function, _as_it_is)(ledger, function, args, kwargs)
+    channels_first = function is not F.linear
+    if channels_first:
+        output = function(*args, **kwargs)
+    else:
+        output = quick.linear(ledger, function, args, kwargs)
     bias = args[2] if len(args) > 2 else kwargs.get("bias")
     if bias is not None:
-        channels_first = function not in _LAST_AXIS
         if channels_first and output.dim() > 1:
             bias = bias.reshape(-1, *[1] * (output.dim() - 2))
         ledger.constant("bias", output, bias)
-    return output
-
-
-def _as_it_is(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
-    output: Tensor = function(*args, **kwargs)
     return output
 
 
@@ -38,7 +36,6 @@ def addmm(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any
     return output
 
 
-_LAST_AXIS = {F.linear}
 TABLE: dict[Function, Any] = {
     **dict.fromkeys((F.linear, F.conv1d, F.conv2d, F.conv3d), linear),
     **dict.fromkeys(
