@@ -170,24 +170,26 @@ def test_matmul(random: Random, zeros: bool) -> None:
 def test_addends(random: Random, zeros: bool) -> None:
     relevance, left, right = random(3, 2, 4), random(3, 2, 4), random(3, 2, 4)
     left, right = (with_zeros(left), with_zeros(right)) if zeros else (left, right)
-    found = shares.addends(relevance, left, right, per_sample)
+    found = shares.addends(relevance, left, right, left + right, per_sample)
     for ours, expected in zip(found, slow_addends(relevance, left, right), strict=True):
         torch.testing.assert_close(ours, expected)
 
 
 def test_addends_of_one_sample_do_not_know_the_others(random: Random) -> None:
     relevance, left, right = random(3, 2, 4), random(3, 2, 4), random(3, 2, 4)
-    together = shares.addends(relevance, left, right, per_sample)
+    together = shares.addends(relevance, left, right, left + right, per_sample)
     for i in range(3):
         one = slice(i, i + 1)
-        alone = shares.addends(relevance[one], left[one], right[one], per_sample)
+        alone = shares.addends(
+            relevance[one], left[one], right[one], left[one] + right[one], per_sample
+        )
         for whole, part in zip(together, alone, strict=True):
             torch.testing.assert_close(whole[one], part, rtol=1e-12, atol=1e-12)
 
 
 def test_plain_addends(random: Random) -> None:
     relevance, left, right = random(2, 5), random(2, 5), random(2, 5)
-    found = shares.plain_addends(relevance, left, right)
+    found = shares.plain_addends(relevance, left, right, left + right)
     for index in product(range(2), range(5)):
         total = float(left[index] + right[index])
         for ours, side in zip(found, (left, right), strict=True):
@@ -314,9 +316,9 @@ def test_matmul_conserves_where_the_product_is_not_zero(drawn: list[Tensor]) -> 
 @given(tensors("btd", "btd", "btd"))
 def test_addends_conserve_per_sample(drawn: list[Tensor]) -> None:
     relevance, left, right = drawn
-    found = shares.addends(relevance, left, right, per_sample)
+    found = shares.addends(relevance, left, right, left + right, per_sample)
     assert all(part.isfinite().all() for part in found)
-    first, second = shares.plain_addends(relevance, left, right)
+    first, second = shares.plain_addends(relevance, left, right, left + right)
     sums = [part.sum((1, 2)) for part in (first, second)]
     size = sums[0].abs() + sums[1].abs()
     whole = relevance.sum((1, 2))
@@ -335,7 +337,7 @@ def test_addends_conserve_per_sample(drawn: list[Tensor]) -> None:
 def test_nothing_to_add_takes_nothing(drawn: list[Tensor]) -> None:
     """A mask or a branch of zeros: the other side keeps all, up to the stabiliser."""
     relevance, left = drawn
-    kept, none = shares.addends(relevance, left, torch.zeros_like(left), per_sample)
+    kept, none = shares.addends(relevance, left, torch.zeros_like(left), left, per_sample)
     assert (none == 0).all()
     assert kept.isfinite().all()
 
@@ -364,7 +366,7 @@ def test_nothing_in_gives_nothing_out(dtype: torch.dtype) -> None:
             shares.positive_linear(relevance, x, w, x @ w.t()),
             shares.separate_linear(relevance, x, w),
             *shares.matmul(relevance, x, w.t(), x @ w.t()),
-            *shares.addends(relevance, 0 * relevance, 0 * relevance, per_sample),
+            *shares.addends(relevance, *[0 * relevance] * 3, per_sample),
             mean_shares(relevance[:1], 0 * relevance, dim=0),
         ]
         assert all((part == 0).all() for part in found)

@@ -38,6 +38,7 @@ VISION = _rows(
     {
         "rollout": ("rollout", {"start_layer": 1}),
         "raw attention": ("raw_attention", {}),
+        "A-Flow": ("attention_flow", {}),
         "Grad-CAM": ("grad_cam", {}),
         "LRP": ("full_lrp", {}),
         "partial LRP": ("partial_lrp", {}),

@@ -14,13 +14,21 @@ from torch import Tensor
 from torch.autograd import Function as AutogradFunction
 
 from whyformer.rules import shares, slabs
-from whyformer.rules.magnitudes import stamped
+from whyformer.rules.shares import Absolutes
 from whyformer.rules.switch import Direction
 
-# rule(relevance, x, w, output, bias, absolute) -> the relevance of x, rows of tokens each;
-# absolute(w) is |w|, for a rule that wants it
+# rule(relevance, x, w, output, bias, known) -> the relevance of x, rows of tokens each;
+# known(w, bias) are the layer's absolutes, for a rule that wants them
 LinearRule = Callable[
-    [Tensor, Tensor, Tensor, Tensor, Tensor | None, Callable[[Tensor], Tensor]], Tensor
+    [
+        Tensor,
+        Tensor,
+        Tensor,
+        Tensor,
+        Tensor | None,
+        Callable[[Tensor, Tensor | None], Absolutes],
+    ],
+    Tensor,
 ]
 
 
@@ -44,10 +52,10 @@ class _Linear(AutogradFunction):
         ctx: Any, direction: Direction, rule: LinearRule, x: Tensor, w: Tensor, bias: Tensor | None
     ) -> Tensor:
         ctx.set_materialize_grads(False)
-        output, ctx.imprint = stamped(x, w, bias)
-        ctx.direction, ctx.rule = direction, rule
-        ctx.save_for_backward(x, w, bias, output)
-        return output
+        rows, output, ctx.imprint = direction.stamp.linear(x, w, bias)
+        ctx.direction, ctx.rule, ctx.shape = direction, rule, x.shape
+        ctx.save_for_backward(rows, w, bias, output)
+        return output.view(*x.shape[:-1], output.shape[-1])
 
     @staticmethod
     def backward(ctx: Any, passed: Tensor | None) -> tuple[Any, ...]:
@@ -56,21 +64,17 @@ class _Linear(AutogradFunction):
         x, w, bias, output = ctx.saved_tensors
         arriving = passed.reshape(-1, passed.shape[-1])
         rows = _arriving_rows(ctx.direction, arriving)
-        some = rows is not None
-
-        def taken(tensor: Tensor) -> Tensor:
-            flat = tensor.reshape(-1, tensor.shape[-1])
-            return flat[rows] if some else flat
-
-        arriving = taken(arriving)
+        if rows is not None:
+            arriving = arriving[rows]
         if ctx.direction.relevance:
-            absolute = partial(ctx.direction.absolute, imprint=ctx.imprint)
-            back = ctx.rule(arriving, taken(x), w, taken(output), bias, absolute)
+            known = partial(ctx.direction.absolutes, imprint=ctx.imprint)
+            taken = (x, output) if rows is None else (x[rows], output[rows])
+            back = ctx.rule(arriving, taken[0], w, taken[1], bias, known)
         else:
             back = slabs.multiply(arriving, w)
-        if some:
-            back = back.new_zeros(x.shape).reshape(-1, x.shape[-1]).index_copy_(0, rows, back)
-        return None, None, back.reshape(x.shape), None, None
+        if rows is not None:
+            back = back.new_zeros(x.shape).index_copy_(0, rows, back)
+        return None, None, back.view(ctx.shape), None, None
 
 
 def _arriving_rows(direction: Direction, arriving: Tensor) -> Tensor | None:

@@ -22,6 +22,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from whyformer.rules.shares import Absolutes, absolutes
+
 LIMIT = 2**30  # bytes, of all models together; what does not fit is worked out every time
 SMALLEST = 2**16  # numbers; of fewer, |w| costs no more than to look it up
 
@@ -29,11 +31,11 @@ SMALLEST = 2**16  # numbers; of fewer, |w| costs no more than to look it up
 class _Sighting(NamedTuple):
     version: int
     imprint: Tensor
-    magnitude: Tensor | None
+    absolutes: Absolutes | None
 
 
 class Magnitudes:
-    """|w| by weight, up to `limit` bytes of them."""
+    """|w| and its like by weight, up to `limit` bytes of them."""
 
     def __init__(self, limit: int = LIMIT) -> None:
         self.limit = limit
@@ -42,8 +44,10 @@ class Magnitudes:
         )
         self._guard = threading.Lock()
 
-    def of(self, w: Tensor, imprint: Tensor | None) -> Tensor | None:
-        """|w| if it is kept, or is kept from now on; else None."""
+    def of(
+        self, w: Tensor, bias: Tensor | None = None, imprint: Tensor | None = None
+    ) -> Absolutes | None:
+        """A layer's absolutes if they are kept, or are kept from now on; else None."""
         if imprint is None:
             return None
         # The offset, shape and so on: several weights may be views of one memory (q, k and v).
@@ -52,11 +56,13 @@ class Magnitudes:
             views = self._seen.setdefault(w.untyped_storage(), {})
             known = views.get(view)
             if known is None or known.version != w._version or not _alike(known.imprint, imprint):
-                views[view] = _Sighting(w._version, imprint, None)
+                # A copy: the imprint itself is a row of the layer's output.
+                views[view] = _Sighting(w._version, imprint.clone(), None)
                 return None
-            if known.magnitude is None and self._size() + w.nbytes <= self.limit:
-                known = views[view] = known._replace(magnitude=w.detach().abs())
-            return known.magnitude
+            if known.absolutes is None and self._size() + w.nbytes <= self.limit:
+                with torch.no_grad():
+                    known = views[view] = known._replace(absolutes=absolutes(w, bias))
+            return known.absolutes
 
     def size(self) -> int:
         """How many bytes are kept."""
@@ -64,17 +70,31 @@ class Magnitudes:
             return self._size()
 
     def _size(self) -> int:
-        kept = (one.magnitude for views in self._seen.values() for one in views.values())
-        return sum(magnitude.nbytes for magnitude in kept if magnitude is not None)
+        kept = (one.absolutes for views in self._seen.values() for one in views.values())
+        return sum(one.weights.nbytes for one in kept if one is not None)
 
 
-def stamped(x: Tensor, w: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """x @ w.T + bias, and the weight's imprint where |w| may be kept."""
-    if not _is_kept_kind(w) or x.dtype != w.dtype:
-        return F.linear(x, w, bias), None
-    rows = x.reshape(-1, x.shape[-1])
-    both = F.linear(torch.cat([rows, _vector(w.shape[1], w.dtype)]), w, bias)
-    return both[:-1].reshape(*x.shape[:-1], both.shape[-1]), both[-1].clone()
+class Stamp:
+    """Linear layers that leave the imprints of their weights, one after the other."""
+
+    def __init__(self) -> None:
+        self._rows: dict[Any, Tensor] = {}  # by size: fresh memory costs more than the numbers
+
+    def linear(
+        self, x: Tensor, w: Tensor, bias: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Rows of x, x @ w.T + bias, and the weight's imprint where its absolutes may be kept."""
+        flat = x.reshape(-1, x.shape[-1])
+        if not _is_kept_kind(w) or x.dtype != w.dtype:
+            return flat, F.linear(flat, w, bias), None
+        size = (*flat.shape, flat.dtype)
+        rows = self._rows.get(size)
+        if rows is None:
+            rows = self._rows[size] = flat.new_empty(len(flat) + 1, flat.shape[1])
+            rows[-1] = _vector(flat.shape[1], flat.dtype)
+        rows[:-1] = flat
+        both = F.linear(rows, w, bias)
+        return flat, both[:-1], both[-1]
 
 
 @cache
@@ -87,6 +107,8 @@ def _vector(count: int, dtype: torch.dtype) -> Tensor:
 
 def _alike(first: Tensor, second: Tensor) -> bool:
     """Whether two imprints are one: products of another number of rows round otherwise."""
+    if torch.equal(first, second):
+        return True
     apart = 8 * torch.finfo(first.dtype).eps * first.abs().amax()
     return bool(((first - second).abs() <= apart).all())
 

@@ -158,7 +158,7 @@ class Relevance:
 
         def formula(relevance: Tensor, inputs: Sequence[Tensor], out: Tensor) -> list[Tensor]:
             other = inputs[1] if weight == 1 else inputs[1] * weight
-            parts = split(relevance, inputs[0], other, *extra)
+            parts = split(relevance, inputs[0], other, out, *extra)
             return [part.sum_to_size(x.shape) for part, x in zip(parts, inputs, strict=True)]
 
         return switched(self.direction, formula, output, (left, right))

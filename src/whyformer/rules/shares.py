@@ -7,6 +7,7 @@ is over one sample: the authors' code has batches of one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,31 +18,48 @@ from whyformer.rules.stabilise import ratio
 EPSILON = 1e-9  # the authors'; ours keeps the denominator's sign
 
 
+class Absolutes(NamedTuple):
+    """What positive_linear wants to know of a layer, whatever its input."""
+
+    weights: Tensor  # |w|
+    bias: Tensor | float  # to be taken off the layer's output
+
+
+def absolutes(w: Tensor, bias: Tensor | None, out: Tensor | None = None) -> Absolutes:
+    """Those of a layer; |w| goes to `out` where it is given."""
+    less: Tensor | float = -2 * EPSILON
+    if bias is not None:
+        less = torch.add(bias, bias.abs(), alpha=_noise(bias)).sub_(2 * EPSILON)
+    return Absolutes(torch.abs(w, out=out), less)
+
+
 def positive_linear(
     relevance: Tensor,
     x: Tensor,
     w: Tensor,
     output: Tensor,
     bias: Tensor | None = None,
-    absolute: Callable[[Tensor], Tensor] = torch.abs,
+    known: Callable[[Tensor, Tensor | None], Absolutes] = absolutes,
 ) -> Tensor:
     """Positive contributions only, over their joint sum (eqs. 4-5; the bias takes nothing).
 
     Since x+ w+ + x- w- = (x w + |x| |w|) / 2, and x w = output - bias is there from the forward
     pass, three products do the work of six. In place where it can be: this is the hot loop, and
-    `absolute` is another way to |w| for those who have it already.
+    `known` is another way to the absolutes for those who have them already.
     """
-    magnitude, weights = x.abs(), absolute(w)
+    magnitude, (weights, less) = x.abs(), known(w, bias)
     # A sum without a positive part is 0, but would come out as rounding noise of either sign:
     # less |x| |w| by a few units in its last place, it comes out below, and counts as 0.
-    noise = 8 * torch.finfo(x.dtype).eps
-    twice = torch.addmm(output, magnitude, weights.t(), alpha=1 - noise)
-    twice.sub_(-2 * EPSILON if bias is None else bias + noise * bias.abs() - 2 * EPSILON)
+    twice = torch.sub(output, less).addmm_(magnitude, weights.t(), alpha=1 - _noise(x))
     # One pass finds the zeros: whatever is divided by infinity is nothing.
     twice = torch.threshold_(twice, 2 * EPSILON, float("inf"))
     share = torch.div(relevance, twice, out=twice)
     signed, unsigned = slabs.multiply(share, w), slabs.multiply(share, weights)
     return signed.mul_(x).addcmul_(magnitude, unsigned)
+
+
+def _noise(tensor: Tensor) -> float:
+    return 8 * torch.finfo(tensor.dtype).eps
 
 
 def separate_linear(relevance: Tensor, x: Tensor, w: Tensor) -> Tensor:
@@ -84,24 +102,27 @@ def addends(
     relevance: Tensor,
     left: Tensor,
     right: Tensor,
+    whole: Tensor,
     per_sample: Callable[[Tensor], Tensor],
 ) -> tuple[Tensor, Tensor]:
     """Signed contributions, rescaled so that neither side outgrows the whole (eqs. 8-10).
 
     `per_sample` sums over a sample and keeps the tensor's rank.
     """
-    parts = plain_addends(relevance, left, right)
-    sums = [per_sample(part) for part in parts]
-    size = sums[0].abs() + sums[1].abs()
-    whole = per_sample(relevance)
-    for part, total in zip(parts, sums, strict=True):
-        part.mul_(ratio(ratio(total.abs(), size, EPSILON) * whole, total, EPSILON))
+    parts = plain_addends(relevance, left, right, whole)
+    sums = torch.stack([per_sample(part) for part in parts])
+    sizes = sums.abs()
+    shared = ratio(sizes, sizes[0] + sizes[1], EPSILON).mul_(per_sample(relevance))
+    for part, factor in zip(parts, ratio(shared, sums, EPSILON), strict=True):
+        part.mul_(factor)
     return parts
 
 
-def plain_addends(relevance: Tensor, left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
-    """Signed contributions of two addends, as they are."""
-    share = ratio(relevance, left + right, EPSILON)
+def plain_addends(
+    relevance: Tensor, left: Tensor, right: Tensor, whole: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Signed contributions of two addends to the whole, as they are."""
+    share = ratio(relevance, whole, EPSILON)
     return left * share, share.mul_(right)
 
 

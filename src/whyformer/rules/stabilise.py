@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -11,14 +13,18 @@ def ratio(numerator: Tensor, denominator: Tensor, epsilon: float = 0.0) -> Tenso
 
     `epsilon` moves the denominator away from 0, to the side it is on.
     """
-    zero = denominator == 0
-    if epsilon:
-        # In one piece of memory: fresh memory costs more than the numbers.
-        moved = denominator.sign()
-        denominator = torch.add(denominator, moved, alpha=epsilon, out=moved)
-        if numerator.shape == moved.shape and numerator.dtype == moved.dtype:
-            return torch.div(numerator, moved, out=moved).masked_fill_(zero, 0)
-    return (numerator / denominator).masked_fill_(zero, 0)
+    if not epsilon:
+        return (numerator / denominator).masked_fill_(denominator == 0, 0)
+    # In one piece of memory: fresh memory costs more than the numbers.
+    moved = denominator.sign()
+    torch.add(denominator, moved, alpha=epsilon, out=moved)
+    alike = numerator.shape == moved.shape and numerator.dtype == moved.dtype
+    quotient = torch.div(numerator, moved, out=moved if alike else None)
+    # Zeros are rare, and to look for them costs as much as the rest: their quotients show in the
+    # sum. Where a glance at a number would have the processor wait for a device, it is not taken.
+    if quotient.device.type == "cpu" and math.isfinite(quotient.sum().item()):
+        return quotient
+    return quotient.masked_fill_(denominator == 0, 0)
 
 
 def wide(tensor: Tensor) -> Tensor:

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 from torch.autograd import Function as AutogradFunction
 
-from whyformer.rules.magnitudes import MAGNITUDES
+from whyformer.rules.magnitudes import MAGNITUDES, Stamp
+from whyformer.rules.shares import Absolutes, absolutes
 
 # formula(relevance, inputs, output) -> the inputs' relevances
 Formula = Callable[[Tensor, Sequence[Tensor], Tensor], Sequence[Tensor | None]]
@@ -26,11 +27,14 @@ class Direction:
     def __init__(self) -> None:
         self.relevance = False
         self.full = 0  # linear layers so far on the way down that every token came back to
+        self.stamp = Stamp()
         self._scratch: Tensor | None = None
 
-    def absolute(self, w: Tensor, imprint: Tensor | None = None) -> Tensor:
-        """|w|, good until the next one: fresh memory costs more than the numbers."""
-        known = MAGNITUDES.of(w, imprint)
+    def absolutes(
+        self, w: Tensor, bias: Tensor | None, imprint: Tensor | None = None
+    ) -> Absolutes:
+        """A layer's, good until the next one's: fresh memory costs more than the numbers."""
+        known = MAGNITUDES.of(w, bias, imprint)
         if known is not None:
             return known
         kept = self._scratch
@@ -44,7 +48,7 @@ class Direction:
             )
         ):
             self._scratch = kept = w.new_empty(w.numel())
-        return torch.abs(w, out=kept[: w.numel()].view(w.shape))
+        return absolutes(w, bias, out=kept[: w.numel()].view(w.shape))
 
     def turn(self) -> None:
         """The gradient pass is over, the relevance pass begins."""
