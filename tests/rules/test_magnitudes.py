@@ -15,7 +15,7 @@ from torch import Tensor, nn
 import whyformer as wf
 from whyformer.families import families
 from whyformer.rules import magnitudes
-from whyformer.rules.magnitudes import MAGNITUDES, Magnitudes, Stamp
+from whyformer.rules.magnitudes import MAGNITUDES, Magnitudes, stamped
 
 
 def weight(rows: int = 256, columns: int = 300) -> nn.Parameter:
@@ -25,7 +25,7 @@ def weight(rows: int = 256, columns: int = 300) -> nn.Parameter:
 def of(store: Magnitudes, w: Tensor) -> Tensor | None:
     """What the store has of a weight, after a forward pass."""
     with torch.no_grad():
-        *_, imprint = Stamp().linear(torch.ones(3, w.shape[-1], dtype=w.dtype), w, None)
+        _, imprint = stamped(torch.ones(3, w.shape[-1], dtype=w.dtype), w, None)
     found = store.of(w, imprint=imprint)
     return None if found is None else found.weights
 

@@ -14,22 +14,15 @@ from torch import Tensor
 from torch.autograd import Function as AutogradFunction
 
 from whyformer.rules import shares, slabs
+from whyformer.rules.magnitudes import stamped
+from whyformer.rules.scratch import Room
 from whyformer.rules.shares import Absolutes
 from whyformer.rules.switch import Direction
 
-# rule(relevance, x, w, output, bias, known) -> the relevance of x, rows of tokens each;
-# known(w, bias) are the layer's absolutes, for a rule that wants them
-LinearRule = Callable[
-    [
-        Tensor,
-        Tensor,
-        Tensor,
-        Tensor,
-        Tensor | None,
-        Callable[[Tensor, Tensor | None], Absolutes],
-    ],
-    Tensor,
-]
+# rule(relevance, x, w, output, bias, known, room) -> the relevance of x, rows of tokens each;
+# known(w, bias) are the layer's absolutes and room() gives memory, for a rule that wants them
+Known = Callable[[Tensor, Tensor | None], Absolutes]
+LinearRule = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor | None, Known, Room], Tensor]
 
 
 def linear(
@@ -52,7 +45,8 @@ class _Linear(AutogradFunction):
         ctx: Any, direction: Direction, rule: LinearRule, x: Tensor, w: Tensor, bias: Tensor | None
     ) -> Tensor:
         ctx.set_materialize_grads(False)
-        rows, output, ctx.imprint = direction.stamp.linear(x, w, bias)
+        rows = x.reshape(-1, x.shape[-1])
+        output, ctx.imprint = stamped(rows, w, bias, direction.scratch.room)
         ctx.direction, ctx.rule, ctx.shape = direction, rule, x.shape
         ctx.save_for_backward(rows, w, bias, output)
         return output.view(*x.shape[:-1], output.shape[-1])
@@ -69,7 +63,9 @@ class _Linear(AutogradFunction):
         if ctx.direction.relevance:
             known = partial(ctx.direction.absolutes, imprint=ctx.imprint)
             taken = (x, output) if rows is None else (x[rows], output[rows])
-            back = ctx.rule(arriving, taken[0], w, taken[1], bias, known)
+            back = ctx.rule(
+                arriving, taken[0], w, taken[1], bias, known, ctx.direction.scratch.room
+            )
         else:
             back = slabs.multiply(arriving, w)
         if rows is not None:

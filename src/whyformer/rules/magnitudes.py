@@ -22,6 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from whyformer.rules.scratch import Room, fresh
 from whyformer.rules.shares import Absolutes, absolutes
 
 LIMIT = 2**30  # bytes, of all models together; what does not fit is worked out every time
@@ -74,27 +75,15 @@ class Magnitudes:
         return sum(one.weights.nbytes for one in kept if one is not None)
 
 
-class Stamp:
-    """Linear layers that leave the imprints of their weights, one after the other."""
-
-    def __init__(self) -> None:
-        self._rows: dict[Any, Tensor] = {}  # by size: fresh memory costs more than the numbers
-
-    def linear(
-        self, x: Tensor, w: Tensor, bias: Tensor | None
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Rows of x, x @ w.T + bias, and the weight's imprint where its absolutes may be kept."""
-        flat = x.reshape(-1, x.shape[-1])
-        if not _is_kept_kind(w) or x.dtype != w.dtype:
-            return flat, F.linear(flat, w, bias), None
-        size = (*flat.shape, flat.dtype)
-        rows = self._rows.get(size)
-        if rows is None:
-            rows = self._rows[size] = flat.new_empty(len(flat) + 1, flat.shape[1])
-            rows[-1] = _vector(flat.shape[1], flat.dtype)
-        rows[:-1] = flat
-        both = F.linear(rows, w, bias)
-        return flat, both[:-1], both[-1]
+def stamped(
+    rows: Tensor, w: Tensor, bias: Tensor | None, room: Room = fresh
+) -> tuple[Tensor, Tensor | None]:
+    """rows @ w.T + bias, and the layer's imprint where its absolutes may be kept."""
+    if not _is_kept_kind(w) or rows.dtype != w.dtype:
+        return F.linear(rows, w, bias), None
+    one_more = room("stamped", (len(rows) + 1, rows.shape[1]), rows)
+    both = F.linear(torch.cat([rows, _vector(*w.shape[1:], w.dtype)], out=one_more), w, bias)
+    return both[:-1], both[-1]
 
 
 @cache

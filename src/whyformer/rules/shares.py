@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from whyformer.rules import slabs
+from whyformer.rules.scratch import Room, fresh
 from whyformer.rules.stabilise import ratio
 
 EPSILON = 1e-9  # the authors'; ours keeps the denominator's sign
@@ -40,21 +41,24 @@ def positive_linear(
     output: Tensor,
     bias: Tensor | None = None,
     known: Callable[[Tensor, Tensor | None], Absolutes] = absolutes,
+    room: Room = fresh,
 ) -> Tensor:
     """Positive contributions only, over their joint sum (eqs. 4-5; the bias takes nothing).
 
     Since x+ w+ + x- w- = (x w + |x| |w|) / 2, and x w = output - bias is there from the forward
     pass, three products do the work of six. In place where it can be: this is the hot loop, and
-    `known` is another way to the absolutes for those who have them already.
+    `known` is another way to the absolutes for those who have them already, `room` to memory.
     """
-    magnitude, (weights, less) = x.abs(), known(w, bias)
+    magnitude, (weights, less) = torch.abs(x, out=room("magnitude", x.shape, x)), known(w, bias)
     # A sum without a positive part is 0, but would come out as rounding noise of either sign:
     # less |x| |w| by a few units in its last place, it comes out below, and counts as 0.
-    twice = torch.sub(output, less).addmm_(magnitude, weights.t(), alpha=1 - _noise(x))
+    twice = torch.sub(output, less, out=room("twice", output.shape, output))
+    twice.addmm_(magnitude, weights.t(), alpha=1 - _noise(x))
     # One pass finds the zeros: whatever is divided by infinity is nothing.
     twice = torch.threshold_(twice, 2 * EPSILON, float("inf"))
     share = torch.div(relevance, twice, out=twice)
-    signed, unsigned = slabs.multiply(share, w), slabs.multiply(share, weights)
+    signed = slabs.multiply(share, w)
+    unsigned = slabs.multiply(share, weights, out=room("unsigned", x.shape, x))
     return signed.mul_(x).addcmul_(magnitude, unsigned)
 
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.autograd import Function as AutogradFunction
 
-from whyformer.rules.magnitudes import MAGNITUDES, Stamp
+from whyformer.rules.magnitudes import MAGNITUDES
+from whyformer.rules.scratch import Scratch
 from whyformer.rules.shares import Absolutes, absolutes
 
 # formula(relevance, inputs, output) -> the inputs' relevances
@@ -27,28 +27,12 @@ class Direction:
     def __init__(self) -> None:
         self.relevance = False
         self.full = 0  # linear layers so far on the way down that every token came back to
-        self.stamp = Stamp()
-        self._scratch: Tensor | None = None
+        self.scratch = Scratch()
 
-    def absolutes(
-        self, w: Tensor, bias: Tensor | None, imprint: Tensor | None = None
-    ) -> Absolutes:
-        """A layer's, good until the next one's: fresh memory costs more than the numbers."""
+    def absolutes(self, w: Tensor, bias: Tensor | None, imprint: Tensor | None = None) -> Absolutes:
+        """A layer's, good until the next one's of the same size."""
         known = MAGNITUDES.of(w, bias, imprint)
-        if known is not None:
-            return known
-        kept = self._scratch
-        if (
-            kept is None
-            or kept.numel() < w.numel()
-            or (kept.dtype, kept.device)
-            != (
-                w.dtype,
-                w.device,
-            )
-        ):
-            self._scratch = kept = w.new_empty(w.numel())
-        return absolutes(w, bias, out=kept[: w.numel()].view(w.shape))
+        return known or absolutes(w, bias, out=self.scratch.room("weights", w.shape, w))
 
     def turn(self) -> None:
         """The gradient pass is over, the relevance pass begins."""
