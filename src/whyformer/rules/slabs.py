@@ -19,10 +19,10 @@ def multiply(rows: Tensor, w: Tensor, out: Tensor | None = None) -> Tensor:
     """
     if not pays(len(rows), w):
         return torch.mm(rows, w, out=out)
-    total = torch.mm(rows[:, :SLAB], w[:SLAB], out=out)
-    for start in range(SLAB, len(w), SLAB):
-        slab = slice(start, start + SLAB)
-        total.addmm_(rows[:, slab], w[slab])
+    (first, *others), (top, *below) = rows.split(SLAB, 1), w.split(SLAB)
+    total = torch.mm(first, top, out=out)
+    for part, slab in zip(others, below, strict=True):
+        total.addmm_(part, slab)
     return total
 
 
