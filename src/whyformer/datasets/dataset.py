@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from PIL import Image
+
 from whyformer.errors import InputError, OptionError
 from whyformer.registry import Registry, nearest
 
@@ -237,6 +239,8 @@ class Dataset:
                     raise row.spot.wrong(f"the id {row.id!r} stands here again", "an id once")
                 seen.add(row.id)
                 sample = _read(row)
+                if self.on_error == "skip":
+                    _check_images(sample, row.spot)
             except RowError as error:
                 if self.on_error == "raise":
                     raise
@@ -251,3 +255,20 @@ def _read(row: Row) -> Sample:
         return row.read()
     except (OSError, EOFError, zlib.error) as error:  # gone, forbidden, cut short, no image
         raise row.spot.wrong(f"it cannot be read ({error})", "a readable file") from error
+
+
+def _check_images(sample: Sample, spot: Spot) -> None:
+    """Nothing; raises for an image that cannot be decoded, which else shows when it is used.
+
+    Only where such rows may be left out: to decode twice is a price that others need not pay.
+    """
+    given = sample.inputs
+    for value in given.values() if isinstance(given, Mapping) else (given,):
+        try:
+            if isinstance(value, Path):
+                with Image.open(value) as image:
+                    image.load()
+            elif isinstance(value, Image.Image):
+                value.load()
+        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+            raise spot.wrong(f"its image cannot be decoded ({error})", "an image") from error
