@@ -116,6 +116,24 @@ def test_a_question_about_an_image_and_its_linked_streams(visitor: Visitor) -> N
         assert time.monotonic() < ends, "pointing at a word changed nothing"
 
 
+def test_a_detector_is_asked_about_one_of_its_objects(visitor: Visitor) -> None:
+    shown = "!document.getElementById('query-field').hidden"
+    visitor.open(link(visitor, model="sst2"))
+    assert not visitor.run(shown)
+    visitor.open(link(visitor, model="detr_shapes", methods="gae", example="0", query="2"))
+    visitor.explained()
+    assert visitor.run(shown)
+    assert "query=2" in visitor.run("location.search")
+    second = visitor.inside("document.body.innerText")
+    visitor.open(link(visitor, model="detr_shapes", methods="gae", example="0"))
+    visitor.explained()
+    assert visitor.run("document.getElementById('query').value") == ""
+    assert visitor.inside("document.body.innerText") != second
+    visitor.open(link(visitor, model="detr_shapes", methods="gae", example="0", query="9999"))
+    visitor.wait("!document.getElementById('error').hidden")
+    assert "9999" in visitor.text("#error")
+
+
 def test_a_link_brings_everything_back(visitor: Visitor) -> None:
     chosen = {"model": "sst2", "methods": "rollout", "text": "dull", "target": "negative"}
     visitor.open(link(visitor, **chosen))

@@ -8,6 +8,7 @@ import torch
 import whyformer as wf
 from whyformer.errors import InputError, ModelError
 from whyformer.explorer.catalogue import Catalogue, catalogue, menu
+from whyformer.families import family_of
 
 
 def test_all_bundled_models_are_offered_and_text_comes_first(offered: Catalogue) -> None:
@@ -16,6 +17,13 @@ def test_all_bundled_models_are_offered_and_text_comes_first(offered: Catalogue)
     for entry in offered.entries.values():
         assert entry.reads == set(wf.models()[entry.name].streams)
         assert entry.examples
+
+
+def test_only_detectors_are_asked_about_objects(offered: Catalogue) -> None:
+    assert [entry.name for entry in offered.entries.values() if entry.detects] == ["detr_shapes"]
+    for entry in offered.entries.values():
+        family = family_of(entry.load().module)
+        assert entry.detects == (family is not None and family.detects)
 
 
 def test_the_menu_names_no_path(offered: Catalogue) -> None:

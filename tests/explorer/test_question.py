@@ -63,6 +63,14 @@ def test_targets(offered: Catalogue, text: str, target: Any) -> None:
     assert read(offered, text="good", target=text).target == target
 
 
+def test_a_detectors_object_is_named_by_its_number(offered: Catalogue) -> None:
+    asked = {"model": "detr_shapes", "example": 0, "query": 3}
+    assert read(offered, **asked).target == wf.query(3)
+    assert read(offered, **asked, target="red circle").target == wf.query(3, "red circle")
+    rather = read(offered, **asked, target="red circle>red square").target
+    assert rather == wf.contrast(wf.query(3, "red circle"), wf.query(3, "red square"))
+
+
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
@@ -81,6 +89,11 @@ def test_targets(offered: Catalogue, text: str, target: Any) -> None:
         ({"text": "a", "model": None}, "there is no model"),
         ({"text": "a", "model": ["sst2"]}, "there is no model"),
         ({"text": "a", "path": "/etc/passwd"}, "the request may have"),
+        ({"text": "a", "query": 1}, "sst2 finds no objects"),
+        ({"model": "detr_shapes", "example": 0, "query": -1}, "a whole number from 0"),
+        ({"model": "detr_shapes", "example": 0, "query": 1.5}, "a whole number from 0"),
+        ({"model": "detr_shapes", "example": 0, "query": True}, "a whole number from 0"),
+        ({"model": "detr_shapes", "example": 0, "query": "1"}, "a whole number from 0"),
         ({"model": "mnist"}, "there is none; drop one"),
         ({"model": "mnist", "example": 99}, "no example 99"),
         ({"model": "mnist", "example": -1}, "no example -1"),

@@ -34,9 +34,10 @@ from whyformer.cli.arguments import (
 )
 from whyformer.cli.console import busy, note, result
 from whyformer.cli.files import check_writable, default_picture, write
-from whyformer.cli.question import at_query, named, read_question
+from whyformer.cli.question import named, read_question
 from whyformer.compare import HANDFUL, usual
 from whyformer.errors import InputError, OptionError, WhyformerError
+from whyformer.inputs.wanted import at_query
 from whyformer.methods import methods as known
 
 ALL = "all"

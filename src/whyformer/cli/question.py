@@ -10,10 +10,10 @@ import whyformer
 from whyformer.attribution import Attribution
 from whyformer.cli.arguments import STDIN, read_image, read_input, read_target
 from whyformer.errors import InputError, TargetError
-from whyformer.families import Family, family_of
+from whyformer.families import family_of
 from whyformer.inputs.forward import needed_streams
 from whyformer.inputs.models import Loaded, load_model
-from whyformer.inputs.wanted import Contrast
+from whyformer.inputs.wanted import at_query
 
 SPOKEN = {"text": "text", "image": "images", "audio": "sound"}
 EXAMPLE = "whyformer explain --image scene.png 'what colour is the circle?'"
@@ -40,7 +40,7 @@ class Question:
         family = family_of(loaded.module)
         reads = needed_streams(loaded.module, family)
         _check_streams(self.has, reads, loaded.name, family is not None and family.writes)
-        if self.query is not None and family is not None and not _has_queries(family):
+        if self.query is not None and family is not None and not family.detects:
             raise TargetError(
                 f"--query {self.query} asks an object query and {loaded.name} has none; leave it"
                 f" out, or choose a detector as --model{_listed('object-detection')}"
@@ -73,20 +73,6 @@ def read_question(
 def named(attribution: Attribution, loaded: Loaded) -> Attribution:
     """The attribution under the name that the user gave the model."""
     return replace(attribution, provenance={**attribution.provenance, "model": loaded.name})
-
-
-def at_query(query: int | None, label: Any) -> Any:
-    """The target as that of an object query, where one is named."""
-    if query is None:
-        return label
-    if isinstance(label, Contrast):
-        sides = (whyformer.query(query, side) for side in (label.chosen, label.other))
-        return whyformer.contrast(*sides)
-    return whyformer.query(query, label)
-
-
-def _has_queries(family: Family) -> bool:
-    return any("queries" in stack.streams for stack in family.all_stacks)
 
 
 def _check_streams(has: set[str], reads: set[str], name: str, writes: bool) -> None:

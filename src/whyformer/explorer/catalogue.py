@@ -35,6 +35,7 @@ class Entry:
     title: str
     reads: frozenset[str]
     examples: tuple[Example, ...] = ()
+    detects: bool = False  # whether an object query can be asked about
     _loaded: Loaded | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -91,7 +92,14 @@ def _usual_first(known: dict[str, bundled.BundledModel]) -> list[bundled.Bundled
 
 def _bundled(model: bundled.BundledModel) -> Entry:
     examples = [_example(sample) for sample in model.samples()[:EXAMPLES]]
-    return Entry(model.name, model.name, model.title, frozenset(model.streams), tuple(examples))
+    return Entry(
+        model.name,
+        model.name,
+        model.title,
+        frozenset(model.streams),
+        tuple(examples),
+        detects=model.task == "object-detection",
+    )
 
 
 def _example(sample: bundled.Sample) -> Example:
@@ -107,14 +115,16 @@ def _named(source: str) -> Entry:
     # A folder is shown by its last name: where it lies is nobody's business in a browser.
     folder = Path(source).expanduser()
     name = folder.resolve().name if folder.is_dir() else source
-    reads = needed_streams(loaded.module, family_of(loaded.module))
+    family = family_of(loaded.module)
+    reads = needed_streams(loaded.module, family)
     if not reads <= {"text", "image"}:
         raise InputError(
             f"{source} reads {' and '.join(sorted(reads))}, and the explorer has text and images"
             " only; use whyformer.explain in Python"
         )
     title = f"{type(loaded.module).__name__}, named at the start"
-    return Entry(name, source, title, frozenset(reads), (), loaded)
+    detects = family is not None and family.detects
+    return Entry(name, source, title, frozenset(reads), (), detects, loaded)
 
 
 def menu(offered: Catalogue) -> list[dict[str, Any]]:
@@ -124,6 +134,7 @@ def menu(offered: Catalogue) -> list[dict[str, Any]]:
             "name": entry.name,
             "title": entry.title,
             "reads": sorted(entry.reads),
+            "detects": entry.detects,
             "examples": [
                 {"text": example.text, "image": example.image is not None}
                 for example in entry.examples

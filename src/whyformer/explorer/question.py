@@ -13,10 +13,10 @@ from whyformer.errors import InputError
 from whyformer.explorer.catalogue import Catalogue, Entry, Example
 from whyformer.explorer.limits import Limits, TooMuchError
 from whyformer.explorer.picture import picture
-from whyformer.inputs.wanted import typed
+from whyformer.inputs.wanted import at_query, typed
 from whyformer.methods import methods
 
-FIELDS = frozenset({"model", "methods", "text", "second", "target", "example", "image"})
+FIELDS = frozenset({"model", "methods", "text", "second", "target", "query", "example", "image"})
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,9 @@ def read_question(body: bytes, offered: Catalogue, limits: Limits) -> Question:
     asked = _object(body)
     entry = offered[asked.get("model")]
     names = _methods(asked.get("methods"), limits)
-    target = _target(_text(asked, "target", limits.target))
+    target = at_query(
+        _query(asked.get("query"), entry), _target(_text(asked, "target", limits.target))
+    )
     number = asked.get("example")
     example = Example() if number is None else offered.example(entry.name, number)
     text, second = (_text(asked, name, limits.characters) for name in ("text", "second"))
@@ -114,3 +116,14 @@ def _target(text: str) -> Any:
     if not text.strip():
         return None
     return typed(text)
+
+
+def _query(number: Any, entry: Entry) -> int | None:
+    """The object query of a detector, or None for the surest."""
+    if number is None:
+        return None
+    if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+        raise InputError(f"the object is {str(number)[:20]!r}; give a whole number from 0")
+    if not entry.detects:
+        raise InputError(f"{entry.name} finds no objects; leave the object out")
+    return number

@@ -92,6 +92,11 @@ class Family:
         """Whether its models write a text, of which every token is explained."""
         return any(source.stream == "generated" for source in self.sources)
 
+    @property
+    def detects(self) -> bool:
+        """Whether its models answer by object queries, any of which can be asked about."""
+        return any("queries" in stack.streams for stack in self.all_stacks)
+
     def covers(self, model: nn.Module) -> bool:
         """Whether the model is one of this family's."""
         names = {cls.__name__ for cls in type(model).__mro__}

@@ -40,6 +40,15 @@ class Span:
     end: int
 
 
+def at_query(index: int | None, wanted: Any) -> Any:
+    """What is wanted of an object query, where one is named: a class, a contrast, or the best."""
+    if index is None:
+        return wanted
+    if isinstance(wanted, Contrast):
+        return Contrast(Query(index, wanted.chosen), Query(index, wanted.other))
+    return Query(index, wanted)
+
+
 def typed(text: str) -> int | str | Contrast:
     """A class index, a label, or a contrast `a>b`, from what somebody typed."""
     chosen, versus, other = text.partition(">")

@@ -34,8 +34,9 @@ export class Form {
     $("text-field").hidden = !this.reads("text");
     $("second-field").hidden = both;
     $("image-field").hidden = !this.reads("image");
+    $("query-field").hidden = !this.model.detects;
     $("text-label").textContent = both ? "Question or text about the image" : "Text";
-    $("target").value = "";
+    $("target").value = $("query").value = "";
     $("classes").replaceChildren();
     if (!this.reads("image")) this.own = null;
     $("examples-field").hidden = !this.model.examples.length;
@@ -69,7 +70,7 @@ export class Form {
   choose(index) {
     this.pressed(index);
     const example = this.model.examples[index];
-    $("target").value = "";
+    $("target").value = $("query").value = "";
     if (example?.text) $("text").value = example.text;
     this.own = null;
     this.picture(example?.image ? this.address(index) : null, example?.image ? "an example; drop your own here" : "");
@@ -105,6 +106,7 @@ export class Form {
   // What is sent to be explained.
   question() {
     const asked = {model: this.model.name, methods: this.methods, target: $("target").value};
+    if (this.model.detects && $("query").value !== "") asked.query = Number($("query").value);
     if (this.reads("text")) asked.text = $("text").value;
     if (this.reads("text") && !this.reads("image")) asked.second = $("second").value;
     if (this.reads("image") && this.own) asked.image = this.own;
@@ -116,7 +118,7 @@ export class Form {
   link() {
     const {methods, image, ...rest} = this.question();
     const chosen = new URLSearchParams({model: rest.model, methods: methods.join(",")});
-    for (const name of ["text", "second", "target", "example"]) {
+    for (const name of ["text", "second", "target", "query", "example"]) {
       if (rest[name] !== undefined && rest[name] !== "") chosen.set(name, rest[name]);
     }
     return `?${chosen}`;
@@ -130,7 +132,7 @@ export class Form {
     boxes().forEach((box) => { box.checked = names.includes(box.value); });
     this.modelChanged();
     if (number !== null && /^\d+$/.test(number) && Number(number) < this.model.examples.length) this.choose(Number(number));
-    for (const name of ["text", "second", "target"]) {
+    for (const name of ["text", "second", "target", "query"]) {
       if (given.has(name)) $(name).value = given.get(name).slice(0, limits.characters);
     }
     if (given.get("second")) $("second-field").open = true;
