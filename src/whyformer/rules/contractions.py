@@ -16,12 +16,10 @@ from torch.autograd import Function as AutogradFunction
 from whyformer.rules import shares, slabs
 from whyformer.rules.magnitudes import stamped
 from whyformer.rules.scratch import Room
-from whyformer.rules.shares import Absolutes
+from whyformer.rules.shares import Known
 from whyformer.rules.switch import Direction
 
-# rule(relevance, x, w, output, bias, known, room) -> the relevance of x, rows of tokens each;
-# known(w, bias) are the layer's absolutes and room() gives memory, for a rule that wants them
-Known = Callable[[Tensor, Tensor | None], Absolutes]
+# rule(relevance, x, w, output, bias, known, room) -> the relevance of x, rows of tokens each
 LinearRule = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor | None, Known, Room], Tensor]
 
 
@@ -58,18 +56,16 @@ class _Linear(AutogradFunction):
         x, w, bias, output = ctx.saved_tensors
         arriving = passed.reshape(-1, passed.shape[-1])
         rows = _arriving_rows(ctx.direction, arriving)
+        count = len(arriving)
         if rows is not None:
-            arriving = arriving[rows]
+            arriving, x, output = arriving[rows], x[rows], output[rows]
         if ctx.direction.relevance:
             known = partial(ctx.direction.absolutes, imprint=ctx.imprint)
-            taken = (x, output) if rows is None else (x[rows], output[rows])
-            back = ctx.rule(
-                arriving, taken[0], w, taken[1], bias, known, ctx.direction.scratch.room
-            )
+            back = ctx.rule(arriving, x, w, output, bias, known, ctx.direction.scratch.room)
         else:
             back = slabs.multiply(arriving, w)
         if rows is not None:
-            back = back.new_zeros(x.shape).index_copy_(0, rows, back)
+            back = back.new_zeros(count, w.shape[1]).index_copy_(0, rows, back)
         return None, None, back.view(ctx.shape), None, None
 
 

@@ -23,7 +23,11 @@ class Absolutes(NamedTuple):
     """What positive_linear wants to know of a layer, whatever its input."""
 
     weights: Tensor  # |w|
-    bias: Tensor | float  # to be taken off the layer's output
+    less: Tensor | float  # the bias and what rounding adds to it, to be taken off the output
+
+
+# known(w, bias) -> the layer's absolutes
+Known = Callable[[Tensor, Tensor | None], Absolutes]
 
 
 def absolutes(w: Tensor, bias: Tensor | None, out: Tensor | None = None) -> Absolutes:
@@ -40,7 +44,7 @@ def positive_linear(
     w: Tensor,
     output: Tensor,
     bias: Tensor | None = None,
-    known: Callable[[Tensor, Tensor | None], Absolutes] = absolutes,
+    known: Known = absolutes,
     room: Room = fresh,
 ) -> Tensor:
     """Positive contributions only, over their joint sum (eqs. 4-5; the bias takes nothing).
