@@ -30,17 +30,17 @@ from torch import Tensor
 
 from report import ended
 from whyformer import explain
-from whyformer.capture.outcome import outcome
 from whyformer.datasets import Sample, open_dataset
+from whyformer.engine.predict import predict
 from whyformer.evaluation.evaluate import evaluate
 from whyformer.evaluation.plan import SLOW, Plan, contenders, measures
 from whyformer.evaluation.results import Cell
-from whyformer.families import family_of
-from whyformer.inputs.models import Loaded, load_model
 from whyformer.inputs.prepare import prepare
 from whyformer.inputs.removal import Removal
 from whyformer.methods import methods
 from whyformer.metrics import metrics
+from whyformer.models.families import family_of
+from whyformer.models.load import Loaded, load_model
 
 BEYOND = ("attn_lrp", "integrated_gradients")  # not of the three papers
 
@@ -54,7 +54,7 @@ def alone(loaded: Loaded, sample: Sample, method: str, options: Mapping[str, obj
 
     def rerun(kept: Mapping[str, Tensor]) -> Tensor:
         ((stream, mask),) = kept.items()
-        return outcome(module, removal.left(stream, mask, torch.tensor([0])).prepared)
+        return predict(module, removal.left(stream, mask, torch.tensor([0])).prepared)
 
     return float(metrics["auac"](attribution, rerun=rerun, **options).values[0])
 

@@ -97,7 +97,7 @@ def peak(work: Callable[[], Any]) -> int:
 def measure_here(shape: str, what: str, tokens: int) -> tuple[int, int]:
     """Bytes of one piece of work at its peak, and those kept between calls, in this process."""
     import whyformer as wf
-    from whyformer.rules.magnitudes import MAGNITUDES
+    from whyformer.engine.rules.magnitudes import MAGNITUDES
 
     torch.set_num_threads(1)
     model, inputs = model_and_inputs(shape, tokens)

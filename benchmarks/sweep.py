@@ -38,7 +38,7 @@ import whyformer as wf
 from memory import peak
 from report import ended
 from subjects import Subject, bert, of_bert
-from whyformer.rules.magnitudes import MAGNITUDES
+from whyformer.engine.rules.magnitudes import MAGNITUDES
 
 PLAIN = "forward+backward"
 LENGTHS = (64, 128, 256, 512, 1024, 2048)

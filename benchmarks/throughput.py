@@ -37,11 +37,11 @@ from torch import Tensor, nn
 
 import whyformer as wf
 from report import ended
-from whyformer.batches import Entry, Run, Steps, window_of
-from whyformer.buckets import READING, grouped
+from whyformer.batching.batches import Entry, Run, Steps, window_of
+from whyformer.batching.split_by_length import READING, grouped
 from whyformer.datasets import open_dataset
 from whyformer.evaluation.bundled_samples import bundled_samples
-from whyformer.inputs.models import Loaded, load_model
+from whyformer.models.load import Loaded, load_model
 
 # How many times faster an iterator and a list must be than one at a time. A single text of 128
 # tokens already fills one core's arithmetic: what a batch can win is what short texts leave unused.

@@ -14,7 +14,7 @@ from typing import Any
 
 import whyformer as wf
 from whyformer.datasets import datasets
-from whyformer.families import Family
+from whyformer.models.families import Family
 
 ROOT = Path(__file__).parent.parent
 Row = Sequence[str]

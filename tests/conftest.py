@@ -20,6 +20,8 @@ os.environ.update(
 import pytest
 import torch
 
+pytest_plugins = ["tests.small_models"]
+
 torch.set_num_threads(1)  # two workers on two cores: more threads would only queue
 
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 import whyformer as wf
-from whyformer.families import Family, Source, family_of
-from whyformer.families.tiny import tiny_inputs, tiny_models
+from whyformer.models.families import Family, Source, family_of
+from whyformer.models.families.tiny import tiny_inputs, tiny_models
 
 DETECTORS = {"detr", "yolos"}
 SIMILARITIES = {"clip", "siglip"}

@@ -17,8 +17,8 @@ from torch import Tensor
 import whyformer as wf
 from whyformer.attribution import FORMAT, Attribution, Layer, Stream
 from whyformer.errors import InputError
-from whyformer.families import families
-from whyformer.families.tiny import tiny_inputs
+from whyformer.models.families import families
+from whyformer.models.families.tiny import tiny_inputs
 
 UNICODE = ("naïve", "漢字", "😀", 'say "hi"', "\n\t", "\u202eright", "</script>", "")
 

@@ -9,7 +9,7 @@ import pytest
 import whyformer as wf
 from whyformer.compare import HANDFUL
 from whyformer.errors import InputError
-from whyformer.families.tiny import tiny_inputs, tiny_models
+from whyformer.models.families.tiny import tiny_inputs, tiny_models
 
 MODEL = tiny_models()["bert"][1]()
 INPUTS = tiny_inputs(MODEL, (6,))

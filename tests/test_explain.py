@@ -25,8 +25,8 @@ from whyformer.errors import (
     UnknownNameError,
     WhyformerError,
 )
-from whyformer.families import families
-from whyformer.families.tiny import tiny_inputs, tiny_model
+from whyformer.models.families import families
+from whyformer.models.families.tiny import tiny_inputs, tiny_model
 
 METHODS = list(wf.methods())
 CHEAP = {"integrated_gradients": {"steps": 3}}

@@ -13,10 +13,10 @@ from torch import Tensor, nn
 import whyformer as wf
 from tests.several import SEVERAL, only, target_of
 from whyformer.errors import InputError, OptionError, TargetError, WhyformerError
-from whyformer.families import families
-from whyformer.families.bart import SIZES as BART
-from whyformer.families.t5 import _SIZES as T5
-from whyformer.families.tiny import tiny_inputs, tiny_model, tiny_models
+from whyformer.models.families import families
+from whyformer.models.families.bart import SIZES as BART
+from whyformer.models.families.t5 import _SIZES as T5
+from whyformer.models.families.tiny import tiny_inputs, tiny_model, tiny_models
 
 METHODS = ("lrp_ah_ln", "attn_lrp", "gae", "rollout", "transformer_attribution")
 every_method = pytest.mark.parametrize("method", METHODS)

@@ -18,7 +18,7 @@ from examples import demo
 import whyformer as wf
 from docs import tables
 from whyformer.cli import main
-from whyformer.families import families
+from whyformer.models.families import families
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]

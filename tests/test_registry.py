@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from whyformer.errors import UnknownNameError, WhyformerError
-from whyformer.families import families
 from whyformer.methods import methods
+from whyformer.models.families import families
 from whyformer.registry import Registry, nearest
 
 _numbers = count()

@@ -127,7 +127,7 @@ def test_a_layer_has_these_attributes() -> None:
 
 def test_a_family_is_declared_by_these_names() -> None:
     """What a user writes to explain a model of several streams of their own."""
-    declared = importlib.import_module("whyformer.families")
+    declared = importlib.import_module("whyformer.models.families")
     assert {"Family", "Source", "Stack", "declare"} <= set(declared.__all__)
     assert {f.name for f in dataclasses.fields(declared.Source)} >= {
         "stream",

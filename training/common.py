@@ -21,7 +21,7 @@ from torch.optim import AdamW
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import PreTrainedModel
 
-BUNDLED = Path(__file__).resolve().parent.parent / "src" / "whyformer" / "bundled"
+BUNDLED = Path(__file__).resolve().parent.parent / "src" / "whyformer" / "models" / "bundled"
 CARDS = Path(__file__).resolve().parent / "cards"
 
 DATA = "folder that holds sst2/ and mnist/; the environment's WHYFORMER_DATA if set"

@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 from whyformer import errors
 from whyformer.attribution import Attribution, load
-from whyformer.bundled import BundledModel
-from whyformer.bundled import models as _models
 from whyformer.compare import Comparison, compare
 from whyformer.explain import explain
-from whyformer.families import Family
-from whyformer.families import families as _families
-from whyformer.inputs.targets import contrast, query, span, token
 from whyformer.methods import Method
 from whyformer.methods import methods as _methods
 from whyformer.metrics import Metric
 from whyformer.metrics import metrics as _metrics
+from whyformer.models.bundled import BundledModel
+from whyformer.models.bundled import models as _models
+from whyformer.models.families import Family
+from whyformer.models.families import families as _families
+from whyformer.targets.resolve import contrast, query, span, token
 
 if TYPE_CHECKING:
-    from whyformer.views.figure import figure as figure
+    from whyformer.render.figure import figure as figure
 
 __version__ = "0.1.0"
 __all__ = [
@@ -44,7 +44,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """`figure`, when it is asked for: the picture views take their time to import."""
     if name == "figure":
-        from whyformer.views.figure import figure
+        from whyformer.render.figure import figure
 
         return figure
     raise AttributeError(f"module 'whyformer' has no attribute {name!r}")

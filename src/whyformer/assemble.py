@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from whyformer.attribution import Attribution, Layer, Stream
-from whyformer.capture.capture import Capture, Scores
-from whyformer.capture.recomputed import AnyLayer
-from whyformer.capture.segments import Segment
-from whyformer.families import Family, Pair
+from whyformer.engine.capture import Capture, Scores
+from whyformer.engine.segments import Segment
+from whyformer.engine.streamed_layers import AnyLayer
 from whyformer.methods import Method
+from whyformer.models.families import Family, Pair
 
 
 def assemble(
@@ -71,7 +71,7 @@ def _stream(capture: Capture, stack: str, segment: Segment, scores: Tensor) -> S
     count = segment.stop - segment.start
     named = None if inputs is None else inputs.tokens
     if inputs is None and segment.stream == "queries":
-        named = (tuple(f"query {i}" for i in range(count)),) * capture.prepared.batch
+        named = (tuple(f"query {i}" for i in range(count)),) * capture.prepared.size
     image = None if inputs is None else inputs.image
     pixels = capture.pixels if image is not None else None
     states = capture.states.get(stack) if "states" in capture.keep else None

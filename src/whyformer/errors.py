@@ -1,11 +1,38 @@
-"""The exception tree: every mistake a user can make ends in one of these, never in a traceback.
+"""Exceptions and warnings: every user mistake ends in one of these, never in a traceback.
 
-A message says what was given, what was expected, and what to do next.
+An error has three parts. `message` says what is wrong and names the input. `remedy` says what to
+do next, in terms of the Python API. `argument` names the parameter that the remedy changes, so
+that the command line and the web page can give the same advice in their own terms.
 """
+
+from __future__ import annotations
 
 
 class WhyformerError(Exception):
-    """Anything whyformer refuses to do; the command line prints it without a traceback."""
+    """Anything that whyformer refuses to do.
+
+    Args:
+        message: What is wrong: what was given and what was expected, without a full stop.
+        argument: The parameter of the public call that the user should change, if there is one.
+        remedy: What to do next, as one or two sentences without the last full stop.
+    """
+
+    def __init__(
+        self, message: str, *, argument: str | None = None, remedy: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.argument = argument
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return join_sentences(self.message, self.remedy)
+
+    def prefixed(self, prefix: str) -> WhyformerError:
+        """Return the same error with `prefix` before its message, caused by this one."""
+        error = type(self)(f"{prefix}: {self.message}", argument=self.argument, remedy=self.remedy)
+        error.__cause__ = self
+        return error
 
 
 class InputError(WhyformerError, ValueError):
@@ -17,15 +44,11 @@ class TargetError(WhyformerError, ValueError):
 
 
 class OptionError(WhyformerError, ValueError):
-    """An option that the method does not know, or a value it cannot take."""
+    """An unknown option, or a value that the option cannot take."""
 
 
 class UnknownNameError(WhyformerError, KeyError):
     """A method, metric, family, view or model that is not registered."""
-
-    def __str__(self) -> str:
-        # KeyError shows repr(message), which turns a readable sentence into a quoted one.
-        return str(self.args[0]) if self.args else ""
 
 
 class ModelError(WhyformerError, RuntimeError):
@@ -37,12 +60,19 @@ class NestedCaptureError(ModelError):
 
 
 class RelevanceWarning(UserWarning):
-    """Relevance grew or vanished on its way down the layers: the scores rest on little."""
+    """Relevance grew or vanished between layers: do not trust the scores."""
 
 
 class ConservationWarning(UserWarning):
-    """A method promised that relevance is conserved, and an operation without a rule broke it."""
+    """A method that conserves relevance lost some in an operation without a rule."""
 
 
 class SkippedWarning(UserWarning):
-    """An input that cannot be explained was left out, as the caller wished."""
+    """An input could not be explained and was left out, because on_error="skip"."""
+
+
+def join_sentences(message: str, remedy: str | None) -> str:
+    """Return message and remedy as one text; the message alone has no full stop added."""
+    if not remedy:
+        return message
+    return f"{message.rstrip('.')}. {remedy.rstrip('.')}."

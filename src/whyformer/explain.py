@@ -10,27 +10,27 @@ from torch import nn
 
 from whyformer.assemble import assemble
 from whyformer.attribution import Attribution
-from whyformer.batches import Steps
-from whyformer.buckets import in_buckets
-from whyformer.capture.capture import Capture
-from whyformer.capture.deciding import check_deciding
-from whyformer.capture.record import MAPS
-from whyformer.capture.scope import borrowed
-from whyformer.capture.stacks import check_one_stream, find_stacks
-from whyformer.capture.writing import written
+from whyformer.batching.batches import Steps
+from whyformer.batching.series import Series, check_settings, is_series, refuse_settings, shown
+from whyformer.batching.split_by_length import in_buckets
 from whyformer.datasets import Dataset
+from whyformer.engine.capture import Capture
+from whyformer.engine.deciding_tokens import check_deciding
+from whyformer.engine.generate import generate_ids
+from whyformer.engine.recording import MAPS
+from whyformer.engine.scope import borrow_model
+from whyformer.engine.stacks import check_one_stream, find_stacks
 from whyformer.errors import OptionError
-from whyformer.families import family_of
-from whyformer.generated import put_together
+from whyformer.inputs.batch import Batch
 from whyformer.inputs.finite import check_weights
-from whyformer.inputs.generation import generation_of
-from whyformer.inputs.layout import as_given
-from whyformer.inputs.models import Loaded, load_model
+from whyformer.inputs.padding_layout import restore_padding
 from whyformer.inputs.prepare import prepare
-from whyformer.inputs.prepared import Prepared
-from whyformer.inputs.targets import resolve
 from whyformer.methods import Method, methods
-from whyformer.series import Series, check_settings, is_series, refuse_settings, shown
+from whyformer.models.families import family_of
+from whyformer.models.load import Loaded, load_model
+from whyformer.targets.generated_text import merge_generated
+from whyformer.targets.generation import generation_of
+from whyformer.targets.resolve import resolve
 from whyformer.trust import warn_of_drift, warn_of_leaks
 
 
@@ -121,14 +121,14 @@ def explain(
     prepared = _prepared(inputs, loaded, truncation, tokens)
     if blocks is None and family is None:
         check_one_stream(module, prepared.arguments)
-    with borrowed(module):  # it may have to write first
+    with borrow_model(module):  # it may have to write first
         prepared, target, generation = generation_of(
             target,
             prepared,
             module,
             family,
             read=lambda mapping: prepare(mapping, module, loaded.processor, family),
-            write=written,
+            write=generate_ids,
         )
     if generation is not None and kept:
         raise OptionError(
@@ -137,7 +137,7 @@ def explain(
         )
     stacks = find_stacks(module, prepared.stream, family, blocks, batch_first)
 
-    def run(batch: Prepared, wanted: Any) -> Attribution:
+    def run(batch: Batch, wanted: Any) -> Attribution:
         capture = Capture(
             module,
             batch,
@@ -149,7 +149,7 @@ def explain(
             family=family,
             memory=memory,
         )
-        with borrowed(module):
+        with borrow_model(module):
             scores = chosen(capture, **options)
             if {"attention", "gradient"} & kept and not capture.layers:
                 capture.attentions()
@@ -162,11 +162,11 @@ def explain(
     whole = bool(kept) or generation is not None or deciding is not None or family is None
     attribution = in_buckets(prepared, module, target, run, whole)
     layouts = {one.stream: one.layout for one in prepared if one.layout is not None}
-    attribution = as_given(attribution, layouts)
-    return attribution if generation is None else put_together(attribution, generation)
+    attribution = restore_padding(attribution, layouts)
+    return attribution if generation is None else merge_generated(attribution, generation)
 
 
-def _batch(asked: dict[str, Any], batch: Prepared, module: nn.Module, **own: Any) -> Attribution:
+def _batch(asked: dict[str, Any], batch: Batch, module: nn.Module, **own: Any) -> Attribution:
     """One batch of a series, explained as all of it is asked to be."""
     attribution: Attribution = explain(batch, module, **asked, **own)
     return attribution
@@ -178,9 +178,9 @@ def _unwrapped(loaded: Loaded) -> nn.Module:
     return module
 
 
-def _prepared(inputs: Any, loaded: Loaded, truncation: bool, tokens: str | None) -> Prepared:
+def _prepared(inputs: Any, loaded: Loaded, truncation: bool, tokens: str | None) -> Batch:
     """The inputs as the model takes them; those of a series were prepared ahead."""
-    if isinstance(inputs, Prepared):
+    if isinstance(inputs, Batch):
         return inputs
     module = _unwrapped(loaded)
     family = family_of(module)

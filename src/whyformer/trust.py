@@ -7,7 +7,7 @@ import warnings
 import torch
 
 from whyformer.attribution import Attribution
-from whyformer.capture.capture import Capture
+from whyformer.engine.capture import Capture
 from whyformer.errors import ConservationWarning, RelevanceWarning
 
 # How much relevance may go missing before we speak up, by the precision of the model.

@@ -13,7 +13,7 @@ from whyformer.attribution import Attribution, Stream
 from whyformer.audit.answers import Answer
 from whyformer.audit.explaining import Explained
 from whyformer.audit.places import Span
-from whyformer.inputs.models import Loaded, load_model
+from whyformer.models.load import Loaded, load_model
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from whyformer.audit.lists import Template, read_names
 from whyformer.audit.name_summary import headline
 from whyformer.audit.name_tables import name_tables
 from whyformer.errors import InputError, OptionError, UnknownNameError
-from whyformer.inputs.models import Loaded
+from whyformer.models.load import Loaded
 
 TEMPLATES = [Template("{name} is good", "positive"), Template("{name} is bad", "negative")]
 NAMES = read_names({"a": ["Ann", "Bo"], "b": ["Cy"]})

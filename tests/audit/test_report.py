@@ -17,7 +17,7 @@ from whyformer.audit.bootstrap import Estimate
 from whyformer.audit.drawing import drawn
 from whyformer.audit.findings import Chart, Point
 from whyformer.errors import InputError
-from whyformer.inputs.models import Loaded
+from whyformer.models.load import Loaded
 
 EVIL = "<script>alert(1)</script>"
 

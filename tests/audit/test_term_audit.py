@@ -16,7 +16,7 @@ from whyformer.audit.term_tables import Gathered, headline, term_tables
 from whyformer.audit.wording import KINDS, Hit
 from whyformer.datasets import Sample, open_dataset
 from whyformer.errors import InputError
-from whyformer.inputs.models import Loaded
+from whyformer.models.load import Loaded
 
 TEXTS = [
     "the film is good",

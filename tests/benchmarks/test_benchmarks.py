@@ -198,7 +198,7 @@ def test_what_is_kept_between_calls_is_no_part_of_the_peak(monkeypatch: pytest.M
     inputs = {"input_ids": torch.randint(1000, 2000, (1, 4))}
     monkeypatch.setattr(memory, "model_and_inputs", lambda shape, tokens: (model, inputs))
     monkeypatch.setattr(torch, "set_num_threads", lambda count: None)
-    before = script("whyformer.rules.magnitudes").MAGNITUDES.size()
+    before = script("whyformer.engine.rules.magnitudes").MAGNITUDES.size()
     highest, kept = memory.measure_here("bert", "transformer_attribution", 4)
     feed_forward = 4 * 2 * 256 * 512  # bytes of its two weights
     assert kept - before >= feed_forward

@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 import whyformer
 from whyformer.attribution import Attribution, Stream
 from whyformer.cli.app import application
-from whyformer.inputs.models import Loaded
+from whyformer.models.load import Loaded
 
 Run = Callable[..., Result]
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.audit.making import classifier, wordpiece
-from whyformer.inputs.models import Loaded
+from whyformer.models.load import Loaded
 
 Run = Callable[..., Any]
 

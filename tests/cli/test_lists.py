@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import whyformer
-from whyformer.bundled import BundledModel
 from whyformer.cli.app import commands
+from whyformer.models.bundled import BundledModel
 
 Run = Callable[..., Any]
 

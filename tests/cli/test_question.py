@@ -16,7 +16,7 @@ from PIL import Image
 import whyformer
 from whyformer import query
 from whyformer.errors import InputError
-from whyformer.inputs.quiet import quiet_loading
+from whyformer.models.quiet import quiet_loading
 
 Run = Callable[..., Any]
 QUESTION = "'what colour is the cross?'"

@@ -15,7 +15,7 @@ from pyarrow import parquet
 import whyformer
 from tests.wordpiece import wordpiece_of
 from whyformer.cli.score_file import ScoreFile
-from whyformer.inputs.models import Loaded
+from whyformer.models.load import Loaded
 
 Run = Callable[..., Any]
 WORDS = ("a", "good", "bad", "film", "and", "dull", "story")
@@ -203,7 +203,7 @@ def test_a_full_disk_is_one_sentence(run: Run, monkeypatch: pytest.MonkeyPatch) 
         raise OSError(errno.ENOSPC, "No space left on device")
 
     write("in.jsonl", {"text": "dull"})
-    monkeypatch.setattr("whyformer.evaluation.replacing.os.fsync", full)
+    monkeypatch.setattr("whyformer.evaluation.atomic_write.os.fsync", full)
     refused(
         run("explain --input in.jsonl --out o.parquet"),
         "No space left on device",
@@ -266,7 +266,7 @@ def test_mistakes_are_one_line(run: Run, line: str, said: str) -> None:
 def test_an_image_has_a_grid_and_a_path(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     from PIL import Image
 
-    from whyformer.inputs.models import load_model
+    from whyformer.models.load import load_model
 
     monkeypatch.setattr("whyformer.cli.scoring.load_model", load_model)
     Image.new("L", (28, 28), 90).save("five.png")

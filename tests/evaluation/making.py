@@ -14,8 +14,8 @@ from torch import Tensor
 from tests.wordpiece import wordpiece_of
 from whyformer.datasets import Sample
 from whyformer.evaluation.plan import Plan, contenders, measures
-from whyformer.families.tiny import ENCODER, tiny_model
-from whyformer.inputs.models import Loaded
+from whyformer.models.families.tiny import ENCODER, tiny_model
+from whyformer.models.load import Loaded
 
 SIGNS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = ["a", "good", "bad", "film", "plot", "the", "is", "not", "and", "un", "do", "n", "t"]

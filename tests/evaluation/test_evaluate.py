@@ -30,9 +30,9 @@ from whyformer.evaluation.plan import Contender, Measure, Plan
 from whyformer.evaluation.results import RESULTS, SETTINGS, Results
 from whyformer.evaluation.store import PARTS, StoreError
 from whyformer.evaluation.work import Bench
-from whyformer.families.tiny import tiny_models
-from whyformer.inputs.models import Loaded
 from whyformer.metrics import metrics
+from whyformer.models.families.tiny import tiny_models
+from whyformer.models.load import Loaded
 
 FILES = (RESULTS, SETTINGS, "table.md")
 

@@ -15,8 +15,8 @@ from torch import nn
 
 from whyformer.datasets import Mask, Sample
 from whyformer.evaluation.fingerprint import named, of_model, of_sample, of_subject
-from whyformer.families.tiny import tiny_models
-from whyformer.inputs.models import Loaded, load_model
+from whyformer.models.families.tiny import tiny_models
+from whyformer.models.load import Loaded, load_model
 
 
 def test_plain_facts() -> None:

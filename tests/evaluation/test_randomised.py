@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from whyformer.capture.stacks import find_stacks
+from whyformer.engine.stacks import find_stacks
 from whyformer.evaluation.fingerprint import of_model
 from whyformer.evaluation.randomised import LEVELS, randomised
-from whyformer.families import family_of
-from whyformer.families.tiny import tiny_models
+from whyformer.models.families import family_of
+from whyformer.models.families.tiny import tiny_models
 
 
 def changed(before: nn.Module, after: nn.Module) -> set[str]:

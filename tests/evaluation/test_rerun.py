@@ -14,11 +14,11 @@ from tests.several import columns_of, only, sources_of
 from whyformer.errors import ModelError
 from whyformer.evaluation import rerun as module_under_test
 from whyformer.evaluation.rerun import Rerun
-from whyformer.families import family_of
-from whyformer.families.tiny import tiny_inputs, tiny_models
-from whyformer.inputs.models import Loaded
 from whyformer.inputs.prepare import prepare
 from whyformer.inputs.removal import HOW, Removal
+from whyformer.models.families import family_of
+from whyformer.models.families.tiny import tiny_inputs, tiny_models
+from whyformer.models.load import Loaded
 
 
 def asking(loaded: Loaded, inputs: Any, fill: str | None = None) -> Rerun:

@@ -21,9 +21,9 @@ from whyformer.evaluation.collation import inputs_of
 from whyformer.evaluation.fingerprint import of_model, of_sample
 from whyformer.evaluation.plan import Plan
 from whyformer.evaluation.work import Bench, Chunk, Subject
-from whyformer.families.tiny import tiny_model, tiny_models
-from whyformer.inputs.models import Loaded
 from whyformer.metrics import metrics
+from whyformer.models.families.tiny import tiny_model, tiny_models
+from whyformer.models.load import Loaded
 
 
 def bench(loaded: Loaded, samples: list[Sample], wanted: Plan, labels: Any = None) -> Bench:

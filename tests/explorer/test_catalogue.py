@@ -8,7 +8,7 @@ import torch
 import whyformer as wf
 from whyformer.errors import InputError, ModelError
 from whyformer.explorer.catalogue import Catalogue, catalogue, menu
-from whyformer.families import family_of
+from whyformer.models.families import family_of
 
 
 def test_all_bundled_models_are_offered_and_text_comes_first(offered: Catalogue) -> None:

@@ -14,10 +14,10 @@ from whyformer.explorer.limits import Limits
 from whyformer.explorer.question import Question
 from whyformer.explorer.shelf import Shelf
 from whyformer.explorer.work import answer
-from whyformer.families import family_of
 from whyformer.inputs.prepare import prepare
 from whyformer.inputs.removal import Removal
 from whyformer.metrics import metrics
+from whyformer.models.families import family_of
 
 Told = list[dict[str, Any]]
 Do = Callable[..., Told]

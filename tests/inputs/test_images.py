@@ -13,9 +13,9 @@ from PIL import Image
 from torch import Tensor, nn
 
 from whyformer.errors import InputError
-from whyformer.families import family_of
 from whyformer.inputs.images import PlainImages, patch_of, seen
 from whyformer.inputs.prepare import prepare
+from whyformer.models.families import family_of
 
 
 def tiny(name: str = "ViT", **settings: Any) -> nn.Module:
@@ -58,7 +58,7 @@ def test_without_a_processor_the_image_is_resized_and_scaled(vit: nn.Module, pic
 def test_with_a_processor_of_transformers(vit: nn.Module, picture: Path) -> None:
     processor = pil_processor(image_mean=[0.1, 0.2, 0.3], image_std=[0.5, 0.6, 0.7])
     prepared = prepare([picture, Image.new("RGB", (30, 40), (0, 255, 0))], vit, processor)
-    assert prepared.batch == 2
+    assert prepared.size == 2
     expected = processor(images=[Image.open(picture)], return_tensors="pt")["pixel_values"]
     torch.testing.assert_close(prepared.arguments["pixel_values"][:1], expected)
     assert prepared.image is not None

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from whyformer.attribution import Attribution, Layer, Stream
 from whyformer.errors import InputError
-from whyformer.inputs.layout import Layout, as_given, output_as_given
 from whyformer.inputs.padding import padded, padding_id
+from whyformer.inputs.padding_layout import Layout, output_as_given, restore_padding
 from whyformer.inputs.prepare import prepare
 
 DECODER = {"num_key_value_heads": 2, "head_dim": 4, "pad_token_id": 0}
@@ -160,7 +160,7 @@ def test_attribution_comes_back_as_given() -> None:
         states=torch.ones(2, 2, 4),
     )
     attention = torch.arange(8.0).reshape(2, 1, 2, 2)
-    moved = as_given(
+    moved = restore_padding(
         Attribution(
             method="gae",
             streams={"text": stream},
@@ -184,7 +184,7 @@ def test_attribution_comes_back_as_given() -> None:
     assert kept is not None
     assert kept[0, 0].tolist() == [[0, 0, 0], [0, 0, 1], [0, 2, 3]]
     assert moved.maps["text", "text"][1].tolist() == [[4, 5, 0], [6, 7, 0], [0, 0, 0]]
-    assert as_given(moved, None) is moved
+    assert restore_padding(moved, None) is moved
 
 
 def test_a_callable_sees_its_own_columns(build: Callable[..., nn.Module]) -> None:

@@ -16,12 +16,12 @@ from scipy.ndimage import gaussian_filter
 from torch import Tensor, nn
 
 from tests.several import only, padded
-from whyformer.capture.outcome import outcome
+from whyformer.engine.predict import predict
 from whyformer.errors import InputError, ModelError, OptionError
-from whyformer.families import family_of
-from whyformer.families.tiny import tiny_inputs, tiny_model, tiny_models
 from whyformer.inputs.prepare import prepare
 from whyformer.inputs.removal import FILLS, HOW, Removal, _blurred
+from whyformer.models.families import family_of
+from whyformer.models.families.tiny import tiny_inputs, tiny_model, tiny_models
 
 CLASSIFIER = tiny_model(
     "GPT2ForSequenceClassification",
@@ -62,7 +62,7 @@ def asked(
     rows = torch.arange(len(kept)) if rows is None else rows
     left = removed.left(stream, kept, rows, grid)
     fill = removed.chosen(stream)
-    return outcome(removed.module, left.prepared, left.silenced, fill, stream)
+    return predict(removed.module, left.prepared, left.silenced, fill, stream)
 
 
 def said(module: nn.Module, inputs: Inputs) -> Tensor:

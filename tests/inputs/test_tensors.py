@@ -53,7 +53,7 @@ def test_embeddings(bert: nn.Module) -> None:
     assert prepared.carrier == "inputs_embeds"
     assert not prepared.baseline_arguments["inputs_embeds"].any()
     assert prepared.tokens is None
-    assert prepared.batch == 2
+    assert prepared.size == 2
 
 
 def test_what_a_tokenizer_returns_goes_straight_in(gpt2: nn.Module, byte_bpe: Any) -> None:
@@ -118,7 +118,7 @@ def test_a_module_of_the_users_own() -> None:
     states = torch.randn(2, 3, 4)
     prepared = prepare(states, Encoder())
     assert torch.equal(prepared.arguments["src"], states)
-    assert (prepared.stream, prepared.batch, prepared.mask) == ("tokens", 2, None)
+    assert (prepared.stream, prepared.size, prepared.mask) == ("tokens", 2, None)
     padding = torch.tensor([[False, False, True], [False, False, False]])
     masked = prepare({"src": states, "key_padding_mask": padding, "scale": 2.0}, Encoder())
     assert masked.mask is not None
@@ -151,7 +151,7 @@ def test_torch_encoders_count_samples_on_their_own_axis(batch_first: bool) -> No
     padding = torch.zeros(2, 5, dtype=torch.bool)
     padding[1, 3:] = True
     prepared = prepare({"src": states, "src_key_padding_mask": padding}, module)
-    assert prepared.batch == 2
+    assert prepared.size == 2
     assert len(prepared.content) == 2
     assert prepared.mask is not None
     assert prepared.mask.sum(1).tolist() == [5, 3]

@@ -20,7 +20,7 @@ def test_one_text(bert: nn.Module, wordpiece: Any) -> None:
     prepared = prepare("a gripping film", bert, wordpiece)
     assert prepared.arguments["input_ids"].tolist() == [[2, 5, 6, 7, 8, 3]]
     assert prepared.arguments["attention_mask"].tolist() == [[1] * 6]
-    assert (prepared.batch, prepared.stream, prepared.carrier) == (1, "text", "input_ids")
+    assert (prepared.size, prepared.stream, prepared.carrier) == (1, "text", "input_ids")
     assert prepared.tokens == (("[CLS]", "a", "grip", "ping", "film", "[SEP]"),)
     assert prepared.word_ids == ((None, 0, 1, 1, 2, None),)
     assert prepared.tokenizer is wordpiece
@@ -51,7 +51,7 @@ def test_a_tuple_of_two_strings_is_a_pair_and_a_list_is_a_batch(
 def test_a_list_of_pairs(bert: nn.Module, wordpiece: Any, kind: type) -> None:
     pairs = [kind(["film", "good"]), kind(["a film", "bad plot"])]
     prepared = prepare(pairs, bert, wordpiece)
-    assert prepared.batch == 2
+    assert prepared.size == 2
     assert prepared.arguments["token_type_ids"].tolist() == [
         [0, 0, 0, 1, 1, 0, 0],
         [0, 0, 0, 0, 1, 1, 1],

@@ -13,8 +13,8 @@ from torch import Tensor
 
 import whyformer as wf
 from tests.several import target_of
-from whyformer.families import families
-from whyformer.families.tiny import tiny_inputs
+from whyformer.models.families import families
+from whyformer.models.families.tiny import tiny_inputs
 
 
 def flows_of(

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 
 import whyformer as wf
-from whyformer.families import families
-from whyformer.families.tiny import tiny_inputs
+from whyformer.models.families import families
+from whyformer.models.families.tiny import tiny_inputs
 
 LAYERS = 3
 CLASS = 1

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 import whyformer as wf
 from tests.several import SEVERAL, only, target_of
-from whyformer.families import families
-from whyformer.families.tiny import tiny_inputs, tiny_models
+from whyformer.models.families import families
+from whyformer.models.families.tiny import tiny_inputs, tiny_models
 
 # Relative to the explained value.
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-4}

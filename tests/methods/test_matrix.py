@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 import whyformer as wf
 from tests.several import SEVERAL, columns_of, only, padded, sources_of, target_of, value_of
-from whyformer.families.tiny import tiny_inputs, tiny_models
+from whyformer.models.families.tiny import tiny_inputs, tiny_models
 
 LENGTHS = (7, 5)
 # Of the stream's largest score. In float64 nothing excuses a difference; float32 rounds.

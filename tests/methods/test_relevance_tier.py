@@ -16,7 +16,7 @@ from whyformer.errors import (
     RelevanceWarning,
     TargetError,
 )
-from whyformer.families.tiny import tiny_inputs, tiny_models
+from whyformer.models.families.tiny import tiny_inputs, tiny_models
 
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "transformer_attribution": ("transformer_attribution", {}),

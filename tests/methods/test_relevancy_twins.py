@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 import whyformer as wf
 from tests.reference.relevancy import Relevancies, crossed, head_average, rolled_out
-from whyformer.families import families
-from whyformer.families.tiny import tiny_inputs
+from whyformer.models.families import families
+from whyformer.models.families.tiny import tiny_inputs
 
 SEEDS = range(3)
 NAMES = ("lxmert", "t5", "detr")

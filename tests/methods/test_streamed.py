@@ -12,9 +12,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import whyformer as wf
 from tests.several import target_of
+from whyformer.engine.rules import fused
 from whyformer.errors import OptionError
-from whyformer.families.tiny import DECODER, ENCODER, tiny_inputs, tiny_model, tiny_models
-from whyformer.rules import fused
+from whyformer.models.families.tiny import DECODER, ENCODER, tiny_inputs, tiny_model, tiny_models
 
 # Those that read attention maps: down the layers, or by rules.
 READING = [name for name, known in wf.methods().items() if {"reduce", "rules"} & {*known.options}]
@@ -180,11 +180,10 @@ def test_nothing_as_large_as_a_map_is_ever_made(method: str) -> None:
 
 
 def test_large_maps_are_streamed_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
-    from whyformer.capture import record
 
     model = model_of("bert")
     inputs = tiny_inputs(model, LENGTHS)
-    monkeypatch.setattr(record, "HELD", 10)
+    monkeypatch.setattr(recording, "HELD", 10)
     monkeypatch.setattr(fused, "weights_of", None)  # nobody may ask for a whole map
     found = wf.explain(inputs, model, method="gae", target=1)
     monkeypatch.undo()

@@ -116,7 +116,7 @@ def questions(data: Path, counts: tuple[int, ...] = (5, 5, 5, 5)) -> Path:
 
 def answerer(folder: Path, family: str) -> Path:
     """A tiny LXMERT or VisualBERT with a tokenizer; its config names no answer."""
-    from whyformer.families.tiny import tiny_models
+    from whyformer.models.families.tiny import tiny_models
 
     model: Any = tiny_models()[family][1]()
     model.save_pretrained(folder)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from whyformer import bundled
 from whyformer.datasets import datasets
 from whyformer.evaluation.plan import Plan
 from whyformer.metrics import metrics
+from whyformer.models import bundled
 from whyformer.reproduce.experiments import EXPERIMENTS, Part
 from whyformer.reproduce.recipes import RECIPES, parted
 

@@ -14,9 +14,9 @@ from PIL import Image
 
 from tests.reproduce.making import base, loaded_tokenizer
 from whyformer.errors import ModelError
-from whyformer.families import family_of
-from whyformer.inputs.models import load_model
 from whyformer.inputs.prepare import prepare
+from whyformer.models.families import family_of
+from whyformer.models.load import load_model
 from whyformer.reproduce import learners
 from whyformer.reproduce.learners import (
     digit_batch,

@@ -27,7 +27,7 @@ from tests.reproduce.making import (
 )
 from whyformer.errors import InputError, OptionError
 from whyformer.evaluation.results import Cell, Results
-from whyformer.inputs.models import load_model
+from whyformer.models.load import load_model
 from whyformer.reproduce import learners
 from whyformer.reproduce import reproduce as module
 from whyformer.reproduce.experiments import EXPERIMENTS
@@ -120,7 +120,7 @@ def test_data_of_which_nothing_can_be_read_are_told(tmp_path: Path, tiny: None) 
     vision = EXPERIMENTS["chefer2021-vision"]
     import transformers
 
-    from whyformer.families.tiny import tiny_models
+    from whyformer.models.families.tiny import tiny_models
 
     model: Any = tiny_models()["vit"][1]()
     model.save_pretrained(tmp_path / "deit-tiny")

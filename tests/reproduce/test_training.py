@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 import whyformer as wf
 from tests.reproduce.making import BACE, EMOTION, MNIST, TINY, base, digits, molecules, tweets
 from whyformer.errors import InputError, ModelError, WhyformerError
-from whyformer.inputs.models import load_model
+from whyformer.models.load import load_model
 from whyformer.reproduce import learners, training
 from whyformer.reproduce.recipes import RECIPES, Recipe
 from whyformer.reproduce.training import FACTS, STATE, Trained, trained

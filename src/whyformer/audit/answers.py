@@ -9,8 +9,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from whyformer.errors import TargetError
-from whyformer.inputs.labels import ClassNames
-from whyformer.inputs.wanted import Contrast
+from whyformer.targets.labels import ClassNames
+from whyformer.targets.specs import Contrast
 
 # What the favourable class is called; where no label reads like it, the last one is taken.
 FAVOURABLE = ("positive", "pos", "favorable", "favourable", "good", "yes", "entailment")

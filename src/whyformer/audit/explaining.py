@@ -13,13 +13,13 @@ from whyformer.audit.answers import Answer, Question
 from whyformer.audit.places import Span, parts_of, token_spans
 from whyformer.errors import InputError, OptionError
 from whyformer.explain import explain
-from whyformer.inputs.forward import positions_of
-from whyformer.inputs.kinds import Text
-from whyformer.inputs.models import Loaded, load_model
-from whyformer.inputs.processors import tokenizer_of
+from whyformer.inputs.detect import Text
 from whyformer.inputs.text import unchanged
 from whyformer.inputs.words import special_ids
 from whyformer.methods import methods as known
+from whyformer.models.load import Loaded, load_model
+from whyformer.models.processors import tokenizer_of
+from whyformer.models.signature import positions_of
 
 BATCH = 32
 Tick = Callable[[int, int], None]  # how many explanations are done, and how many there are

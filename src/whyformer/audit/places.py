@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from whyformer.attribution import Stream
-from whyformer.inputs.kinds import Text
+from whyformer.inputs.detect import Text
 from whyformer.inputs.text import unchanged
 
 Span = tuple[int, int, int]  # which text of a pair, its first character, one past its last

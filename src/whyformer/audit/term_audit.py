@@ -14,7 +14,7 @@ from whyformer.audit.term_tables import Gathered, charts, headline, term_tables
 from whyformer.audit.wording import CONTENT, KINDS, Hit, Reading, pattern
 from whyformer.datasets import Dataset, Sample, open_dataset
 from whyformer.errors import InputError
-from whyformer.inputs.kinds import Text
+from whyformer.inputs.detect import Text
 
 EXAMPLES = 3
 FIRST = ("terms", "term_groups", "term_differences", "attention", "words")

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from whyformer.errors import InputError, OptionError
-from whyformer.inputs.kinds import IMAGE_SUFFIXES
-from whyformer.inputs.wanted import typed
+from whyformer.inputs.detect import IMAGE_SUFFIXES
+from whyformer.targets.specs import typed
 
 FILE_SUFFIXES = (*IMAGE_SUFFIXES, ".txt", ".md")
 STDIN = "-"

@@ -22,7 +22,7 @@ from whyformer.cli.console import busy, note, result
 from whyformer.cli.files import OutputError, write
 from whyformer.cli.progress import watched
 from whyformer.errors import ConservationWarning, OptionError
-from whyformer.inputs.models import load_model
+from whyformer.models.load import load_model
 
 LINES = 12  # of a table in the terminal
 OF_NAMES = ("names", "templates", "per_group")  # the options of the names audit alone

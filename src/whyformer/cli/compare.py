@@ -37,8 +37,8 @@ from whyformer.cli.files import check_writable, default_picture, write
 from whyformer.cli.question import named, read_question
 from whyformer.compare import HANDFUL, usual
 from whyformer.errors import InputError, OptionError, WhyformerError
-from whyformer.inputs.wanted import at_query
 from whyformer.methods import methods as known
+from whyformer.targets.specs import at_query
 
 ALL = "all"
 

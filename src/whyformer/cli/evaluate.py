@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import typer
 
 import whyformer
-from whyformer import bundled
 from whyformer.cli.app import command
 from whyformer.cli.arguments import Model, Quiet, Truncation, scalar
 from whyformer.cli.console import aside, note, result
@@ -24,8 +23,9 @@ from whyformer.evaluation.fitting import answers_otherwise, fitting
 from whyformer.evaluation.plan import Plan, contenders, measures
 from whyformer.evaluation.results import Results
 from whyformer.evaluation.tables import terminal
-from whyformer.inputs.models import load_model
 from whyformer.inputs.removal import HOW
+from whyformer.models import bundled
+from whyformer.models.load import load_model
 
 RUNS = Path("runs")
 TARGETS = {"predicted": ("predicted",), "label": ("label",), "both": ("predicted", "label")}

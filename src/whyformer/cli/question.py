@@ -10,10 +10,10 @@ import whyformer
 from whyformer.attribution import Attribution
 from whyformer.cli.arguments import STDIN, read_image, read_input, read_target
 from whyformer.errors import InputError, TargetError
-from whyformer.families import family_of
-from whyformer.inputs.forward import needed_streams
-from whyformer.inputs.models import Loaded, load_model
-from whyformer.inputs.wanted import at_query
+from whyformer.models.families import family_of
+from whyformer.models.load import Loaded, load_model
+from whyformer.models.signature import needed_streams
+from whyformer.targets.specs import at_query
 
 SPOKEN = {"text": "text", "image": "images", "audio": "sound"}
 EXAMPLE = "whyformer explain --image scene.png 'what colour is the circle?'"

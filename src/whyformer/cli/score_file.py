@@ -16,7 +16,7 @@ from typing import Any
 from whyformer.attribution import Attribution, Stream
 from whyformer.cli.files import OutputError
 from whyformer.datasets import Sample
-from whyformer.evaluation.replacing import replace
+from whyformer.evaluation.atomic_write import write_atomically
 
 Row = dict[str, Any]
 FACTS = "facts.json"
@@ -130,7 +130,7 @@ class ScoreFile:
 
     def _replace(self, path: Path, writer: Callable[[Path], None]) -> None:
         """Writes among the parts, down to the disk, and then takes the file's place."""
-        self._safely(lambda: replace(path, writer, self.folder))
+        self._safely(lambda: write_atomically(path, writer, self.folder))
 
     def _safely(self, act: Callable[[], None]) -> None:
         try:

@@ -13,7 +13,7 @@ from typing import Any
 import whyformer
 from whyformer.assemble import version_of
 from whyformer.attribution import Attribution
-from whyformer.batches import window_of
+from whyformer.batching.batches import window_of
 from whyformer.cli.console import aside, note
 from whyformer.cli.files import OutputError, check_writable
 from whyformer.cli.progress import watched
@@ -22,7 +22,7 @@ from whyformer.datasets import Contents, Dataset, Row, Sample, Spot, open_datase
 from whyformer.datasets.files import clean, lines
 from whyformer.errors import ConservationWarning, InputError, OptionError, SkippedWarning
 from whyformer.evaluation import fingerprint
-from whyformer.inputs.models import Loaded, load_model
+from whyformer.models.load import Loaded, load_model
 
 READERS = {
     ".jsonl": "jsonl",

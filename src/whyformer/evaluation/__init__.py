@@ -3,7 +3,7 @@
 from whyformer.evaluation.evaluate import evaluate
 from whyformer.evaluation.plan import Contender, Measure, Plan, contenders, measures
 from whyformer.evaluation.results import Cell, Results
-from whyformer.inputs.models import load_model
+from whyformer.models.load import load_model
 
 __all__ = [
     "Cell",

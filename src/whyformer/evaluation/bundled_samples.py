@@ -8,8 +8,8 @@ from typing import Any
 import numpy
 from PIL import Image
 
-from whyformer.bundled import QUESTIONS, BundledModel
 from whyformer.datasets import Mask, Sample
+from whyformer.models.bundled import QUESTIONS, BundledModel
 
 
 def bundled_samples(model: BundledModel) -> list[Sample]:

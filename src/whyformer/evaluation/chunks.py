@@ -9,12 +9,12 @@ from typing import Any
 from whyformer.datasets import Sample
 from whyformer.errors import InputError
 from whyformer.evaluation import fingerprint
-from whyformer.evaluation.brought import classes_of, label_of
+from whyformer.evaluation.metric_inputs import classes_of, label_of
 from whyformer.evaluation.plan import Plan
 from whyformer.evaluation.work import Chunk
-from whyformer.inputs.models import Loaded
-from whyformer.inputs.processors import tokenizer_of
 from whyformer.inputs.text import unchanged
+from whyformer.models.load import Loaded
+from whyformer.models.processors import tokenizer_of
 
 SAMPLES = 32  # at most, in one chunk; what was not finished of one is done again after a kill
 IMAGES = 8

@@ -12,12 +12,12 @@ from torch.nn.utils.rnn import pad_sequence
 
 from whyformer.datasets import Sample
 from whyformer.errors import InputError
-from whyformer.families import Source, family_of
-from whyformer.inputs.forward import forward_of
 from whyformer.inputs.images import open_image
-from whyformer.inputs.models import Loaded
-from whyformer.inputs.processors import tokenizer_of
 from whyformer.inputs.text import text_arguments
+from whyformer.models.families import Source, family_of
+from whyformer.models.load import Loaded
+from whyformer.models.processors import tokenizer_of
+from whyformer.models.signature import forward_of
 
 
 def inputs_of(samples: Sequence[Sample], loaded: Loaded) -> Any:

@@ -20,7 +20,7 @@ from whyformer.evaluation.store import Store
 from whyformer.evaluation.summary import summary
 from whyformer.evaluation.tables import markdown
 from whyformer.evaluation.work import Bench, Chunk, Row, Subject, parts_of, unit
-from whyformer.inputs.models import Loaded
+from whyformer.models.load import Loaded
 
 PER_SIDE = 2  # examples of the best and of the worst, per metric
 TABLE, REPORT = "table.md", "report.html"

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from whyformer.datasets import Sample
-from whyformer.inputs.models import Loaded
+from whyformer.models.load import Loaded
 
 PARTS = ("tokenizer", "image_processor", "feature_extractor")  # of a processor for several streams
 

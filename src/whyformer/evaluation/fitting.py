@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from whyformer.capture.outcome import outcome
 from whyformer.datasets import Sample
+from whyformer.engine.predict import predict
 from whyformer.errors import InputError, ModelError, TargetError
 from whyformer.evaluation.collation import inputs_of
-from whyformer.families import family_of
-from whyformer.inputs.models import Loaded
 from whyformer.inputs.prepare import prepare
 from whyformer.metrics import metrics
+from whyformer.models.families import family_of
+from whyformer.models.load import Loaded
 
 # What needs nothing from the data, and what needs a model that answers with classes.
 ALWAYS = ("conservation",)
@@ -46,7 +46,7 @@ def answers_otherwise(loaded: Loaded, sample: Sample) -> str:
     try:
         inputs = inputs_of([sample], loaded)
         prepared = prepare(inputs, module, loaded.processor, family_of(module), True)
-        logits = outcome(module, prepared)
+        logits = predict(module, prepared)
     except (ModelError, InputError, TargetError) as error:
         return str(error)
     if logits.shape[1] < 2:

@@ -7,8 +7,8 @@ import copy
 import torch
 from torch import nn
 
-from whyformer.capture.stacks import find_stacks
-from whyformer.families import family_of
+from whyformer.engine.stacks import find_stacks
+from whyformer.models.families import family_of
 
 LEVELS = 3
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from whyformer.attribution import Attribution
-from whyformer.capture.outcome import outcome
+from whyformer.engine.predict import predict
 from whyformer.inputs.removal import HOW, Removal
 
 TOKENS = 4096  # in one forward
@@ -72,7 +72,7 @@ class Rerun:
         self.forwards += len(rows)
         left = self._removal.left(stream, mask, rows, self._grids.get(stream))
         silence = self._removal.chosen(stream)
-        found = outcome(self.module, left.prepared, left.silenced, silence, stream)
+        found = predict(self.module, left.prepared, left.silenced, silence, stream)
         return found.detach().cpu()
 
     def _batches(self, stream: str, new: Mapping[Key, Tensor]) -> Iterator[list[Key]]:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from whyformer.errors import WhyformerError
+from whyformer.evaluation.atomic_write import write_atomically
 from whyformer.evaluation.fingerprint import named
-from whyformer.evaluation.replacing import replace
 
 PARTS = "parts"
 Row = Mapping[str, Any]
@@ -78,7 +78,7 @@ class Store:
         """Writes beside the file, down to the disk, and then takes its place."""
         path = self.folder / name
         try:
-            replace(path, writer)
+            write_atomically(path, writer)
         except OSError as error:
             raise StoreError(
                 f"{str(path)!r} cannot be written: {_why(error)}. The {len(self.done)} finished"

@@ -12,24 +12,24 @@ import torch
 from torch import Tensor
 
 from whyformer.attribution import Attribution
-from whyformer.capture.outcome import outcome
 from whyformer.datasets import Sample
+from whyformer.engine.predict import predict
 from whyformer.errors import ConservationWarning, InputError, RelevanceWarning
-from whyformer.evaluation.brought import PROVIDERS, in_words_of
 from whyformer.evaluation.collation import inputs_of
 from whyformer.evaluation.fingerprint import named
+from whyformer.evaluation.metric_inputs import PROVIDERS, in_words_of
 from whyformer.evaluation.plan import Contender, Measure, Plan
 from whyformer.evaluation.randomised import randomised
 from whyformer.evaluation.rerun import Rerun
 from whyformer.explain import explain
-from whyformer.families import family_of
 from whyformer.inputs.images import plain_images
-from whyformer.inputs.models import Loaded
 from whyformer.inputs.prepare import prepare
-from whyformer.inputs.processors import image_processor_of
 from whyformer.inputs.removal import Removal
 from whyformer.metrics import metrics
 from whyformer.metrics.score import Score
+from whyformer.models.families import family_of
+from whyformer.models.load import Loaded
+from whyformer.models.processors import image_processor_of
 
 FORMAT = 2  # of units: raised when the same settings would give other numbers
 AGREEMENT = "agreement"
@@ -142,7 +142,7 @@ class Bench:
     @cached_property
     def predicted(self) -> tuple[int, ...]:
         """The classes that the model predicts."""
-        logits = outcome(self.subject.loaded.module, self.removal.prepared)
+        logits = predict(self.subject.loaded.module, self.removal.prepared)
         return tuple(logits.argmax(1).tolist())
 
     def explained(self, contender: Contender, target: str) -> Attribution:

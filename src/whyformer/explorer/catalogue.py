@@ -9,11 +9,11 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
-from whyformer import bundled
 from whyformer.errors import InputError
-from whyformer.families import family_of
-from whyformer.inputs.forward import needed_streams
-from whyformer.inputs.models import Loaded, load_model
+from whyformer.models import bundled
+from whyformer.models.families import family_of
+from whyformer.models.load import Loaded, load_model
+from whyformer.models.signature import needed_streams
 
 EXAMPLES = 12  # shown of each model
 

@@ -9,13 +9,13 @@ from torch import Tensor
 
 from whyformer.attribution import Attribution
 from whyformer.evaluation.rerun import Rerun
-from whyformer.families import family_of
-from whyformer.inputs.labels import ClassNames
-from whyformer.inputs.models import Loaded
 from whyformer.inputs.prepare import prepare
 from whyformer.inputs.removal import Removal
 from whyformer.metrics import metrics
 from whyformer.metrics.rerun import Against, ask, asked_class
+from whyformer.models.families import family_of
+from whyformer.models.load import Loaded
+from whyformer.targets.labels import ClassNames
 
 STEPS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 METRIC = "perturbation_positive"

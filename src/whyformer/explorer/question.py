@@ -13,8 +13,8 @@ from whyformer.errors import InputError
 from whyformer.explorer.catalogue import Catalogue, Entry, Example
 from whyformer.explorer.limits import Limits, TooMuchError
 from whyformer.explorer.picture import picture
-from whyformer.inputs.wanted import at_query, typed
 from whyformer.methods import methods
+from whyformer.targets.specs import at_query, typed
 
 FIELDS = frozenset({"model", "methods", "text", "second", "target", "query", "example", "image"})
 

@@ -16,9 +16,9 @@ from whyformer.explorer.desk import Tell
 from whyformer.explorer.question import Question
 from whyformer.explorer.shelf import Result, Shelf
 from whyformer.explorer.wording import said
-from whyformer.families import family_of
-from whyformer.inputs.models import Loaded
 from whyformer.methods import methods
+from whyformer.models.families import family_of
+from whyformer.models.load import Loaded
 
 KEPT = ("attention", "gradient")  # of one method alone: the report then has layers and heads
 ONE_NUMBER = "this model gives one number and no classes, so there is no probability to follow"

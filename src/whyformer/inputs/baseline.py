@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from whyformer.inputs.forward import config_of, reads_pad_ids, vocabulary_of
 from whyformer.inputs.words import special_ids
+from whyformer.models.signature import config_of, reads_pad_ids, vocabulary_of
 
 SILENT = ("mask", "pad", "unk", "eos")
 # Where only the model's config tells which ids frame a text.

@@ -13,12 +13,12 @@ from torch import Tensor, nn
 
 from whyformer.errors import InputError
 from whyformer.inputs.baseline import baseline_arguments
-from whyformer.inputs.forward import Forward
-from whyformer.inputs.kinds import is_image
-from whyformer.inputs.prepared import Prepared
-from whyformer.inputs.processors import first_line
-from whyformer.inputs.quiet import quiet_transformers
+from whyformer.inputs.batch import Batch
+from whyformer.inputs.detect import is_image
 from whyformer.inputs.sequence import contents, on_module
+from whyformer.models.processors import first_line
+from whyformer.models.quiet import quiet_transformers
+from whyformer.models.signature import Forward
 
 DEEP_MODES = ("I", "F")  # more than eight bits per channel: converting would clip
 MODES = {1: "L", 3: "RGB"}
@@ -51,7 +51,7 @@ class PlainImages:
 
 def read_images(
     items: Sequence[Any], module: nn.Module, forward: Forward, processor: Any | None
-) -> Prepared:
+) -> Batch:
     """Images and image files as the model takes them."""
     arguments, steps = image_arguments(items, module, forward, processor)
     carrier = forward.carrier("pixel_values")
@@ -128,18 +128,18 @@ def prepared_images(
     module: nn.Module,
     forward: Forward,
     steps: Any | None,
-) -> Prepared:
+) -> Batch:
     """Pixel values as the model is to see them, with the grid of its patches."""
     pixels: Tensor = arguments[carrier]
     check_pixels(pixels, carrier, module, forward, arguments)
     placed = on_module(arguments, module)
     patch = patch_of(module)
     grid = None if patch is None else (pixels.shape[-2] // patch[0], pixels.shape[-1] // patch[1])
-    return Prepared(
+    return Batch(
         arguments=placed,
         baseline_arguments=baseline_arguments(placed, carrier, module),
         carrier=carrier,
-        batch=pixels.shape[0],
+        size=pixels.shape[0],
         stream="image",
         content=contents(pixels),
         grid=grid,

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from whyformer.inputs.forward import config_of, vocabulary_of
+from whyformer.models.signature import config_of, vocabulary_of
 
 
 def padded(rows: Sequence[Sequence[int]], fill: int) -> Tensor:

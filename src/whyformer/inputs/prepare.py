@@ -7,15 +7,15 @@ from typing import Any
 from torch import nn
 
 from whyformer.errors import InputError
-from whyformer.families import Family
-from whyformer.inputs.forward import forward_of, stream_of
+from whyformer.inputs.batch import Batch
+from whyformer.inputs.detect import as_texts, kind_of, listed
 from whyformer.inputs.images import read_images
-from whyformer.inputs.kinds import as_texts, kind_of, listed
-from whyformer.inputs.prepared import Prepared
-from whyformer.inputs.processors import check_processor, image_processor_of, tokenizer_of
 from whyformer.inputs.streams import read_streams
 from whyformer.inputs.tensors import read_mapping, read_tensor
 from whyformer.inputs.text import read_texts
+from whyformer.models.families import Family
+from whyformer.models.processors import check_processor, image_processor_of, tokenizer_of
+from whyformer.models.signature import forward_of, stream_of
 
 FITTING = {"text": ("text", "tokens"), "image": ("image", "tokens")}
 
@@ -27,7 +27,7 @@ def prepare(
     family: Family | None = None,
     truncation: bool = False,
     carrier: str | None = None,
-) -> Prepared:
+) -> Batch:
     """The inputs as one batch of arguments, with tokens, mask, grid and pixels beside them.
 
     `carrier` names the argument that carries tokens where the module is of an unknown kind.

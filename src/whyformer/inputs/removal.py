@@ -11,13 +11,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from whyformer.errors import InputError, OptionError
-from whyformer.families import Family, Source
 from whyformer.inputs.baseline import silent_id
-from whyformer.inputs.forward import forward_of, vocabulary_of
-from whyformer.inputs.given import part_of
-from whyformer.inputs.layout import OTHER_STREAMS
+from whyformer.inputs.batch import Batch
 from whyformer.inputs.padding import padding_id
-from whyformer.inputs.prepared import Prepared
+from whyformer.inputs.padding_layout import OTHER_STREAMS
+from whyformer.inputs.raw_inputs import part_of
+from whyformer.models.families import Family, Source
+from whyformer.models.signature import forward_of, vocabulary_of
 
 # What each kind of stream can be filled with; the first is the default.
 FILLS = {
@@ -42,7 +42,7 @@ HOW = {
 class Left:
     """What is left of some samples: arguments of forward, and word embeddings to overwrite."""
 
-    prepared: Prepared
+    prepared: Batch
     silenced: Tensor | None = None  # (batch, tokens), True where the embedding is overwritten
 
 
@@ -50,7 +50,7 @@ class Left:
 class Removal:
     """How one batch loses tokens; `fill` is a name of `FILLS`, None for each stream's default."""
 
-    prepared: Prepared
+    prepared: Batch
     module: nn.Module
     family: Family | None = None
     fill: str | None = None
@@ -151,7 +151,7 @@ class Removal:
             )
         return found
 
-    def _dropped(self, some: Prepared, source: Source, kept: Tensor, there: Tensor) -> Prepared:
+    def _dropped(self, some: Batch, source: Source, kept: Tensor, there: Tensor) -> Batch:
         """The samples closed up, padding behind."""
         value: Tensor = some.arguments[source.carrier]
         empty = ~kept.any(1)
@@ -187,7 +187,7 @@ class Removal:
             changed[source.carrier] = ids
         return _with(some, changed)
 
-    def _beside(self, some: Prepared, source: Source, mask: str) -> list[str]:
+    def _beside(self, some: Batch, source: Source, mask: str) -> list[str]:
         """The arguments that have one entry per token of the stream."""
         shape = some.arguments[source.carrier].shape[:2]
         if self.family is not None and self.family.sources:
@@ -209,19 +209,19 @@ class Removal:
         return isinstance(self.prepared.arguments.get(mask), Tensor) and source.padding
 
 
-def _with(prepared: Prepared, changed: Mapping[str, Any]) -> Prepared:
+def _with(prepared: Batch, changed: Mapping[str, Any]) -> Batch:
     return replace(prepared, arguments={**prepared.arguments, **changed})
 
 
-def _rows(prepared: Prepared, rows: Tensor) -> Prepared:
+def _rows(prepared: Batch, rows: Tensor) -> Batch:
     """Some samples of a batch."""
     arguments = {
         name: value[rows.to(value.device)]
-        if isinstance(value, Tensor) and value.ndim and len(value) == prepared.batch
+        if isinstance(value, Tensor) and value.ndim and len(value) == prepared.size
         else value
         for name, value in prepared.arguments.items()
     }
-    return replace(prepared, arguments=arguments, batch=len(rows))
+    return replace(prepared, arguments=arguments, size=len(rows))
 
 
 def _mean(value: Tensor, real: Tensor) -> Tensor:

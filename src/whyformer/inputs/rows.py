@@ -8,23 +8,23 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from whyformer.inputs.forward import samples_axis
-from whyformer.inputs.prepared import Prepared
+from whyformer.inputs.batch import Batch
+from whyformer.models.signature import samples_axis
 
 
-def has_rows(prepared: Prepared, module: nn.Module) -> bool:
+def has_rows(prepared: Batch, module: nn.Module) -> bool:
     """Whether it is plain which part of each argument belongs to which sample."""
     given = [value for value in prepared.arguments.values() if not _is_setting(value)]
     per_sample = all(
-        isinstance(value, Tensor) and value.ndim > 0 and len(value) == prepared.batch
+        isinstance(value, Tensor) and value.ndim > 0 and len(value) == prepared.size
         for value in given
     )
     # As many tokens as samples, and a mask of tokens by tokens looks like one of the samples.
-    ambiguous = prepared.batch > 1 and prepared.count == prepared.batch
+    ambiguous = prepared.size > 1 and prepared.count == prepared.size
     return per_sample and not ambiguous and not samples_axis(module)
 
 
-def has_columns(prepared: Prepared) -> bool:
+def has_columns(prepared: Batch) -> bool:
     """Whether columns of padding can be cut off every argument."""
     if prepared.others or prepared.mask is None or prepared.grid is not None:
         return False
@@ -37,7 +37,7 @@ def has_columns(prepared: Prepared) -> bool:
     )
 
 
-def rows_of(prepared: Prepared, rows: Sequence[int], columns: int | None = None) -> Prepared:
+def rows_of(prepared: Batch, rows: Sequence[int], columns: int | None = None) -> Batch:
     """The batch of these samples, in this order and as often as they are named.
 
     With `columns` it ends there. What remembers the user's columns is left behind.
@@ -57,7 +57,7 @@ def rows_of(prepared: Prepared, rows: Sequence[int], columns: int | None = None)
         prepared,
         arguments=arguments(prepared.arguments),
         baseline_arguments=arguments(prepared.baseline_arguments),
-        batch=len(listed),
+        size=len(listed),
         content=tuple(prepared.content[row] for row in listed),
         mask=None if prepared.mask is None else prepared.mask[listed][:, :columns],
         tokens=items(prepared.tokens),

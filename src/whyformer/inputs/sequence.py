@@ -11,7 +11,10 @@ from torch import Tensor, nn
 
 from whyformer.errors import InputError
 from whyformer.inputs.baseline import baseline_arguments
-from whyformer.inputs.forward import (
+from whyformer.inputs.batch import Batch, Tokens, WordIds
+from whyformer.inputs.padding_layout import Layout, moved_arguments
+from whyformer.inputs.words import Reader, special_ids
+from whyformer.models.signature import (
     Forward,
     config_of,
     embeddings_of,
@@ -21,9 +24,6 @@ from whyformer.inputs.forward import (
     samples_axis,
     vocabulary_of,
 )
-from whyformer.inputs.layout import Layout, moved_arguments
-from whyformer.inputs.prepared import Prepared, Tokens, WordIds
-from whyformer.inputs.words import Reader, special_ids
 
 Groups = Sequence[Sequence[Hashable | None] | None]
 TEXTS = ("text", "source", "generated")  # streams of token ids that a tokenizer reads
@@ -48,7 +48,7 @@ class Sequences:
         """Whether these are texts, and not tokens of an unknown kind."""
         return self.stream in TEXTS
 
-    def prepared(self) -> Prepared:
+    def prepared(self) -> Batch:
         """The batch as the model is to see it."""
         value: Tensor = self.arguments[self.carrier]
         self.check_ids(value)
@@ -66,13 +66,13 @@ class Sequences:
         if config_of(self.module) is not None and "use_cache" in self.forward.names:
             arguments.setdefault("use_cache", False)
         tokens, word_ids = self.words(arguments, mask, layout)
-        return Prepared(
+        return Batch(
             arguments=arguments,
             baseline_arguments=baseline_arguments(
                 arguments, self.carrier, self.module, self.tokenizer, mask
             ),
             carrier=self.carrier,
-            batch=value.shape[axis],
+            size=value.shape[axis],
             stream=self.stream,
             content=contents(arguments[self.carrier].movedim(axis, 0), mask),
             mask=mask,

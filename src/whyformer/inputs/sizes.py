@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 from torch import Tensor
 
-from whyformer.inputs.kinds import is_both, is_pair
+from whyformer.inputs.detect import is_both, is_pair
 from whyformer.inputs.text import unchanged
 
 TEXT, PAIR, BOTH, IMAGE, ALONE = "text", "text pair", "text+image", "image", "alone"

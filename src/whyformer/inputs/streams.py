@@ -11,13 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from whyformer.errors import InputError
-from whyformer.families import Family, Source
+from whyformer.inputs.batch import Batch
 from whyformer.inputs.finite import check_inputs
-from whyformer.inputs.forward import Forward
-from whyformer.inputs.given import SPOKEN, Given, given_arguments, part_of
 from whyformer.inputs.images import prepared_images
-from whyformer.inputs.prepared import Prepared
-from whyformer.inputs.processors import image_processor_of, tokenizer_of
+from whyformer.inputs.raw_inputs import SPOKEN, Given, given_arguments, part_of
 from whyformer.inputs.sequence import Sequences, contents, on_module
 from whyformer.inputs.tensors import (
     as_tensor,
@@ -27,6 +24,9 @@ from whyformer.inputs.tensors import (
     one_length,
     quoted,
 )
+from whyformer.models.families import Family, Source
+from whyformer.models.processors import image_processor_of, tokenizer_of
+from whyformer.models.signature import Forward
 
 
 def read_streams(
@@ -36,7 +36,7 @@ def read_streams(
     family: Family,
     processor: Any,
     truncation: bool,
-) -> Prepared:
+) -> Batch:
     """Every stream that the family's table of sources names, as one batch."""
     given = given_arguments(inputs, module, forward, family, processor, truncation)
     arguments = dict(given.arguments)
@@ -139,7 +139,7 @@ def _read(
     forward: Forward,
     processor: Any,
     given: Given,
-) -> Prepared:
+) -> Batch:
     """One stream's tokens, mask and pictures."""
     own = {name: arguments[name] for name in _owned(source) if arguments.get(name) is not None}
     part = part_of(module, source)
@@ -169,7 +169,7 @@ def _read(
     return _features(source, own, module, part, given)
 
 
-def _without_padding(prepared: Prepared, source: Source) -> Prepared:
+def _without_padding(prepared: Batch, source: Source) -> Batch:
     """An image stream that knows its padding: patches of padding are left out by the model."""
     pixels = prepared.arguments.get(source.mask) if source.mask else None
     if not isinstance(pixels, Tensor) or bool((pixels != 0).all()):
@@ -184,7 +184,7 @@ def _without_padding(prepared: Prepared, source: Source) -> Prepared:
 
 def _features(
     source: Source, own: Mapping[str, Any], module: nn.Module, part: nn.Module, given: Given
-) -> Prepared:
+) -> Batch:
     """A stream of numbers per token: image regions, or frames of sound."""
     value: Tensor = own[source.carrier]
     sound = source.kind == "sound"
@@ -220,11 +220,11 @@ def _features(
         regions, pictures = given.pictures[source.stream]
         grid = regions.grid
         pictures = pictures.expand(len(value), *pictures.shape[1:])
-    return Prepared(
+    return Batch(
         arguments=placed,
         baseline_arguments={**placed, source.carrier: torch.zeros_like(placed[source.carrier])},
         carrier=source.carrier,
-        batch=len(value),
+        size=len(value),
         stream=source.stream,
         content=contents(value, None if sound else mask),
         mask=mask.to(placed[source.carrier].device),

@@ -10,14 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from whyformer.errors import InputError
+from whyformer.inputs.batch import Batch
 from whyformer.inputs.finite import check_inputs
-from whyformer.inputs.forward import Forward, config_of
 from whyformer.inputs.images import channels_of, patch_of, prepared_images
 from whyformer.inputs.padding import padded, padding_id
-from whyformer.inputs.prepared import Prepared
-from whyformer.inputs.processors import image_processor_of, tokenizer_of
 from whyformer.inputs.sequence import Groups, Sequences, on_module
 from whyformer.inputs.text import groups_of
+from whyformer.models.processors import image_processor_of, tokenizer_of
+from whyformer.models.signature import Forward, config_of
 
 # What tokenizers return beside the model's arguments; saying nothing to a model that lacks them.
 BY_PRODUCTS = (
@@ -39,7 +39,7 @@ def read_tensor(
     stream: str,
     processor: Any,
     carrier: str | None,
-) -> Prepared:
+) -> Batch:
     """A bare tensor as the argument that its type and rank belong to."""
     tensor = as_tensor(value, "the input")
     whole = not tensor.is_floating_point() and not tensor.is_complex()
@@ -78,7 +78,7 @@ def read_mapping(
     stream: str,
     processor: Any,
     carrier: str | None,
-) -> Prepared:
+) -> Batch:
     """What the user says forward takes, as forward will get it."""
     given = known_keys(mapping, forward)
     carrier = carrier or _carrier(given, forward, stream, module)

@@ -10,12 +10,12 @@ from typing import Any
 from torch import nn
 
 from whyformer.errors import InputError
-from whyformer.inputs.forward import Forward, config_of, positions_of
-from whyformer.inputs.kinds import Text
+from whyformer.inputs.batch import Batch
+from whyformer.inputs.detect import Text
 from whyformer.inputs.padding import padded, padding_id
-from whyformer.inputs.prepared import Prepared
-from whyformer.inputs.quiet import quiet_transformers
 from whyformer.inputs.sequence import Groups, Sequences, on_module
+from whyformer.models.quiet import quiet_transformers
+from whyformer.models.signature import Forward, config_of, positions_of
 
 # A call changes the truncation and padding that a fast tokenizer holds: one at a time.
 _lock = threading.RLock()
@@ -27,7 +27,7 @@ def read_texts(
     forward: Forward,
     tokenizer: Any | None,
     truncation: bool,
-) -> Prepared:
+) -> Batch:
     """The texts as the model takes them, padded together; padding never changes a number."""
     arguments, groups, notes = text_arguments(texts, module, forward, tokenizer, truncation)
     return Sequences(

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from whyformer.capture.capture import Capture, Scores
-from whyformer.methods.maximum_flow import maximum_flows
+from whyformer.engine.capture import Capture, Scores
+from whyformer.maximum_flow.maximum_flow import maximum_flows
+from whyformer.maximum_flow.residual import Edges
+from whyformer.methods.attention.mixing import Mixing, averaged, mixings, moments
 from whyformer.methods.method import method
-from whyformer.methods.mixing import Mixing, averaged, mixings, moments
-from whyformer.methods.residual import Edges
 
 
 @method(
@@ -52,7 +52,7 @@ def attention_flow(
 
     # Nearly all the time goes into numpy's loops, which let other threads run.
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
-        list(pool.map(fill, range(capture.prepared.batch)))
+        list(pool.map(fill, range(capture.prepared.size)))
     scores = capture.read_maps(maps, reduce)
     if not every:
         capture.maps.clear()  # only the deciding tokens' rows were worked out

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from whyformer.capture.capture import Capture, Scores
+from whyformer.engine.capture import Capture, Scores
+from whyformer.engine.rules.stabilise import wide
 from whyformer.methods.method import choose, method
-from whyformer.rules.stabilise import wide
 
 
 @method(

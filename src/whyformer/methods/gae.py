@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from whyformer.capture.capture import Capture, Scores
+from whyformer.engine.capture import Capture, Scores
+from whyformer.methods.attention.mixing import meet, mixings, walk, wanted
+from whyformer.methods.attention.relevancy import propagated
 from whyformer.methods.method import method
-from whyformer.methods.mixing import meet, mixings, walk, wanted
-from whyformer.methods.relevancy import propagated
 
 
 @method(

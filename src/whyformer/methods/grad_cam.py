@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from whyformer.capture.capture import Capture, Scores
-from whyformer.capture.recomputed import AnyLayer, dtype_of, pooled_gradient
+from whyformer.engine.capture import Capture, Scores
+from whyformer.engine.streamed_layers import AnyLayer, dtype_of, pooled_gradient
+from whyformer.methods.attention.mixing import Mixing
+from whyformer.methods.attention.relevancy import read_last
 from whyformer.methods.method import choose, method
-from whyformer.methods.mixing import Mixing
-from whyformer.methods.relevancy import read_last
 
 
 @method(

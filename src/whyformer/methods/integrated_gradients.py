@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from whyformer.capture.capture import Capture, Scores
+from whyformer.engine.capture import Capture, Scores
+from whyformer.engine.rules.stabilise import wide
 from whyformer.errors import OptionError
 from whyformer.methods.method import method
-from whyformer.rules.stabilise import wide
 
 
 @method(

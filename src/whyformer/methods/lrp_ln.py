@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from whyformer.capture.capture import Capture, Scores
+from whyformer.engine.capture import Capture, Scores
+from whyformer.engine.rules.tables import conservative
 from whyformer.methods.method import method
-from whyformer.rules.tables import conservative
 
 
 @method(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
-from whyformer.capture.capture import Capture, Scores
+from whyformer.engine.capture import Capture, Scores
 from whyformer.errors import OptionError
 from whyformer.registry import Registry, nearest
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from whyformer.capture.capture import Capture, Scores
+from whyformer.engine.capture import Capture, Scores
+from whyformer.methods.attention.mixing import mixings
+from whyformer.methods.attention.relevancy import read_last
 from whyformer.methods.method import choose, method
-from whyformer.methods.mixing import mixings
-from whyformer.methods.relevancy import read_last
 
 
 @method(

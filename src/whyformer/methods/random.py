@@ -6,7 +6,7 @@ import hashlib
 
 import torch
 
-from whyformer.capture.capture import Capture, Scores
+from whyformer.engine.capture import Capture, Scores
 from whyformer.methods.method import method
 
 

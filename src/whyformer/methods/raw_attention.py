@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from whyformer.capture.capture import Capture, Scores
+from whyformer.engine.capture import Capture, Scores
 from whyformer.errors import OptionError
+from whyformer.methods.attention.mixing import averaged, mixings
+from whyformer.methods.attention.relevancy import read_last
 from whyformer.methods.method import method
-from whyformer.methods.mixing import averaged, mixings
-from whyformer.methods.relevancy import read_last
 
 
 @method(

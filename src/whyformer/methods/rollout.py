@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from whyformer.capture.capture import Capture, Scores
+from whyformer.engine.capture import Capture, Scores
+from whyformer.methods.attention.mixing import averaged, meet, mixings, walk
+from whyformer.methods.attention.relevancy import rolled_out
 from whyformer.methods.method import method
-from whyformer.methods.mixing import averaged, meet, mixings, walk
-from whyformer.methods.relevancy import rolled_out
 
 
 @method(

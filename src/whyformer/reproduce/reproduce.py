@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from whyformer import bundled
 from whyformer.errors import InputError, ModelError, OptionError
 from whyformer.evaluation.evaluate import evaluate
 from whyformer.evaluation.plan import Contender, Plan
 from whyformer.evaluation.results import Results
-from whyformer.inputs.models import Loaded, load_model
+from whyformer.models import bundled
+from whyformer.models.load import Loaded, load_model
 from whyformer.registry import nearest
 from whyformer.reproduce.experiments import Experiment, Part
 from whyformer.reproduce.recipes import RECIPES, parted

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from whyformer import bundled
 from whyformer.datasets import Sample, open_dataset
 from whyformer.errors import InputError
-from whyformer.evaluation.brought import classes_of
 from whyformer.evaluation.bundled_samples import bundled_samples
+from whyformer.evaluation.metric_inputs import classes_of
 from whyformer.evaluation.wording import counted
-from whyformer.inputs.models import Loaded
+from whyformer.models import bundled
+from whyformer.models.load import Loaded
 from whyformer.reproduce.experiments import Part
 from whyformer.reproduce.recipes import RECIPES, parted
 

@@ -17,7 +17,7 @@ from torch.nn import functional
 from whyformer.assemble import version_of
 from whyformer.datasets import Dataset, Sample
 from whyformer.errors import InputError
-from whyformer.inputs.quiet import quiet_transformers
+from whyformer.models.quiet import quiet_transformers
 from whyformer.reproduce.checkpoint import Checkpoint, replace, writing
 from whyformer.reproduce.learners import (
     Batch,

@@ -1,0 +1,1 @@
+"""How inputs become batches: token budget, planning by length, long series of inputs."""

@@ -1,0 +1,52 @@
+"""Activations that pass relevance unchanged: y = x * (f(x) / x), the factor detached."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor
+from torch.autograd import Function as AutogradFunction
+
+from whyformer.engine.rules import tensor_tags as tags
+from whyformer.engine.rules.ledger import Ledger, tracked
+from whyformer.engine.rules.operations import ACTIVATION, SQUASHING, Function, is_in_place
+from whyformer.engine.rules.stabilise import ratio
+
+
+class _Identity(AutogradFunction):
+    """f(x) to the last bit, with the gradient of x * (f(x) / x)."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, activate: Callable[[Tensor], Tensor]) -> Tensor:
+        output = activate(x)
+        ctx.save_for_backward(ratio(output, x))
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+        (factor,) = ctx.saved_tensors
+        return gradient * factor, None
+
+
+def identity(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """f(x), marked as a possible gate; f(0) that is not 0 has no input to go to and is a sink."""
+    x = args[0] if args else kwargs["input"]
+    if not tracked(x):
+        return function(*args, **kwargs)
+    in_place = is_in_place(function, kwargs)
+    others = {key: value for key, value in kwargs.items() if key != "input"}
+
+    def activate(x: Tensor) -> Tensor:
+        # x as it was is still needed, so an in-place activation works on a copy.
+        return function(x.clone() if in_place else x, *args[1:], **others)
+
+    output = _Identity.apply(x, activate)
+    if ledger.active:
+        offset = output.detach() * (x.detach() == 0)
+        if offset.any():
+            ledger.constant("activation", output, offset)
+    return tags.mark(output, tags.SQUASHED if function in SQUASHING else tags.GATE)
+
+
+TABLE = dict.fromkeys(ACTIVATION, identity)

@@ -1,0 +1,51 @@
+"""Composite torch functions opened up, so that the operations inside them are seen.
+
+`F.multi_head_attention_forward` and its like hand themselves to the interception as one opaque
+call. Their Python bodies are run instead, with the hand-over at their top switched off.
+"""
+
+from __future__ import annotations
+
+import functools
+from types import FunctionType
+
+import torch
+from torch import Tensor
+
+from whyformer.engine.rules.operations import Function
+
+_HAND_OVER = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
+
+
+@functools.cache
+def opened(function: Function) -> Function | None:
+    """The function's body without its hand-over, or None where it has no Python body."""
+    if function in _WRITTEN_OUT:
+        return _WRITTEN_OUT[function]
+    if not isinstance(function, FunctionType) or not function.__module__.startswith("torch"):
+        return None
+    if not any(name in function.__code__.co_names for name in _HAND_OVER):
+        return None
+    names = function.__globals__ | dict.fromkeys(_HAND_OVER, _never)
+    body = FunctionType(
+        function.__code__, names, function.__name__, function.__defaults__, function.__closure__
+    )
+    body.__kwdefaults__ = function.__kwdefaults__
+    return body
+
+
+def _baddbmm(
+    added: Tensor, left: Tensor, right: Tensor, *, beta: float = 1, alpha: float = 1
+) -> Tensor:
+    """What torch.baddbmm computes, by operations that have rules: both factors may be tracked."""
+    product = torch.bmm(left, right)
+    product = product if alpha == 1 else product * alpha
+    return product + (added if beta == 1 else added * beta)
+
+
+# Operations without a Python body that are two in one.
+_WRITTEN_OUT: dict[Function, Function] = dict.fromkeys((torch.baddbmm, Tensor.baddbmm), _baddbmm)
+
+
+def _never(*_: object) -> bool:
+    return False

@@ -1,0 +1,174 @@
+"""Where relevance goes that does not reach a token: biases and other constants, per sample.
+
+With some factors detached, the explained value is linear in everything that enters, so that
+value = sum of x * df/dx over the tokens + sum of c * df/dc over the constants. The ledger holds
+the second sum, by name, and what operations without a rule lose.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from whyformer.engine.rules.stabilise import wide
+from whyformer.errors import ModelError
+
+
+def tracked(value: Any) -> bool:
+    """Whether the value depends on the token states: only they carry a gradient in a capture."""
+    return isinstance(value, Tensor) and value.requires_grad
+
+
+def relevance_of(gradient: Tensor, value: Tensor) -> Tensor:
+    """gradient * value, 0 where the gradient is 0 even if the value is infinite (masks)."""
+    return (wide(gradient) * wide(value)).masked_fill_(gradient == 0, 0)
+
+
+class Ledger:
+    """Relevance by account, each (batch,); booked while the backward pass runs."""
+
+    def __init__(
+        self,
+        batch: int,
+        batch_first: bool = True,
+        active: bool = True,
+        declared: bool = True,
+    ) -> None:
+        """`declared` says that a family vouches for samples coming before heads."""
+        self.batch = batch
+        self.declared = declared
+        self.batch_first = batch_first
+        self.in_torch_attention = False
+        self.inside = False  # whether the token states have entered the blocks
+        self.active = active
+        self.sinks: dict[str, Tensor] = {}
+        self.leaks: dict[str, Tensor] = {}
+        self.counts: Counter[str] = Counter()  # how often a rule was applied
+
+    def count(self, rule: str, times: int = 1) -> None:
+        """Notes that a rule was applied: a method whose rule never was has explained nothing."""
+        self.counts[rule] += times
+
+    def constant(self, account: str, output: Tensor, value: Tensor | float) -> None:
+        """Books value * gradient of `output` to a sink: the value entered as part of it."""
+        if not (self.active and tracked(output)):
+            return
+        batch_first = self.batch_first
+        constant = value.detach() if isinstance(value, Tensor) else torch.tensor(value)
+
+        def book(gradient: Tensor) -> None:
+            vector = constant.dim() == 1 < gradient.dim() and len(constant) == gradient.shape[-1]
+            if vector:
+                relevance = (wide(gradient) @ wide(constant)).unsqueeze(-1)
+            else:
+                relevance = relevance_of(gradient, constant)
+            self._add(self.sinks, account, relevance, batch_first)
+
+        output.register_hook(book)
+
+    def enters(self, inputs: Sequence[Any]) -> list[Any]:
+        """The inputs, tracked ones as aliases whose gradient is this operation's alone."""
+        return [x.view_as(x) if tracked(x) and self.active else x for x in inputs]
+
+    def balance(
+        self,
+        account: str,
+        inputs: Sequence[Any],
+        output: Any,
+        leak: bool = False,
+        batch_first: bool | None = None,
+    ) -> None:
+        """Books what relevance the output had and the inputs (see `enters`) did not get.
+
+        `batch_first` is for tensors whose layout is known whatever surrounds them: attention maps
+        have samples, or samples and heads, in front.
+        """
+        if not self.active:
+            return
+        first = self.batch_first if batch_first is None else batch_first
+        book = self.leaks if leak else self.sinks
+        outputs = output if isinstance(output, (tuple, list)) else (output,)
+        for sign, tensors in ((1, outputs), (-1, inputs)):
+            for tensor in tensors:
+                if tracked(tensor) and tensor.is_floating_point():
+                    self._watch(book, account, tensor, sign, first)
+
+    def _watch(
+        self,
+        book: dict[str, Tensor],
+        account: str,
+        tensor: Tensor,
+        sign: int,
+        batch_first: bool,
+    ) -> None:
+        value = tensor.detach()
+        tensor.register_hook(
+            lambda gradient: self._add(
+                book, account, sign * relevance_of(gradient, value), batch_first
+            )
+        )
+
+    def _add(
+        self, book: dict[str, Tensor], account: str, relevance: Tensor, batch_first: bool
+    ) -> None:
+        amount = self.per_sample(relevance, batch_first)
+        book[account] = book[account] + amount if account in book else amount
+
+    def check_order(self, attention: Tensor) -> None:
+        """Nothing; raises where heads and samples share an axis and nobody knows which is first."""
+        folded = attention.dim() == 3 and attention.shape[0] > self.batch > 1
+        if folded and not (self.declared or self.in_torch_attention):
+            raise ModelError(
+                f"an attention map of shape {tuple(attention.shape)} has heads and {self.batch}"
+                " samples in one axis, and whyformer cannot tell which comes first: explain one"
+                " sample at a time"
+            )
+
+    @contextmanager
+    def tokens_first(self) -> Iterator[None]:
+        """What is booked here is laid out (tokens, batch, ...), as torch's own attention has it."""
+        before = self.batch_first
+        self.batch_first, self.in_torch_attention = False, True
+        try:
+            yield
+        finally:
+            self.batch_first, self.in_torch_attention = before, False
+
+    def per_sample(self, relevance: Tensor, batch_first: bool = True) -> Tensor:
+        """The sum over everything but the samples, (batch,)."""
+        batch = self.batch
+        if batch == 1:
+            return relevance.sum().reshape(1)
+        if not batch_first and relevance.dim() == 3 and relevance.shape[1] == batch:
+            return relevance.sum(dim=(0, 2))
+        if relevance.dim() and relevance.shape[0] == batch:
+            return relevance.flatten(1).sum(1) if relevance.dim() > 1 else relevance
+        if relevance.dim() and relevance.shape[0] % batch == 0:
+            # Samples and tokens in one axis, as a flattened linear layer has them.
+            if batch_first:
+                return relevance.reshape(batch, -1).sum(1)
+            return relevance.reshape(-1, batch, relevance[0].numel()).sum(dim=(0, 2))
+        raise ValueError(
+            f"cannot tell the {batch} samples apart in a tensor of shape {tuple(relevance.shape)}"
+        )
+
+    def spread(self, relevance: Tensor, batch_first: bool = True) -> Tensor:
+        """Sums per sample in a shape that goes with the tensor's."""
+        batch, shape = self.batch, relevance.shape
+        if batch == 1:
+            return relevance.sum()
+        amounts = self.per_sample(relevance, batch_first)
+        if not batch_first and relevance.dim() == 3 and shape[1] == batch:
+            return amounts.reshape(1, batch, 1)
+        if shape[0] != batch:  # samples and tokens, or samples and heads, in one axis
+            amounts = (
+                amounts.repeat_interleave(shape[0] // batch)
+                if batch_first
+                else amounts.repeat(shape[0] // batch)
+            )
+        return amounts.reshape(-1, *[1] * (relevance.dim() - 1))

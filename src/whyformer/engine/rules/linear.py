@@ -1,0 +1,45 @@
+"""Linear maps and convolutions: the gradient is the rule, the bias is a sink."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from whyformer.engine.rules import quick
+from whyformer.engine.rules.ledger import Ledger
+from whyformer.engine.rules.operations import Function
+
+
+def linear(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
+    """x @ w.T + b with b booked as a sink."""
+    channels_first = function is not F.linear
+    if channels_first:
+        output = function(*args, **kwargs)
+    else:
+        output = quick.linear(ledger, function, args, kwargs)
+    bias = args[2] if len(args) > 2 else kwargs.get("bias")
+    if bias is not None:
+        if channels_first and output.dim() > 1:
+            bias = bias.reshape(-1, *[1] * (output.dim() - 2))
+        ledger.constant("bias", output, bias)
+    return output
+
+
+def addmm(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
+    """beta * b + alpha * (x @ w) with b booked as a sink (GPT-2's linear layer)."""
+    output = function(*args, **kwargs)
+    if not args[0].requires_grad:
+        ledger.constant("bias", output, args[0] * kwargs.get("beta", 1))
+    return output
+
+
+TABLE: dict[Function, Any] = {
+    **dict.fromkeys((F.linear, F.conv1d, F.conv2d, F.conv3d), linear),
+    **dict.fromkeys(
+        (torch.addmm, Tensor.addmm, torch.addbmm, torch.addmv),
+        addmm,
+    ),
+}

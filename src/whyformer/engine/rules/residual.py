@@ -1,0 +1,97 @@
+"""Adding and joining: relevance goes to each part by its share, constants are sinks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from whyformer.engine.rules import tensor_tags as tags
+from whyformer.engine.rules.ledger import Ledger, tracked
+from whyformer.engine.rules.operations import (
+    ADD,
+    CHOOSE,
+    JOIN,
+    REVERSED_SUBTRACT,
+    SUBTRACT,
+    Function,
+)
+
+
+def add(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """left + alpha * right; a side that does not depend on the tokens is a sink."""
+    return _add(ledger, function, args, kwargs, signs=(1, 1))
+
+
+def subtract(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """left - alpha * right, likewise."""
+    return _add(ledger, function, args, kwargs, signs=(1, -1))
+
+
+def reversed_subtract(
+    ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
+) -> Any:
+    """right - left, likewise."""
+    return _add(ledger, function, args, kwargs, signs=(-1, 1))
+
+
+def _add(
+    ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any], signs: tuple[int, int]
+) -> Any:
+    left, right = args[0], args[1] if len(args) > 1 else kwargs["other"]
+    depends = tracked(left), tracked(right)
+    output = function(*args, **kwargs)
+    if depends == (True, False):
+        ledger.constant("constant", output, right * (signs[1] * kwargs.get("alpha", 1)))
+        # 1 + tanh(...) inside a composite GELU is still the gate of that GELU.
+        tags.carry(left, output)
+    elif depends == (False, True):
+        ledger.constant("constant", output, left * signs[0])
+        tags.carry(right, output)
+    return output
+
+
+def join(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """cat or stack; parts that do not depend on the tokens (class tokens, prompts) are sinks."""
+    output = function(*args, **kwargs)
+    parts = args[0] if args else kwargs["tensors"]
+    depends = [tracked(part) for part in parts]
+    if ledger.active and any(depends) and not all(depends):
+        constants = [
+            torch.zeros_like(part) if part_depends else part
+            for part, part_depends in zip(parts, depends, strict=True)
+        ]
+        ledger.constant(
+            "constant",
+            output,
+            function(
+                constants,
+                *args[1:],
+                **{key: value for key, value in kwargs.items() if key != "tensors"},
+            ),
+        )
+    return output
+
+
+def where(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """where(condition, a, b); the side that does not depend on the tokens is a sink."""
+    output = function(*args, **kwargs)
+    if len(args) == 3 and tracked(output) and tracked(args[1]) != tracked(args[2]):
+        condition, left, right = args
+        constant = (
+            torch.where(condition, 0.0, right)
+            if tracked(left)
+            else torch.where(condition, left, 0.0)
+        )
+        ledger.constant("constant", output, constant)
+        tags.carry(left if tracked(left) else right, output)
+    return output
+
+
+TABLE: dict[Function, Any] = {
+    **dict.fromkeys(ADD, add),
+    **dict.fromkeys(SUBTRACT, subtract),
+    **dict.fromkeys(REVERSED_SUBTRACT, reversed_subtract),
+    **dict.fromkeys(JOIN, join),
+    **dict.fromkeys(CHOOSE, where),
+}

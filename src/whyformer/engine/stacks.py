@@ -1,0 +1,158 @@
+"""A model's stacks: each a sequence of token states with the blocks it runs through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from whyformer.engine.blocks import find_blocks, named, roots
+from whyformer.errors import ModelError
+from whyformer.models.families import Family, Pair, Stack
+
+ANYWHERE = "**"
+# Arguments that each bring tokens of their own.
+CARRIERS = (
+    "input_ids",
+    "inputs_embeds",
+    "pixel_values",
+    "visual_feats",
+    "visual_embeds",
+    "input_features",
+    "input_values",
+    "decoder_input_ids",
+    "decoder_inputs_embeds",
+)
+
+
+@dataclass(frozen=True)
+class Track:
+    """One stack found in a model."""
+
+    stack: Stack
+    chain: tuple[nn.Module, ...]  # its blocks in order
+    exit: nn.Module  # whose output the head reads
+
+    @property
+    def name(self) -> str:
+        """The stack's name."""
+        return self.stack.name
+
+
+@dataclass(frozen=True)
+class Stacks:
+    """All stacks of a model, and which modules' attention mixes whose tokens."""
+
+    tracks: Mapping[str, Track]
+    askers: tuple[tuple[nn.Module, tuple[Pair, ...]], ...] = ()
+    batch_first: bool = True
+
+    @property
+    def only(self) -> Track | None:
+        """The one stack of a model that has no other."""
+        return next(iter(self.tracks.values())) if len(self.tracks) == 1 else None
+
+
+def find_stacks(
+    module: nn.Module,
+    stream: str,
+    family: Family | None,
+    path: str | None = None,
+    batch_first: bool | None = None,
+) -> Stacks:
+    """The stacks that the family declares, or the one whose blocks the caller or nobody names."""
+    stacks: tuple[Stack, ...] = (Stack((stream,), path or ANYWHERE),)
+    if path is None and family is not None:
+        stacks = family.all_stacks
+        # A head may keep a family's one list of blocks elsewhere: the largest is it.
+        if not family.stacks and named(module, family.blocks) is None:
+            stacks = (Stack((stream,), ANYWHERE),)
+    tracks = [_track(module, stack) for stack in stacks]
+    chains = [block for track in tracks for block in track.chain]
+    if batch_first is None:
+        attentions = [
+            m for block in chains for m in block.modules() if isinstance(m, nn.MultiheadAttention)
+        ]
+        batch_first = all(m.batch_first for m in attentions)
+    labels = family.attention if family is not None and len(tracks) > 1 else {}
+    return Stacks(
+        {track.name: track for track in tracks},
+        _askers(module, labels),
+        batch_first,
+    )
+
+
+def _track(module: nn.Module, stack: Stack) -> Track:
+    chain: Sequence[nn.Module] = () if stack.hidden else find_blocks(module, stack.blocks)
+    leaves = named(module, stack.leaves) if stack.leaves else chain[-1]
+    if leaves is None:
+        raise ModelError(f"{type(module).__name__} has no module {stack.leaves!r} to read from")
+    return Track(stack, tuple(chain), leaves)
+
+
+def _askers(
+    module: nn.Module, labels: Mapping[str, Pair | tuple[Pair, Pair]]
+) -> tuple[tuple[nn.Module, tuple[Pair, ...]], ...]:
+    """Modules around attention, and the pairs of stacks that their calls mix in turn."""
+    found: dict[nn.Module, tuple[Pair, ...]] = {}
+    for path, said in labels.items():
+        pairs = said if isinstance(said[0], tuple) else (said,)
+        for root in roots(module):
+            for part in _at(root, path.split(".")):
+                # A list of modules is never called itself.
+                called = part if isinstance(part, nn.ModuleList) else (part,)
+                found |= dict.fromkeys(called, pairs)
+    return tuple(found.items())
+
+
+def _at(module: nn.Module, steps: Sequence[str]) -> Iterator[nn.Module]:
+    """The modules at a path of a family's table; * is any one step of it, ** one or more."""
+    if not steps:
+        yield module
+        return
+    step, rest = steps[0], steps[1:]
+    for name, child in module.named_children():
+        if step in ("*", "**", name):
+            yield from _at(child, rest)
+        if step == "**":
+            yield from _at(child, steps)
+
+
+def check_one_stream(module: nn.Module, arguments: Mapping[str, Any]) -> None:
+    """Nothing; raises where the model mixes two sequences of tokens."""
+    config = getattr(module, "config", None)
+    carriers = [name for name in CARRIERS if arguments.get(name) is not None]
+    reasons = {
+        f"its inputs {' and '.join(carriers)} each bring tokens": len(carriers) > 1,
+        "it has an encoder and a decoder": getattr(config, "is_encoder_decoder", False) is True
+        or any(isinstance(m, (nn.Transformer, nn.TransformerDecoder)) for m in module.modules()),
+        "its config describes a text and a vision model": all(
+            getattr(config, part, None) is not None for part in ("text_config", "vision_config")
+        ),
+    }
+    for reason, holds in reasons.items():
+        if holds:
+            raise ModelError(
+                f"{type(module).__name__} has several token streams: {reason}. No family"
+                " that whyformer knows covers it, so whose tokens its attention mixes has to be"
+                f" declared once, before explain():\n{_DECLARATION.format(type(module).__name__)}"
+                "To explain one part alone instead, pass that part (such as model.get_encoder())"
+                " with a target of its own."
+            )
+
+
+_DECLARATION = """
+    from whyformer.models.families import Source, Stack, declare
+    declare(
+        "mine", stream="text", classes=("{}",),
+        sources=(Source("text", "input_ids", mask="attention_mask"),
+                 Source("image", "visual_feats", kind="features")),
+        stacks=(Stack(("text",), "path.to.text.blocks"),
+                Stack(("image",), "path.to.image.blocks", read=False)),
+        attention={{"path.to.text.blocks": ("text", "text"),
+                   "path.to.image.blocks": ("image", "image"),
+                   "path.to.text.blocks.*.cross": ("text", "image")}},
+    )
+"""

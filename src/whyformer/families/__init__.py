@@ -1,5 +1,0 @@
-"""Model families as data, one file each; they register by existing."""
-
-from whyformer.families.family import Family, Pair, Source, Stack, declare, families, family_of
-
-__all__ = ["Family", "Pair", "Source", "Stack", "declare", "families", "family_of"]

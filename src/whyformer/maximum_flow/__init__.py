@@ -1,0 +1,1 @@
+"""Maximum flow through layered graphs; the solver behind attention flow."""

@@ -1,0 +1,1 @@
+"""What attention methods share: mixing per layer, and relevancy between streams."""

@@ -1,0 +1,1 @@
+"""Loading models and processors, model families as data, bundled models."""

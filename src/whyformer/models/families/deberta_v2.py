@@ -1,0 +1,42 @@
+"""DeBERTa-v2 and v3 (He et al., 2021): content and position scored apart.
+
+The attention is its own: scores are batched matrix products on (batch x head, query, key),
+gathered by relative distance, and there is no fused path. The largest v2 models also pass the
+states that enter block one through a convolution beside it.
+"""
+
+from whyformer.models.families.family import declare
+from whyformer.models.families.tiny import ENCODER, tiny_model
+
+# As microsoft/deberta-v3-base has it.
+SIZES = {
+    **ENCODER,
+    "relative_attention": True,
+    "position_buckets": 4,
+    "norm_rel_ebd": "layer_norm",
+    "share_att_key": True,
+    "pos_att_type": ["p2c", "c2p"],
+    "position_biased_input": False,
+    "type_vocab_size": 0,
+    "pooler_hidden_size": ENCODER["hidden_size"],
+}
+
+deberta_v2 = declare(
+    "deberta_v2",
+    title="DeBERTa-v2, DeBERTa-v3",
+    stream="text",
+    model_types=("deberta-v2",),
+    blocks="encoder.layer",
+    tiny=tiny_model("DebertaV2ForSequenceClassification", **SIZES),
+    relu=tiny_model(
+        "DebertaV2ForSequenceClassification",
+        **SIZES,
+        hidden_act="relu",
+        pooler_hidden_act="relu",
+    ),
+    variants={
+        "deberta_v2_conv": tiny_model(
+            "DebertaV2ForSequenceClassification", **SIZES, conv_kernel_size=3, conv_act="gelu"
+        ),
+    },
+)

@@ -1,0 +1,27 @@
+"""DINOv2 (Oquab et al., 2023), with registers (Darcet et al., 2024) or without: scaled residuals.
+
+The head reads the class token and the mean of the patches side by side, so every token but the
+registers decides. The giant size has gated MLPs.
+"""
+
+from whyformer.models.families.family import declare
+from whyformer.models.families.tiny import IMAGE, tiny_model
+
+SIZES = {**IMAGE, "mlp_ratio": 2}
+
+dinov2 = declare(
+    "dinov2",
+    title="DINOv2, with and without registers",
+    stream="image",
+    model_types=("dinov2", "dinov2_with_registers"),
+    blocks="encoder.layer",
+    prefix_tokens=lambda config: 1 + getattr(config, "num_register_tokens", 0),
+    tiny=tiny_model("Dinov2ForImageClassification", **SIZES),
+    relu=tiny_model("Dinov2ForImageClassification", **SIZES, hidden_act="relu"),
+    variants={
+        "dinov2_registers": tiny_model(
+            "Dinov2WithRegistersForImageClassification", **SIZES, num_register_tokens=3
+        ),
+        "dinov2_giant": tiny_model("Dinov2ForImageClassification", **SIZES, use_swiglu_ffn=True),
+    },
+)

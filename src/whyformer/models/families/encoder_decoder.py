@@ -1,0 +1,64 @@
+"""What encoder-decoders have in common: a source that is asked, a prefix that asks and speaks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from whyformer.models.families.family import Family, Source, Stack, declare
+
+GENERATED = Source("generated", "decoder_input_ids", mask="decoder_attention_mask", optional=True)
+
+
+def encoder_decoder(
+    name: str,
+    *,
+    source: Source,
+    encoder: str,
+    decoder: str,
+    within: str,
+    between: str,
+    **facts: Any,
+) -> Family:
+    """The family, registered; `within` and `between` are patterns of the decoder's attentions."""
+    generated = facts.pop("generated", GENERATED)
+    return declare(
+        name,
+        stream=source.stream,
+        sources=(source, generated),
+        stacks=(
+            Stack((source.stream,), encoder, read=False),
+            Stack((generated.stream,), decoder),
+        ),
+        attention={
+            "encoder": (source.stream, source.stream),
+            within: (generated.stream, generated.stream),
+            between: (generated.stream, source.stream),
+        },
+        **facts,
+    )
+
+
+TEXT_SOURCE = Source("source", "input_ids", mask="attention_mask")
+# Sizes of a tiny encoder-decoder of BART's kin.
+SIZES = {
+    "vocab_size": 60,
+    "d_model": 32,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 48,
+    "decoder_ffn_dim": 48,
+    "max_position_embeddings": 40,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "decoder_start_token_id": 1,
+    "forced_eos_token_id": 2,
+}
+BART = {
+    "encoder": "encoder.layers",
+    "decoder": "decoder.layers",
+    "within": "decoder.layers.*.self_attn",
+    "between": "decoder.layers.*.encoder_attn",
+}

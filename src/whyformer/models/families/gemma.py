@@ -1,0 +1,31 @@
+"""Gemma 1 to 3, text (Gemma Team, 2024, 2025): RMS norms with gain 1 + w, gated tanh-GELU.
+
+Embeddings are scaled by sqrt(hidden) before block one. Gemma 2 has no fused attention: it squeezes
+scores and final logits through tanh. Gemma 2 and 3 add norms behind attention and MLP, and layers
+that see a window only.
+"""
+
+from whyformer.models.families.family import declare
+from whyformer.models.families.tiny import DECODER, tiny_model
+
+# The window is shorter than tiny inputs, so that they feel it; one layer of each kind.
+WINDOWED = {
+    **DECODER,
+    "query_pre_attn_scalar": DECODER["head_dim"],
+    "sliding_window": 4,
+    "layer_types": ["sliding_attention", "full_attention"],
+}
+
+gemma = declare(
+    "gemma",
+    title="Gemma, Gemma 2, Gemma 3 (text)",
+    stream="text",
+    causal=True,
+    model_types=("gemma", "gemma2", "gemma3_text"),
+    blocks="layers",
+    tiny=tiny_model("GemmaForCausalLM", **DECODER),
+    variants={
+        "gemma2": tiny_model("Gemma2ForCausalLM", **WINDOWED),
+        "gemma3": tiny_model("Gemma3ForCausalLM", **WINDOWED),
+    },
+)

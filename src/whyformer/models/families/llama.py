@@ -1,0 +1,14 @@
+"""Llama (Touvron et al., 2023): hand-written RMS norms, gated SiLU, grouped heads, no biases."""
+
+from whyformer.models.families.family import declare
+from whyformer.models.families.tiny import DECODER, tiny_model
+
+llama = declare(
+    "llama",
+    title="Llama",
+    stream="text",
+    causal=True,
+    model_types=("llama",),
+    blocks="layers",
+    tiny=tiny_model("LlamaForCausalLM", **DECODER),
+)

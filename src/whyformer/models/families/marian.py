@@ -1,0 +1,14 @@
+"""Marian (Junczys-Dowmunt et al., 2018): a translator built like BART, positions computed."""
+
+from whyformer.models.families.encoder_decoder import BART, SIZES, TEXT_SOURCE, encoder_decoder
+from whyformer.models.families.tiny import tiny_model
+
+marian = encoder_decoder(
+    "marian",
+    title="Marian (OPUS-MT)",
+    model_types=("marian",),
+    classes=("MarianMTModel",),
+    source=TEXT_SOURCE,
+    tiny=tiny_model("MarianMTModel", **SIZES),
+    **BART,
+)

@@ -1,0 +1,36 @@
+"""ModernBERT (Warner et al., 2024): norms before, rotary positions, gated MLPs, local layers.
+
+Block one has no attention norm, since the embedding has just been normed. Every third layer sees
+all tokens, the others a window. The head pools [CLS] or the mean, as the config says.
+"""
+
+from whyformer.models.families.family import declare
+from whyformer.models.families.tiny import ENCODER, tiny_model
+
+SIZES = {
+    **ENCODER,
+    "local_attention": 4,  # two tokens to each side, so that tiny inputs feel the window
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "cls_token_id": 1,
+    "sep_token_id": 2,
+}
+
+modernbert = declare(
+    "modernbert",
+    title="ModernBERT",
+    stream="text",
+    model_types=("modernbert",),
+    blocks="layers",
+    tiny=tiny_model("ModernBertForSequenceClassification", **SIZES),
+    variants={
+        "modernbert_mean": tiny_model(
+            "ModernBertForSequenceClassification",
+            **SIZES,
+            classifier_pooling="mean",
+            norm_bias=True,
+            attention_bias=True,
+            mlp_bias=True,
+        ),
+    },
+)

@@ -1,0 +1,20 @@
+"""MPNet (Song et al., 2020): BERT with a learned bias per distance, added to the scores in place.
+
+It has no fused attention, and its positions count from the padding index as RoBERTa's do.
+"""
+
+from whyformer.models.families.family import declare
+from whyformer.models.families.tiny import ENCODER, tiny_model
+
+SIZES = {**ENCODER, "pad_token_id": 1}
+
+mpnet = declare(
+    "mpnet",
+    title="MPNet",
+    stream="text",
+    model_types=("mpnet",),
+    blocks="encoder.layer",
+    tiny=tiny_model("MPNetForSequenceClassification", **SIZES),
+    # The sequence head's tanh is fixed in the class; the token head has none.
+    relu=tiny_model("MPNetForTokenClassification", **SIZES, hidden_act="relu"),
+)

@@ -1,0 +1,25 @@
+"""RoBERTa (Liu et al., 2019) and its kin: BERT whose positions count from the padding index.
+
+Positions are computed from `input_ids != pad_token_id`, so a batch must be padded with the
+model's own padding token, or every position shifts.
+"""
+
+from whyformer.models.families.family import declare
+from whyformer.models.families.tiny import ENCODER, tiny_model
+
+SIZES = {**ENCODER, "pad_token_id": 1}
+
+roberta = declare(
+    "roberta",
+    title="RoBERTa, XLM-RoBERTa, CamemBERT",
+    stream="text",
+    model_types=("roberta", "xlm-roberta", "camembert"),
+    blocks="encoder.layer",
+    tiny=tiny_model("RobertaForSequenceClassification", **SIZES),
+    # The sequence head's tanh is fixed in the class; the token head has none.
+    relu=tiny_model("RobertaForTokenClassification", **SIZES, hidden_act="relu"),
+    variants={
+        "xlm_roberta": tiny_model("XLMRobertaForSequenceClassification", **SIZES),
+        "camembert": tiny_model("CamembertForSequenceClassification", **SIZES),
+    },
+)

@@ -1,0 +1,168 @@
+"""Small random models of a family: every weight, bias and gain counts, so that tests can see it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from whyformer.models.families.family import Family, Source, families, family_of
+
+# Sizes shared by most families; a family's file overrides what its config calls otherwise.
+SIZES = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+}
+ENCODER = {
+    **SIZES,
+    "vocab_size": 60,
+    "max_position_embeddings": 40,
+    "num_labels": 3,
+    "pad_token_id": 0,
+}
+DECODER = {
+    **SIZES,
+    "vocab_size": 60,
+    "max_position_embeddings": 40,
+    "head_dim": 8,
+    "num_key_value_heads": 2,  # fewer than heads: grouped-query attention
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+IMAGE = {**SIZES, "image_size": 12, "patch_size": 4, "num_labels": 3}
+
+
+def tiny_model(class_name: str, **sizes: Any) -> Callable[..., nn.Module]:
+    """A function that builds the transformers class in eval mode; keywords change its config.
+
+    The same call gives the same weights, and the caller's random state is left as it was.
+    """
+
+    def build(*, seed: int = 0, **changes: Any) -> nn.Module:
+        import transformers
+
+        with warnings.catch_warnings():
+            # DeBERTa's module compiles by torch.jit on import: nothing a caller could mend.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            model_class = getattr(transformers, class_name)
+        config = model_class.config_class(**{**sizes, **changes})
+        with torch.random.fork_rng(devices=[]):
+            # Not torch.manual_seed: that would reseed the accelerators, which are not forked.
+            torch.default_generator.manual_seed(seed)
+            model: nn.Module = model_class(config).eval()
+            _stir(model)
+        return model
+
+    return build
+
+
+@torch.no_grad()
+def _stir(model: nn.Module) -> None:
+    """Adds noise to every parameter: fresh ones have zero biases, unit gains, flat attention."""
+    for parameter in model.parameters():
+        parameter.add_(torch.randn_like(parameter), alpha=0.25)
+
+
+def tiny_inputs(
+    model: nn.Module, lengths: Sequence[int] = (7, 5), *, padding: str = "right", seed: int = 0
+) -> dict[str, Tensor]:
+    """Random inputs that a tiny model's forward takes, one sample per length.
+
+    Sample i is the same whatever the padding and the other lengths. Images have no lengths: as
+    many are made as lengths are given.
+    """
+    known = family_of(model)
+    config: Any = model.config
+    dtype = next(model.parameters()).dtype
+    image = hasattr(config, "image_size")
+    default = Source("image", "pixel_values", kind="pixels")
+    text = Source("text", "input_ids", mask="attention_mask")
+    sources = (known.sources if known else ()) or ((default if image else text),)
+    inputs: dict[str, Tensor] = {}
+    for number, source in enumerate(sources):
+        part: Any = model.get_submodule(source.part)
+        generator = torch.Generator().manual_seed(seed + 100 * number)
+        if source.kind == "pixels":
+            side = getattr(part.config, "image_size", None) or 16
+            side = side if isinstance(side, int) else side[0]
+            shape = (3, side, side)
+            inputs[source.carrier] = _stacked([shape] * len(lengths), generator, dtype)
+        elif source.kind == "sound":
+            frames = source.stride * part.config.max_source_positions
+            width = getattr(part.config, source.widths[source.carrier])
+            inputs[source.carrier] = _stacked([(width, frames)] * len(lengths), generator, dtype)
+        elif source.kind == "features":
+            inputs |= _tiny_features(source, part.config, lengths, generator, dtype)
+        else:
+            # Later streams are shorter, so that nobody takes one for the other.
+            sizes = [max(1, length - 3 * (number > 0)) for length in lengths]
+            sizes = sizes if source.padding else [6] * len(lengths)
+            inputs |= _tiny_tokens(source, part.config, sizes, padding, generator)
+    return inputs
+
+
+def _stacked(
+    shapes: Sequence[tuple[int, ...]], generator: torch.Generator, dtype: torch.dtype
+) -> Tensor:
+    return torch.stack([torch.randn(shape, generator=generator) for shape in shapes]).to(dtype)
+
+
+def _tiny_features(
+    source: Source,
+    config: Any,
+    lengths: Sequence[int],
+    generator: torch.Generator,
+    dtype: torch.dtype,
+) -> dict[str, Tensor]:
+    """Regions, one fewer than tokens, and what is said about each."""
+    counts = [length - 1 for length in lengths]
+    width, most = getattr(config, source.widths[source.carrier]), max(counts)
+    both = [torch.randn(40, width + 4, generator=generator)[:most] for _ in lengths]
+    rows, boxes = [row[:, :width] for row in both], [row[:, width:].sigmoid() for row in both]
+    real = torch.arange(most) < torch.tensor(counts).unsqueeze(1)
+    inputs = {source.carrier: torch.stack(rows).to(dtype) * real.unsqueeze(2)}
+    if source.mask:
+        inputs[source.mask] = real.to(dtype)
+    if source.boxes:
+        inputs[source.boxes] = torch.stack(boxes).to(dtype) * real.unsqueeze(2)
+    return inputs
+
+
+def _tiny_tokens(
+    source: Source,
+    config: Any,
+    lengths: Sequence[int],
+    padding: str,
+    generator: torch.Generator,
+) -> dict[str, Tensor]:
+    longest = max(lengths)
+    config = config.get_text_config() if hasattr(config, "get_text_config") else config
+    rows = [torch.randint(5, config.vocab_size - 1, (40,), generator=generator) for _ in lengths]
+    ids = torch.full((len(lengths), longest), getattr(config, "pad_token_id", None) or 0)
+    mask = torch.zeros_like(ids)
+    for i, (row, length) in enumerate(zip(rows, lengths, strict=True)):
+        place = slice(0, length) if padding == "right" else slice(longest - length, longest)
+        ids[i, place] = row[:length]
+        mask[i, place] = 1
+    last = getattr(config, "eos_token_id", None)
+    if config.model_type == "clip_text_model" and last is not None:
+        # CLIP reads its answer at the first end of text.
+        for row, real in zip(ids, mask, strict=True):
+            row[real.nonzero().flatten()[-1]] = last
+    return {source.carrier: ids, source.mask or "attention_mask": mask}
+
+
+def tiny_models() -> dict[str, tuple[Family, Callable[..., nn.Module]]]:
+    """(family, builder) of every tiny model there is, families' own and variants, by name."""
+    return {
+        name: (known, builder)
+        for known in families.values()
+        for name, builder in {known.name: known.tiny, **known.variants}.items()
+        if builder is not None
+    }

@@ -1,0 +1,29 @@
+"""Whisper (Radford et al., 2023): two convolutions halve the frames of sound that are asked."""
+
+from whyformer.models.families.encoder_decoder import BART, GENERATED, SIZES, encoder_decoder
+from whyformer.models.families.family import Source
+from whyformer.models.families.tiny import tiny_model
+
+_SIZES = {
+    **{
+        k: v
+        for k, v in SIZES.items()
+        if k not in ("max_position_embeddings", "forced_eos_token_id")
+    },
+    "num_mel_bins": 8,
+    "max_source_positions": 6,
+    "max_target_positions": 20,
+}
+
+whisper = encoder_decoder(
+    "whisper",
+    title="Whisper",
+    model_types=("whisper",),
+    classes=("WhisperForConditionalGeneration",),
+    source=Source(
+        "audio", "input_features", kind="sound", widths={"input_features": "num_mel_bins"}, stride=2
+    ),
+    generated=GENERATED,
+    tiny=tiny_model("WhisperForConditionalGeneration", **_SIZES),
+    **BART,
+)

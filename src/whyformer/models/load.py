@@ -1,0 +1,218 @@
+"""The model that the user means: a module, a bundled name, a folder, or a hub id."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import threading
+import urllib.parse
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from whyformer.errors import InputError, ModelError
+from whyformer.inputs.detect import BOTH, kind_of
+from whyformer.models import bundled
+from whyformer.models.families import family_of
+from whyformer.models.processors import (
+    cached_processor,
+    check_processor,
+    first_line,
+    load_processor,
+)
+from whyformer.models.quiet import quiet_loading
+from whyformer.registry import nearest
+
+DEFAULTS = {"text": "sst2", "image": "mnist", BOTH: "lxmert_shapes"}
+PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt")
+# Owner and name, or a name alone: anything else can only be a folder that is not there.
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
+
+_bundled: dict[Path, tuple[nn.Module, Any]] = {}
+_lock = threading.RLock()
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A module, what turns the user's inputs into its arguments, and a name to show."""
+
+    module: nn.Module
+    processor: Any | None
+    name: str
+
+
+def load_model(model: Any, processor: Any, inputs: Any) -> Loaded:
+    """The module in the state it is to be explained in; a module of the user's own as it is.
+
+    A bundled model is loaded once per process and shared by all threads.
+    """
+    processor = check_processor(processor)
+    if isinstance(model, nn.Module):
+        return Loaded(model, processor, type(model).__name__)
+    if model is None:
+        model = _fitting(inputs)
+    if not isinstance(model, str | os.PathLike):
+        raise ModelError(
+            f"model= is of type {type(model).__name__}; pass an nn.Module, the name of a bundled"
+            f" model ({_known()}), a folder, or a hub id"
+        )
+    name = os.fspath(model)
+    known = bundled.models()
+    if name in known:
+        module, own = _load_bundled(known[name])
+    elif Path(name).expanduser().is_dir():
+        folder = Path(name).expanduser()
+        module = load_folder(folder)
+        own = load_processor(folder) if processor is None else None
+    else:
+        module, own = _load_hub(name, wants_processor=processor is None)
+    return Loaded(module, own if processor is None else processor, name)
+
+
+def load_folder(folder: Path, dtype: torch.dtype | str = "auto") -> nn.Module:
+    """The model in a folder, of the class its config names, for use and not for training."""
+    _check_files(folder)
+    try:
+        return _from_pretrained(str(folder), dtype=dtype, local_files_only=True)
+    except ModelError:
+        raise
+    except Exception as error:
+        raise ModelError(
+            f"the model in folder '{folder}' cannot be loaded: {first_line(error)}; check its"
+            " config.json and weights, or load it yourself and pass the module"
+        ) from error
+
+
+def _fitting(inputs: Any) -> str:
+    """The name of the bundled model for inputs of this kind."""
+    kind = kind_of(inputs)
+    if kind not in DEFAULTS:
+        raise InputError(
+            f"a {kind} was given without a model: only text, images and both together have a"
+            " bundled default; pass model= (an nn.Module, a bundled name, a folder or a hub id)"
+        )
+    name = DEFAULTS[kind]
+    if name not in bundled.models():
+        raise ModelError(
+            f"the bundled model '{name}', the default for {kind}, is not installed; pass model=,"
+            " or install whyformer from its released package"
+        )
+    return name
+
+
+def _load_bundled(model: bundled.BundledModel) -> tuple[nn.Module, Any]:
+    with _lock:
+        if model.folder not in _bundled:
+            # Stored in half precision to be small; CPUs compute in single.
+            module = load_folder(model.folder, dtype=torch.float32)
+            _bundled[model.folder] = module, load_processor(model.folder)
+        return _bundled[model.folder]
+
+
+def _load_hub(name: str, wants_processor: bool) -> tuple[nn.Module, Any]:
+    """Tries what is on this machine, then the hub itself."""
+    failures: list[str] = []
+    if HUB_ID.fullmatch(name):
+        for local, where in ((True, "the local cache"), (False, "the Hugging Face hub")):
+            if not local and not _hub_answers():
+                failures.append(f"{where} (it cannot be reached from here)")
+                continue
+            try:
+                module = _from_pretrained(name, dtype="auto", local_files_only=local)
+            except ModelError:
+                raise
+            except Exception as error:
+                failures.append(f"{where} ({first_line(error)})")
+                continue
+            return module, cached_processor(name, module, local) if wants_processor else None
+    tried = "a bundled model, a folder" + "".join(f", {failure}" for failure in failures)
+    raise ModelError(
+        f"there is no model {name!r}; tried as {tried}.{nearest(name, bundled.models())}"
+        f" Bundled: {_known()}."
+    )
+
+
+def _hub_answers() -> bool:
+    """Whether the hub can be reached; asked once, before the hub's own long retries."""
+    from huggingface_hub import constants
+
+    if constants.HF_HUB_OFFLINE:
+        return False
+    if urllib.request.getproxies():
+        return True  # only the proxy can tell
+    address = urllib.parse.urlsplit(constants.ENDPOINT)
+    try:
+        with socket.create_connection((address.hostname or "", address.port or 443), timeout=5):
+            return True
+    except OSError:
+        return False
+
+
+def _from_pretrained(source: str, **options: Any) -> nn.Module:
+    """The pretrained model, of the architecture its config names; never a random head."""
+    import transformers
+
+    with quiet_loading():
+        config = transformers.AutoConfig.from_pretrained(
+            source, local_files_only=options["local_files_only"], trust_remote_code=False
+        )
+        named = (getattr(config, "architectures", None) or [""])[0]
+        architecture = getattr(transformers, named, None) or transformers.AutoModel
+        module, info = architecture.from_pretrained(
+            source, config=config, use_safetensors=True, output_loading_info=True, **options
+        )
+    family = family_of(module)
+    unread = family.unread if family else ()
+    missing = sorted(name for name in info["missing_keys"] if not name.startswith(unread))
+    if missing:
+        more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+        raise ModelError(
+            f"the weights of {source!r} lack {', '.join(missing[:5])}{more}, which"
+            f" {type(module).__name__} needs: they would be random, and so would the explanation;"
+            " load a checkpoint that was trained with this head, or set the config's"
+            " 'architectures' to the class that the weights belong to"
+        )
+    loaded: nn.Module = module.eval()
+    return loaded
+
+
+def _check_files(folder: Path) -> None:
+    """Nothing; raises where the folder is not a model stored as safetensors."""
+    if not (folder / "config.json").is_file():
+        raise ModelError(
+            f"the folder '{folder}' has no config.json, so it is not a model; pass a folder that"
+            " save_pretrained wrote"
+        )
+    index = folder / "model.safetensors.index.json"
+    if (folder / "model.safetensors").is_file():
+        return
+    if index.is_file():
+        shards = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        absent = sorted(shard for shard in shards if not (folder / shard).is_file())
+        if absent:
+            raise ModelError(
+                f"the folder '{folder}' lacks {', '.join(absent)}, which its"
+                " model.safetensors.index.json names; copy the missing files"
+            )
+        return
+    pickled = sorted(path.name for pattern in PICKLED for path in folder.glob(pattern))
+    if pickled:
+        raise ModelError(
+            f"the folder '{folder}' has no model.safetensors, only {', '.join(pickled)}: pickled"
+            " weights can run any code and are never loaded; convert them where you trust them,"
+            " with from_pretrained(folder).save_pretrained(folder)"
+        )
+    raise ModelError(
+        f"the folder '{folder}' has no weights: model.safetensors is missing; copy it there, or"
+        " save the model again with save_pretrained"
+    )
+
+
+def _known() -> str:
+    return ", ".join(bundled.models()) or "none installed"

@@ -1,0 +1,1 @@
+"""What is explained: target specs, output heads, selection, generated text."""

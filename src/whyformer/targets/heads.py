@@ -1,0 +1,147 @@
+"""What a model's raw output offers to explain: which scores, and what their axes mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from whyformer.errors import TargetError
+from whyformer.inputs.batch import Batch
+from whyformer.models.signature import config_of
+
+CLASSES, NUMBER, NEXT_TOKEN, MASKED_TOKEN, TOKEN_CLASSES, SPANS, QUERIES = (
+    "classes",
+    "one number",
+    "next tokens",
+    "masked tokens",
+    "a class per token",
+    "answer spans",
+    "object queries",
+)
+# What outputs call their scores, and what a detector's behind its classes are.
+SCORES = ("logits", "question_answering_score", "itm_score")
+BOX = ("no object", "x", "y", "width", "height")
+CAUSAL_NAMES = ("ForCausalLM", "LMHeadModel")
+CALLABLE = "pass target=, a callable that takes the output and returns one value per sample"
+
+
+@dataclass(frozen=True)
+class Head:
+    """Scores and what they are about: (batch, classes), (batch, tokens, entries) or (batch, 1)."""
+
+    kind: str
+    scores: Tensor
+    names: tuple[str, ...] = ()  # of entries that the model's config does not name
+
+
+def head_of(output: Any, module: nn.Module, prepared: Batch) -> Head:
+    """The scores in a model's raw output; raises where it has no head to ask."""
+    spans = _spans(output, module)
+    if spans is not None:
+        return Head(SPANS, torch.stack(spans, dim=-1))
+    pairs = _pairs(output, prepared)
+    if pairs is not None:
+        return Head(NUMBER, pairs, ("similarity",))
+    scores = _scores(output, module)
+    if scores.ndim == 0 or scores.shape[0] != prepared.size:
+        raise TargetError(
+            f"the output of {type(module).__name__} has shape {tuple(scores.shape)} for"
+            f" {prepared.size} samples, so its first axis is not the sample's; {CALLABLE}"
+        )
+    if scores.ndim == 1 or (scores.ndim == 2 and scores.shape[1] == 1):
+        return Head(NUMBER, scores.reshape(-1, 1))
+    if scores.ndim == 2:
+        return Head(CLASSES, scores)
+    if isinstance(output, Mapping) and isinstance(output.get("pred_boxes"), Tensor):
+        boxes: Tensor = output["pred_boxes"]
+        return Head(QUERIES, torch.cat([scores, boxes.to(scores.dtype)], dim=-1), BOX)
+    if scores.ndim == 3:
+        return Head(_token_kind(scores, module, prepared), scores)
+    raise TargetError(
+        f"the output of {type(module).__name__} has rank {scores.ndim}, shape"
+        f" {tuple(scores.shape)}, which is no list of classes; {CALLABLE}"
+    )
+
+
+def _scores(output: Any, module: nn.Module) -> Tensor:
+    """The tensor that the head computed."""
+    if isinstance(output, Tensor):
+        return output
+    if isinstance(output, Mapping):
+        for name in SCORES:
+            if isinstance(output.get(name), Tensor):
+                return output[name]
+        tensors = {k: v for k, v in output.items() if isinstance(v, Tensor) and v.ndim}
+        if len(tensors) == 1 and "last_hidden_state" not in tensors:
+            return next(iter(tensors.values()))
+        fields = ", ".join(map(str, output)) or "nothing"
+        headless = "last_hidden_state" in output
+        raise TargetError(
+            f"{type(module).__name__} has no head"
+            f"{'' if headless else ' that whyformer knows'}: it returns {fields}; {CALLABLE}, or"
+            " load the model with a head"
+        )
+    if isinstance(output, tuple | list):
+        found = [v for v in output if isinstance(v, Tensor) and v.ndim]
+        # A loss, where there is one, is a scalar in front. A base model has states in front.
+        if found and not (found[0].ndim == 3 and _is_headless(module)):
+            return found[0]
+        raise TargetError(
+            f"{type(module).__name__} has no head: it returns {len(output)} values without"
+            f" logits; {CALLABLE}, or load the model with a head"
+        )
+    raise TargetError(
+        f"{type(module).__name__} returns {type(output).__name__}, which is no tensor, mapping or"
+        f" tuple; {CALLABLE}"
+    )
+
+
+def _pairs(output: Any, prepared: Batch) -> Tensor | None:
+    """The similarity of each text with its own image, (batch, 1), of a model with two towers."""
+    if not isinstance(output, Mapping):
+        return None
+    scores = output.get("logits_per_image")
+    if scores is None and prepared.arguments.get("use_itm_head") is False:
+        scores = output.get("itm_score")
+    return None if scores is None else scores.diagonal().reshape(-1, 1)
+
+
+def _spans(output: Any, module: nn.Module) -> tuple[Tensor, Tensor] | None:
+    """Start and end logits, each (batch, tokens), of a question-answering head."""
+    if isinstance(output, Mapping):
+        start, end = output.get("start_logits"), output.get("end_logits")
+        return (start, end) if isinstance(start, Tensor) and isinstance(end, Tensor) else None
+    if isinstance(output, tuple) and type(module).__name__.endswith("ForQuestionAnswering"):
+        found = [v for v in output if isinstance(v, Tensor) and v.ndim == 2]
+        return (found[0], found[1]) if len(found) > 1 else None
+    return None
+
+
+def _token_kind(scores: Tensor, module: nn.Module, prepared: Batch) -> str:
+    """What each of a sequence of score rows is about."""
+    if prepared.stream == "generated":
+        return NEXT_TOKEN
+    name = type(module).__name__
+    if name.endswith("ForTokenClassification"):
+        return TOKEN_CLASSES
+    if name.endswith("ForMaskedLM"):
+        return MASKED_TOKEN
+    vocabulary = getattr(config_of(module), "vocab_size", None)
+    if name.endswith(CAUSAL_NAMES) or scores.shape[-1] == vocabulary:
+        return NEXT_TOKEN
+    if prepared.mask is not None and scores.shape[1] != prepared.mask.shape[1]:
+        raise TargetError(
+            f"the output of {name} has shape {tuple(scores.shape)} for"
+            f" {prepared.mask.shape[1]} tokens; {CALLABLE}"
+        )
+    return TOKEN_CLASSES
+
+
+def _is_headless(module: nn.Module) -> bool:
+    """Whether this is a transformers base model, which ends in hidden states."""
+    name = type(module).__name__
+    return config_of(module) is not None and "For" not in name and not name.endswith(CAUSAL_NAMES)

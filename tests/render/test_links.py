@@ -1,0 +1,124 @@
+"""What a page knows to link its streams: the maps, three digits of each, and no way out of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from html import unescape
+from typing import Any
+
+import pytest
+import torch
+
+from whyformer.attribution import Attribution, views
+from whyformer.render.links import DIGITS, linked, packed, safe
+from whyformer.render.view_model import read
+
+Make = Callable[..., Attribution]
+HOSTILE = "</script><script>alert(1)</script><!--<script>&\u2028\u202e\"'"
+
+
+def data_of(page: str) -> list[dict[str, Any]]:
+    """What a browser finds in the page: everything up to the first end of a script."""
+    found = re.findall(r'<script type="application/json" class="links">(.*?)</script', page, re.S)
+    return [json.loads(text) for text in found]
+
+
+def test_the_page_holds_the_maps(question: Make) -> None:
+    made = question()
+    (data,) = data_of(views["html"].render(made))
+    names = [panel["name"] for panel in data["panels"]]
+    assert names == ["text", "image"]
+    assert data["panels"][1]["grid"] == [6, 8]
+    assert len(data["maps"]) == 2
+    merged = {(m.asking, m.answering): m.values for m in read(made)[0].matrices}
+    for kept in data["maps"]:
+        wanted = merged[names[kept["asking"]], names[kept["answering"]]]
+        units = torch.tensor(kept["units"], dtype=torch.float64)[:, None]
+        assert (wanted / wanted.abs().amax(1, keepdim=True)).abs().max() == 1
+        largest = wanted.abs().amax(1, keepdim=True)
+        error = (torch.tensor(kept["rows"]) * units - wanted).abs() / largest
+        assert error.max() < 0.6 / DIGITS
+
+
+def test_the_strongest_patch_is_the_way_in(question: Make) -> None:
+    made = question()
+    data = linked(read(made)[0])
+    assert data is not None
+    assert data["panels"][1]["start"] == int(made.streams["image"].scores[0].abs().argmax())
+
+
+def test_rows_of_every_size_keep_three_digits(question: Make) -> None:
+    made = question()
+    small = made.maps["text", "image"] * torch.logspace(-12, 3, 9)[None, :, None]
+    rows = packed(read(question(maps={("text", "image"): small}))[0].matrices[0])
+    assert [max(map(abs, row)) for row in rows["rows"]] == [DIGITS] * 8
+
+
+def test_rows_without_a_number_are_zero(question: Make) -> None:
+    maps = {("text", "image"): torch.zeros(1, 9, 48)}
+    maps["text", "image"][0, 1] = float("nan")
+    rows = packed(read(question(maps=maps))[0].matrices[0])
+    assert rows["units"] == [0.0] * 8
+    assert not any(map(any, rows["rows"]))
+
+
+@pytest.mark.parametrize("text", [HOSTILE, "]]>", "مرحبا", "👩‍🚀", "\\u003c"])
+def test_json_in_a_page_is_only_json(text: str) -> None:
+    said = safe({text: [text]})
+    assert not set("<>&\u2028\u2029") & set(said)
+    assert json.loads(said) == {text: [text]}
+
+
+def test_words_in_the_page_end_no_script(question: Make) -> None:
+    tokens = ("[CLS]", HOSTILE, "col", "our", "👩‍🚀", "مرحبا", "ball", "?", "[SEP]")
+    made = question(tokens=tokens, label=HOSTILE)
+    for page, count in ((views["html"].render(made), 4), (views["html"].fragment(made), 2)):
+        assert page.count("<script") == page.count("</script") == count
+        assert "<!--" not in page
+        assert "alert(1)</script>" in unescape(page)  # said, as text
+        assert data_of(page)
+
+
+def test_the_name_of_a_stream_is_data_too(question: Make) -> None:
+    made = question()
+    stream = type(made.streams["text"])
+    odd = {HOSTILE: made.streams["text"], "image": made.streams["image"]}
+    odd[HOSTILE] = stream(
+        HOSTILE,
+        odd[HOSTILE].scores,
+        odd[HOSTILE].mask,
+        odd[HOSTILE].tokens,
+        odd[HOSTILE].word_ids,
+    )
+    made = Attribution(
+        "gae",
+        odd,
+        HOSTILE,
+        made.target,
+        made.output,
+        made.labels,
+        maps={(HOSTILE, "image"): made.maps["text", "image"]},
+    )
+    page = views["html"].render(made)
+    assert page.count("</script") == 4
+    assert data_of(page)[0]["panels"][0]["name"] == HOSTILE
+
+
+def test_only_what_is_linked_brings_a_script_to_a_notebook(
+    sentence: Make, image: Make, matching: Make
+) -> None:
+    within = sentence(maps={("text", "text"): torch.eye(7)[None]})
+    for made in (sentence(), within, image(torch.rand(4, 4)), matching()):
+        assert "<script" not in views["html"].fragment(made)
+        assert not data_of(views["html"].render(made))
+
+
+def test_a_hundred_words_and_850_patches_stay_small(question: Make) -> None:
+    tokens = [f"word{i}" for i in range(100)]
+    made = question(grid=(25, 34), size=(375, 510), tokens=tokens, words=list(range(100)))
+    (data,) = data_of(views["html"].render(made))
+    assert [len(m["rows"]) * len(m["rows"][0]) for m in data["maps"]] == [85_000] * 2
+    assert len(views["html"].render(made).encode()) < 2_000_000
+    assert len(json.dumps(data["maps"], separators=(",", ":"))) < 800_000
