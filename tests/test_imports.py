@@ -77,7 +77,7 @@ LEAN = {
 
 
 def part_of(file: Path) -> str:
-    """The top-level part a file belongs to: 'engine' for engine/forward.py, 'explain' for explain.py."""
+    """The part a file belongs to: 'engine' for engine/forward.py, 'explain' for explain.py."""
     relative = file.relative_to(PACKAGE)
     return relative.parts[0] if len(relative.parts) > 1 else relative.stem
 

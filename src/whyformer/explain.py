@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, overload
 
@@ -20,7 +22,7 @@ from whyformer.engine.generate import generate_ids
 from whyformer.engine.recording import MAPS
 from whyformer.engine.scope import borrow_model
 from whyformer.engine.stacks import check_one_stream, find_stacks
-from whyformer.errors import OptionError
+from whyformer.errors import OptionError, WhyformerError
 from whyformer.inputs.batch import Batch
 from whyformer.inputs.finite import check_weights
 from whyformer.inputs.padding_layout import restore_padding
@@ -164,6 +166,57 @@ def explain(
     layouts = {one.stream: one.layout for one in prepared if one.layout is not None}
     attribution = restore_padding(attribution, layouts)
     return attribution if generation is None else merge_generated(attribution, generation)
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One method on one target."""
+
+    method: str
+    target: Any = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an ask came to: an attribution, or the error that stopped it."""
+
+    ask: Ask
+    attribution: Attribution | None
+    error: WhyformerError | None
+    seconds: float
+
+
+def explain_each(
+    inputs: Any,
+    model: Any,
+    asks: Iterable[Ask],
+    *,
+    processor: Any = None,
+    truncation: bool = False,
+    tokens: str | None = None,
+    on_error: str = "raise",
+    **settings: Any,
+) -> Iterator[Answer]:
+    """Answer several asks about one input, one after the other.
+
+    The model is loaded and the input prepared once. `model` may be a `Loaded`. With
+    `on_error="return"` an ask that fails is an answer with its error. The rest as in `explain`.
+    """
+    loaded = load_model(model, processor, inputs)
+    batch = _prepared(inputs, loaded, truncation, tokens)
+    for ask in asks:
+        start = time.perf_counter()
+        attribution, error = None, None
+        try:
+            attribution = explain(
+                batch, loaded, method=ask.method, target=ask.target, **settings, **ask.options
+            )
+        except WhyformerError as failure:
+            if on_error == "raise":
+                raise
+            error = failure
+        yield Answer(ask, attribution, error, time.perf_counter() - start)
 
 
 def _batch(asked: dict[str, Any], batch: Batch, module: nn.Module, **own: Any) -> Attribution:

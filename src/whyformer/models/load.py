@@ -53,6 +53,8 @@ def load_model(model: Any, processor: Any, inputs: Any) -> Loaded:
     A bundled model is loaded once per process and shared by all threads.
     """
     processor = check_processor(processor)
+    if isinstance(model, Loaded):
+        return model
     if isinstance(model, nn.Module):
         return Loaded(model, processor, type(model).__name__)
     if model is None:
