@@ -18,7 +18,6 @@ from whyformer.attribution.merge import merge_parts
 from whyformer.batching.budget import is_on_cpu
 from whyformer.errors import WhyformerError
 from whyformer.inputs.batch import Batch
-from whyformer.inputs.rows import has_columns, has_rows, rows_of
 
 MOST = 4096  # tokens in a group; a single text may have more
 WORTH = 0.9  # of the cost of one batch: what the groups must stay below
@@ -47,7 +46,7 @@ def in_buckets(
         try:
             longest = max(lengths[row] for row in rows)
             wanted = [each[row] for row in rows] if isinstance(each, list) else each
-            parts.append(explain(rows_of(prepared, rows, longest), wanted))
+            parts.append(explain(prepared.take(rows, longest), wanted))
         except WhyformerError:
             break
     if len(parts) < len(groups):
@@ -63,7 +62,7 @@ def _groups(prepared: Batch, module: nn.Module, target: Any) -> list[list[int]]:
         return []
     if prepared.size < 2 or not is_on_cpu(module):
         return []
-    if not has_columns(prepared) or not has_rows(prepared, module):
+    if not prepared.can_take_columns() or not prepared.can_take_rows(module):
         return []
     lengths = _lengths(prepared)
     if min(lengths) == max(lengths) and sum(lengths) <= MOST:

@@ -32,7 +32,6 @@ from whyformer.engine.stacks import Stacks
 from whyformer.engine.streamed_layers import AnyLayer, Recomputed, dtype_of
 from whyformer.errors import ModelError, OptionError, TargetError
 from whyformer.inputs.batch import Batch
-from whyformer.inputs.rows import has_rows, rows_of
 from whyformer.models.families import Family, Pair
 from whyformer.targets.resolve import Goal
 
@@ -145,11 +144,11 @@ class Capture:
         tokens = max(1, sum(self.tokens.values())) * self.prepared.size
         times = min(most, budget_of(self.module).tokens // tokens)
         picks = self.goal.target
-        if times < 2 or not isinstance(picks, list) or not has_rows(self.prepared, self.module):
+        if times < 2 or not isinstance(picks, list) or not self.prepared.can_take_rows(self.module):
             return self, 1
         larger = Capture(
             self.module,
-            rows_of(self.prepared, [*range(self.prepared.size)] * times),
+            self.prepared.take([*range(self.prepared.size)] * times),
             self.stacks,
             self._resolve,
             target=picks * times,

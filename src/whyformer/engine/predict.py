@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -61,7 +60,7 @@ def predict(
             " look its tokens up in its table of them; fill with 'drop', 'mask' or 'unknown'"
         )
     told = prepared.of("generated") or prepared
-    head = head_of(outputs[-1], module, replace(told, size=prepared.size))
+    head = head_of(outputs[-1], module, told)
     if head.kind not in ANSWERS:
         raise ModelError(
             f"{type(module).__name__} answers with {head.kind}: what is left of them when tokens go"

@@ -29,6 +29,11 @@ class Layout:
     given: int  # columns that the user passed
     inner: int  # columns that the model sees
 
+    def take(self, rows: Sequence[int], inner: int | None = None) -> Layout:
+        """Return the layout of the given samples, with `inner` model columns if given."""
+        shift = tuple(self.shift[row] for row in rows)
+        return Layout(shift, self.given, self.inner if inner is None else inner)
+
     def inward(self, tensor: Tensor) -> Tensor:
         """(batch, given, ...) as the model is to see it, (batch, inner, ...)."""
         rows = [row.roll(-shift, 0) for row, shift in zip(tensor, self.shift, strict=True)]

@@ -91,16 +91,15 @@ class Removal:
     ) -> Left:
         """Those rows of the batch with only the kept tokens, (rows, tokens), of one stream."""
         source, fill = self.source(stream), self.chosen(stream)
-        some = _rows(self.prepared, rows)
-        read = self.prepared.of(stream)
+        some = self.prepared.take(rows)
+        read = some.of(stream)
         if read is not None and read.layout is not None:
-            moved = replace(read.layout, shift=tuple(read.layout.shift[i] for i in rows.tolist()))
-            kept = moved.inward(kept)
+            kept = read.layout.inward(kept)
         value: Tensor = some.arguments[source.carrier]
         kept = kept.to(value.device)
         real = torch.ones_like(kept)  # padding is no token: it is neither kept nor filled
         if read is not None and read.mask is not None and read.mask.shape[1] == kept.shape[1]:
-            real = read.mask[rows.to(read.mask.device)].to(value.device)
+            real = read.mask.to(value.device)
         if source.kind == "pixels":
             filled = self._filling(value, fill)
             inside = _inside(value, kept, grid)
@@ -211,17 +210,6 @@ class Removal:
 
 def _with(prepared: Batch, changed: Mapping[str, Any]) -> Batch:
     return replace(prepared, arguments={**prepared.arguments, **changed})
-
-
-def _rows(prepared: Batch, rows: Tensor) -> Batch:
-    """Some samples of a batch."""
-    arguments = {
-        name: value[rows.to(value.device)]
-        if isinstance(value, Tensor) and value.ndim and len(value) == prepared.size
-        else value
-        for name, value in prepared.arguments.items()
-    }
-    return replace(prepared, arguments=arguments, size=len(rows))
 
 
 def _mean(value: Tensor, real: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from whyformer.errors import InputError
-from whyformer.inputs.batch import Batch
+from whyformer.inputs.batch import NOT_PER_SAMPLE, Batch
 from whyformer.inputs.finite import check_inputs
 from whyformer.inputs.images import channels_of, patch_of, prepared_images
 from whyformer.inputs.padding import padded, padding_id
@@ -27,8 +27,6 @@ BY_PRODUCTS = (
     "length",
     "overflow_to_sample_mapping",
 )
-# First axes that are not the batch's.
-NOT_PER_SAMPLE = ("head_mask", "cache_position", "logits_to_keep", "num_items_in_batch")
 CARRIERS = {"text": ("input_ids", "inputs_embeds"), "image": ("pixel_values",)}
 
 

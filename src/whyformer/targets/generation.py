@@ -18,10 +18,8 @@ from whyformer.errors import InputError, TargetError
 from whyformer.inputs.batch import Batch
 from whyformer.inputs.detect import as_texts
 from whyformer.inputs.padding import padded, padding_id
-from whyformer.inputs.padding_layout import Layout
 from whyformer.inputs.raw_inputs import part_of
 from whyformer.inputs.sequence import Sequences, on_module
-from whyformer.inputs.tensors import NOT_PER_SAMPLE
 from whyformer.inputs.text import unchanged
 from whyformer.models.families import Family, Source
 from whyformer.models.signature import config_of, forward_of
@@ -107,7 +105,7 @@ def _each_token(
     sample = tuple(i for i, _ in pairs)
     targets = tuple(Token(columns[i][t], rows[i][t]) for i, t in pairs)
     generation = Generation(
-        prepared=repeated(prepared, sample),
+        prepared=prepared.take(sample),
         targets=targets,
         sample=sample,
         place=tuple(t for _, t in pairs),
@@ -291,36 +289,3 @@ def _after(prompt: list[int], row: list[int], pad: int) -> list[int]:
         if row[start : start + len(prompt)] == prompt and set(row[:start]) <= {pad}:
             return row[start + len(prompt) :]
     return row
-
-
-# -- rows ------------------------------------------------------------------------------------------
-
-
-def repeated(prepared: Batch, sample: Sequence[int]) -> Batch:
-    """The inputs with the samples in the order, and as often, as they are named."""
-    index = torch.tensor(sample)
-
-    def tensor(value: Any, name: str = "") -> Any:
-        fits = isinstance(value, Tensor) and value.ndim and value.shape[0] == prepared.size
-        if not fits or name in NOT_PER_SAMPLE:
-            return value
-        return value.index_select(0, index.to(value.device))
-
-    def items(value: Any) -> Any:
-        return None if value is None else tuple(value[i] for i in sample)
-
-    layout = prepared.layout
-    return replace(
-        prepared,
-        arguments={k: tensor(v, k) for k, v in prepared.arguments.items()},
-        baseline_arguments={k: tensor(v, k) for k, v in prepared.baseline_arguments.items()},
-        size=len(sample),
-        content=items(prepared.content),
-        mask=tensor(prepared.mask),
-        tokens=items(prepared.tokens),
-        word_ids=items(prepared.word_ids),
-        image=tensor(prepared.image),
-        pixel_mask=tensor(prepared.pixel_mask),
-        layout=layout and Layout(items(layout.shift), layout.given, layout.inner),
-        others={name: repeated(other, sample) for name, other in prepared.others.items()},
-    )
