@@ -76,7 +76,7 @@ class Clock:
 
 def measure(data: Path, limit: int | None, few: int, names: list[str]) -> dict[str, Any]:
     """Seconds both ways, and by how much the areas differ."""
-    loaded = load_model("sst2", None, None)
+    loaded = load_model("sst2")
     dataset = open_dataset(f"sst2:{data / 'sst2'}", "dev", limit=limit, seed=0)
     samples = sorted(dataset, key=lambda sample: len(sample.inputs))
     some = samples[:: max(1, len(samples) // few)][:few]

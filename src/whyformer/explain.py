@@ -24,12 +24,13 @@ from whyformer.engine.scope import borrow_model
 from whyformer.engine.stacks import check_one_stream, find_stacks
 from whyformer.errors import OptionError, WhyformerError
 from whyformer.inputs.batch import Batch
-from whyformer.inputs.finite import check_weights
+from whyformer.inputs.detect import kind_of
 from whyformer.inputs.padding_layout import restore_padding
 from whyformer.inputs.prepare import prepare
 from whyformer.methods import Method, methods
 from whyformer.models.families import family_of
 from whyformer.models.load import Loaded, load_model
+from whyformer.models.weights import check_weights
 from whyformer.targets.generated_text import merge_generated
 from whyformer.targets.generation import generation_of
 from whyformer.targets.resolve import resolve
@@ -106,7 +107,7 @@ def explain(
             **options,
         }
         steps = Steps(
-            load=partial(load_model, model, processor),
+            load=partial(_load, model, processor),
             prepare=partial(_prepared, truncation=truncation, tokens=tokens),
             explain=partial(_batch, asked),
         )
@@ -116,7 +117,7 @@ def explain(
         found = series.attributions()
         return shown(found, series.count) if progress else found
     refuse_settings(batch_size, on_error, progress)
-    loaded = load_model(model, processor, inputs)
+    loaded = _load(model, processor, inputs)
     module = _unwrapped(loaded)
     check_weights(module)
     family = family_of(module)
@@ -203,7 +204,7 @@ def explain_each(
     The model is loaded and the input prepared once. `model` may be a `Loaded`. With
     `on_error="return"` an ask that fails is an answer with its error. The rest as in `explain`.
     """
-    loaded = load_model(model, processor, inputs)
+    loaded = _load(model, processor, inputs)
     batch = _prepared(inputs, loaded, truncation, tokens)
     for ask in asks:
         start = time.perf_counter()
@@ -223,6 +224,10 @@ def _batch(asked: dict[str, Any], batch: Batch, module: nn.Module, **own: Any) -
     """One batch of a series, explained as all of it is asked to be."""
     attribution: Attribution = explain(batch, module, **asked, **own)
     return attribution
+
+
+def _load(model: Any, processor: Any, inputs: Any) -> Loaded:
+    return load_model(model, processor, kind_of(inputs) if model is None else None)
 
 
 def _unwrapped(loaded: Loaded) -> nn.Module:

@@ -53,23 +53,28 @@ def test_every_stream_has_the_rows_asked_for(name: str, rows: Any) -> None:
 
 def test_columns_cut_the_tokens_of_the_main_stream() -> None:
     batch, module = make_batch("bert")
-    assert batch.can_take_columns() and batch.can_take_rows(module)
+    assert batch.can_take_columns()
+    assert batch.can_take_rows(module)
     taken = batch.take([2, 0], columns=4)
     assert taken.arguments["input_ids"].shape == (2, 4)
     assert taken.arguments["attention_mask"].shape == (2, 4)
     assert taken.baseline_arguments["input_ids"].shape == (2, 4)
-    assert taken.mask is not None and taken.mask.tolist() == [
+    assert taken.mask is not None
+    assert taken.mask.tolist() == [
         [True, True, False, False],
         [True] * 4,
     ]
-    assert taken.tokens is not None and [len(row) for row in taken.tokens] == [4, 4]
+    assert taken.tokens is not None
+    assert [len(row) for row in taken.tokens] == [4, 4]
 
 
 def test_the_padding_layout_follows() -> None:
     batch, _ = make_batch("bert", padding="left")
-    assert batch.layout is not None and batch.layout.shift == (3, 0, 5)
+    assert batch.layout is not None
+    assert batch.layout.shift == (3, 0, 5)
     layout = batch.take([2, 0, 2], columns=4).layout
-    assert layout is not None and layout.shift == (5, 3, 5)
+    assert layout is not None
+    assert layout.shift == (5, 3, 5)
     assert (layout.given, layout.inner) == (7, 4)
     values = torch.arange(1, 13.0).reshape(3, 4)
     values[0, 2:] = values[2, 2:] = 0

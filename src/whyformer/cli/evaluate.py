@@ -132,7 +132,7 @@ def evaluate_command(
             place = out / name
         try:
             with watched() as tell:
-                loaded = load_model(name, None, None)
+                loaded = load_model(name)
                 found = _evaluated(
                     loaded, samples, chosen, named, options, TARGETS[target], fill, seed, place,
                     truncation, data, every, tell,

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from whyformer.errors import InputError
 from whyformer.inputs.batch import Batch
-from whyformer.inputs.finite import check_inputs
+from whyformer.inputs.finite import check_finite
 from whyformer.inputs.images import prepared_images
 from whyformer.inputs.raw_inputs import SPOKEN, Given, given_arguments, part_of
 from whyformer.inputs.sequence import Sequences, contents, on_module
@@ -45,7 +45,7 @@ def read_streams(
             raise InputError(_missing(source, family, forward.owner, arguments))
     sources = [s for s in family.sources if arguments.get(s.carrier) is not None]
     arguments = _as_many(_tensors(arguments, sources, module, processor), sources)
-    check_inputs(arguments)
+    check_finite(arguments)
     read = {
         source.stream: _read(source, arguments, module, forward, processor, given)
         for source in sources

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from whyformer.errors import InputError
 from whyformer.inputs.batch import NOT_PER_SAMPLE, Batch
-from whyformer.inputs.finite import check_inputs
+from whyformer.inputs.finite import check_finite
 from whyformer.inputs.images import channels_of, patch_of, prepared_images
 from whyformer.inputs.padding import padded, padding_id
 from whyformer.inputs.sequence import Groups, Sequences, on_module
@@ -105,7 +105,7 @@ def read_mapping(
             f"'{carrier}' is empty: its shape is {tuple(main.shape)}; pass at least one sample with"
             " at least one token"
         )
-    check_inputs(arguments)
+    check_finite(arguments)
     _check_batch(arguments, carrier, stream)
     if stream == "image" or _is_picture(main, module, stream):
         steps = image_processor_of(processor, module)

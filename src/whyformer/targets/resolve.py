@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from whyformer.errors import ModelError, TargetError, WhyformerError
 from whyformer.inputs.batch import Batch
-from whyformer.inputs.finite import check_weights
 from whyformer.inputs.padding_layout import output_as_given
+from whyformer.models.weights import check_weights
 from whyformer.targets.heads import head_of
 from whyformer.targets.selection import Asked, Pick, is_callable
 from whyformer.targets.specs import Contrast, Query, Span, Token
