@@ -54,7 +54,7 @@ def alone(loaded: Loaded, sample: Sample, method: str, options: Mapping[str, obj
 
     def rerun(kept: Mapping[str, Tensor]) -> Tensor:
         ((stream, mask),) = kept.items()
-        return predict(module, removal.left(stream, mask, torch.tensor([0])).prepared)
+        return predict(module, removal.remove(stream, mask, torch.tensor([0])).batch)
 
     return float(metrics["auac"](attribution, rerun=rerun, **options).values[0])
 

@@ -75,13 +75,13 @@ def test_the_padding_layout_follows() -> None:
     layout = batch.take([2, 0, 2], columns=4).layout
     assert layout is not None
     assert layout.shift == (5, 3, 5)
-    assert (layout.given, layout.inner) == (7, 4)
+    assert (layout.user_columns, layout.model_columns) == (7, 4)
     values = torch.arange(1, 13.0).reshape(3, 4)
     values[0, 2:] = values[2, 2:] = 0
-    outward = layout.outward(values)
-    assert outward.shape == (3, 7)
-    assert outward[0].tolist() == [0, 0, 0, 0, 0, 1, 2]
-    assert outward[1].tolist() == [0, 0, 0, 5, 6, 7, 8]
+    to_user = layout.to_user(values)
+    assert to_user.shape == (3, 7)
+    assert to_user[0].tolist() == [0, 0, 0, 0, 0, 1, 2]
+    assert to_user[1].tolist() == [0, 0, 0, 5, 6, 7, 8]
 
 
 def test_arguments_that_all_samples_share_stay_as_they_are() -> None:

@@ -12,7 +12,7 @@ from whyformer.attribution import Attribution
 from whyformer.batching.budget import CPU, budget_of
 from whyformer.errors import WhyformerError
 from whyformer.inputs.batch import Batch
-from whyformer.inputs.sizes import ALONE, Size, sizes
+from whyformer.inputs.sizes import ALONE, Size, input_sizes
 from whyformer.models.families import family_of
 from whyformer.models.load import Loaded
 from whyformer.models.processors import tokenizer_of
@@ -77,7 +77,7 @@ class Run:
 
     def window(self, first: Entry, sort: bool) -> int:
         """How many inputs are read at a time; images cannot be sorted and are large to hold."""
-        size = sizes([first.inputs], None, self.stream)[0]
+        size = input_sizes([first.inputs], None, self.stream)[0]
         if not size.is_text or not sort or self.batch_size == 1:
             return self._most(size)
         return window_of(self.batch_size)
@@ -89,7 +89,7 @@ class Run:
 
     def batches(self, entries: Sequence[Entry]) -> list[SeriesBatch]:
         """The inputs as prepared batches, the longest first; what cannot be read, by itself."""
-        known = sizes([entry.inputs for entry in entries], self.tokenizer, self.stream)
+        known = input_sizes([entry.inputs for entry in entries], self.tokenizer, self.stream)
         order = sorted(range(len(entries)), key=lambda i: (known[i].kind, -known[i].tokens))
         groups: list[list[int]] = []
         for i in order:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from whyformer.models.signature import place_of
+from whyformer.models.signature import device_and_dtype
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ ACCELERATOR = Budget(samples=64, tokens=8192, images=32)
 
 def is_on_cpu(module: nn.Module) -> bool:
     """Whether the module computes on the processor."""
-    return place_of(module)[0].type == "cpu"
+    return device_and_dtype(module)[0].type == "cpu"
 
 
 def budget_of(module: nn.Module) -> Budget:

@@ -16,11 +16,10 @@ from torch import Tensor, nn
 
 from whyformer.errors import InputError, TargetError
 from whyformer.inputs.batch import Batch
-from whyformer.inputs.detect import as_texts
-from whyformer.inputs.padding import padded, padding_id
-from whyformer.inputs.raw_inputs import part_of
-from whyformer.inputs.sequence import Sequences, on_module
-from whyformer.inputs.text import unchanged
+from whyformer.inputs.detect import texts_of
+from whyformer.inputs.padding import pad_rows, padding_id
+from whyformer.inputs.sequence import Sequences, move_to_module
+from whyformer.inputs.text import tokenizer_scope
 from whyformer.models.families import Family, Source
 from whyformer.models.signature import config_of, forward_of
 from whyformer.targets.specs import Contrast, Token
@@ -147,8 +146,8 @@ def _encoded(target: Any, tokenizer: Any, module: nn.Module, source: Source) -> 
             f"the target is text and {type(module).__name__} comes without a tokenizer; pass"
             " processor=, or the ids of the generated tokens"
         )
-    texts = [text for text in as_texts(target) if isinstance(text, str)]
-    with unchanged(tokenizer):
+    texts = [text for text in texts_of(target) if isinstance(text, str)]
+    with tokenizer_scope(tokenizer):
         # As what is written, which translators tokenize otherwise than what is read.
         rows = tokenizer(text_target=texts, truncation=False, padding=False)["input_ids"]
     return _trimmed(_rows(rows), module, source)
@@ -180,7 +179,7 @@ def _special(module: nn.Module, source: Source, role: str) -> int | None:
     places = (
         getattr(module, "generation_config", None),
         getattr(module, "config", None),
-        getattr(part_of(module, source), "config", None),
+        getattr(source.submodule(module), "config", None),
     )
     for name in names:
         for place in places:
@@ -218,10 +217,10 @@ def _text(row: Sequence[int], tokenizer: Any) -> str:
 
 def _with_prefix(prepared: Batch, rows: Rows, module: nn.Module, source: Source) -> Batch:
     """The inputs with what was written so far as the decoder's own."""
-    part = part_of(module, source)
-    ids = padded(rows, padding_id(part, prepared.tokenizer))
-    mask = padded([[1] * len(row) for row in rows], 0)
-    own = on_module({source.carrier: ids, source.mask or "attention_mask": mask}, module)
+    part = source.submodule(module)
+    ids = pad_rows(rows, padding_id(part, prepared.tokenizer))
+    mask = pad_rows([[1] * len(row) for row in rows], 0)
+    own = move_to_module({source.carrier: ids, source.mask or "attention_mask": mask}, module)
     stream = Sequences(
         arguments=own,
         carrier=source.carrier,
@@ -230,7 +229,7 @@ def _with_prefix(prepared: Batch, rows: Rows, module: nn.Module, source: Source)
         stream=GENERATED,
         tokenizer=prepared.tokenizer,
         mask_name=source.mask or "attention_mask",
-    ).prepared()
+    ).batch()
     return replace(
         prepared,
         arguments={**prepared.arguments, **stream.arguments},

@@ -36,6 +36,10 @@ class Source:
     padding: bool = True  # False: the model reads this stream's padding, whatever the mask says
     full: bool = False  # texts are padded to all the positions that the model has, without a mask
 
+    def submodule(self, module: nn.Module) -> nn.Module:
+        """The sub-module of a model whose config describes this stream."""
+        return module.get_submodule(self.part)
+
 
 @dataclass(frozen=True)
 class Stack:
