@@ -32,7 +32,7 @@ from whyformer.models.families import family_of
 from whyformer.models.load import Loaded, load_model
 from whyformer.models.weights import check_weights
 from whyformer.targets.generated_text import merge_generated
-from whyformer.targets.generation import generation_of
+from whyformer.targets.generation import plan_generation, teacher_force
 from whyformer.targets.resolve import resolve
 from whyformer.trust import warn_of_drift, warn_of_leaks
 
@@ -124,14 +124,15 @@ def explain(
     prepared = _prepared(inputs, loaded, truncation, tokens)
     if blocks is None and family is None:
         check_one_stream(module, prepared.arguments)
-    with borrow_model(module):  # it may have to write first
-        prepared, target, generation = generation_of(
-            target,
-            prepared,
-            module,
-            family,
-            read=lambda mapping: prepare(mapping, module, loaded.processor, family),
-            write=generate_ids,
+    generation = None
+    plan = plan_generation(target, prepared, module, family)
+    if plan is not None:
+        ids = plan.ids
+        if ids is None:
+            with borrow_model(module):
+                ids = generate_ids(module, prepared.arguments)
+        prepared, target, generation = teacher_force(
+            plan, ids, target, prepared, module, loaded.processor
         )
     if generation is not None and kept:
         raise OptionError(
