@@ -10,14 +10,14 @@ import torch
 from torch import nn
 
 from whyformer.errors import ModelError
-from whyformer.inputs import finite
-from whyformer.inputs.finite import check_weights
+from whyformer.models import weights
+from whyformer.models.weights import check_weights
 
 
 def test_finite_weights_pass_and_are_not_summed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     module = nn.Linear(3, 3)
     check_weights(module)
-    monkeypatch.setattr(finite, "_suspects", lambda tensors: pytest.fail("checked again"))
+    monkeypatch.setattr(weights, "_suspects", lambda tensors: pytest.fail("checked again"))
     check_weights(module)
 
 
