@@ -36,7 +36,8 @@ import torch.nn.functional as F
 import whyformer as wf
 from report import ended
 from subjects import bert
-from whyformer.engine.rules import blocked_matmul, contractions, magnitudes, quick, scratch
+from whyformer.engine.rules import blocked_matmul, magnitudes, quick, scratch
+from whyformer.engine.rules.relevance import contractions
 
 METHODS = "transformer_attribution,full_lrp,partial_lrp,lrp_ah_ln,gae"
 LEAST = 0.10  # a shortcut that gives less than this is deleted

@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import whyformer as wf
 from tests.several import target_of
 from whyformer.engine import recording
-from whyformer.engine.rules import fused
+from whyformer.engine.rules.operations import fused_attention as fused
 from whyformer.errors import OptionError
 from whyformer.models.families.tiny import DECODER, ENCODER, tiny_inputs, tiny_model, tiny_models
 

@@ -21,12 +21,12 @@ from whyformer.engine.deciding_tokens import named_tokens, read_by_head, tokens_
 from whyformer.engine.forward import Table, Watch, is_double, run_forward
 from whyformer.engine.interception import Interception
 from whyformer.engine.recording import MAPS, Maps, RelevanceSums, unseen
-from whyformer.engine.rules import attention as attention_rules
-from whyformer.engine.rules.fused import widened
+from whyformer.engine.rules.detach import attention as attention_rules
 from whyformer.engine.rules.ledger import Ledger
-from whyformer.engine.rules.relevance import Relevance, unruled
-from whyformer.engine.rules.stabilise import wide
-from whyformer.engine.rules.switch import Direction
+from whyformer.engine.rules.operations.fused_attention import widened
+from whyformer.engine.rules.operations.stabilise import wide
+from whyformer.engine.rules.relevance.switch import Direction
+from whyformer.engine.rules.relevance.table import Relevance, unruled
 from whyformer.engine.segments import Segment, find_segments
 from whyformer.engine.stacks import Stacks
 from whyformer.engine.streamed_layers import AnyLayer, Recomputed, dtype_of

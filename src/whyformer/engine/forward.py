@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from whyformer.engine.blocks import named
 from whyformer.engine.interception import HIDDEN, Interception
-from whyformer.engine.rules import tensor_tags as tags
-from whyformer.engine.rules.operations import Function
+from whyformer.engine.rules.operations import tensor_tags as tags
+from whyformer.engine.rules.operations.names import Function
 from whyformer.engine.scope import add_hooks
 from whyformer.engine.stacks import Stacks, Track
 from whyformer.errors import ModelError, OptionError

@@ -11,11 +11,13 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from whyformer.engine.rules import linear, precision, quick
-from whyformer.engine.rules import tensor_tags as tags
-from whyformer.engine.rules.composite_ops import opened
+from whyformer.engine.rules import quick
+from whyformer.engine.rules.detach import linear
 from whyformer.engine.rules.ledger import Ledger, tracked
-from whyformer.engine.rules.operations import (
+from whyformer.engine.rules.operations import precision
+from whyformer.engine.rules.operations import tensor_tags as tags
+from whyformer.engine.rules.operations.composite_ops import opened
+from whyformer.engine.rules.operations.names import (
     ACTIVATION,
     CHOOSE,
     HOMOGENEOUS,

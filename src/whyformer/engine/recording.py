@@ -10,10 +10,10 @@ from typing import Any
 from torch import Tensor
 
 from whyformer.engine.forward import Watch
-from whyformer.engine.rules import tensor_tags as tags
-from whyformer.engine.rules.fused import FusedCall, four_axes
 from whyformer.engine.rules.ledger import Ledger, tracked
-from whyformer.engine.rules.stabilise import wide
+from whyformer.engine.rules.operations import tensor_tags as tags
+from whyformer.engine.rules.operations.fused_attention import FusedCall, four_axes
+from whyformer.engine.rules.operations.stabilise import wide
 from whyformer.engine.stacks import Stacks
 from whyformer.errors import ModelError, OptionError
 from whyformer.models.families import Pair

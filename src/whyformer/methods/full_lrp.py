@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from whyformer.engine.capture import Capture, Scores
-from whyformer.engine.rules.stabilise import wide
+from whyformer.engine.rules.operations.stabilise import wide
 from whyformer.methods.method import choose, method
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from whyformer.engine.capture import Capture, Scores
-from whyformer.engine.rules.stabilise import wide
+from whyformer.engine.rules.operations.stabilise import wide
 from whyformer.errors import OptionError
 from whyformer.methods.method import method
 

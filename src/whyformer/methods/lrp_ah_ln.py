@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from whyformer.engine.capture import Capture, Scores
-from whyformer.engine.rules.tables import conservative
+from whyformer.engine.rules.detach.tables import conservative
 from whyformer.methods.method import choose, method
 
 _PRODUCT = {"gradient": "gradient", "identity": "gate"}

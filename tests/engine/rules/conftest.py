@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from whyformer.engine.interception import Interception
-from whyformer.engine.rules import tensor_tags as tags
 from whyformer.engine.rules.ledger import Ledger
+from whyformer.engine.rules.operations import tensor_tags as tags
 
 
 class Passed(NamedTuple):

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from whyformer.engine.rules.tables import conservative
+from whyformer.engine.rules.detach.tables import conservative
 
 Random = Callable[..., Tensor]
 IDENTITY = conservative(attention="detach", norm="detach", activation="identity", product="gate")

@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from whyformer.engine.rules.detach.tables import conservative
 from whyformer.engine.rules.ledger import Ledger
-from whyformer.engine.rules.tables import conservative
 
 Random = Callable[..., Tensor]
 RULES = conservative(attention="detach", norm="detach")

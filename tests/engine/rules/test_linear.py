@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from whyformer.engine.rules.tables import conservative
+from whyformer.engine.rules.detach.tables import conservative
 
 Random = Callable[..., Tensor]
 RULES = conservative(attention="detach", norm="detach")

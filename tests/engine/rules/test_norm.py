@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from whyformer.engine.rules.tables import conservative
+from whyformer.engine.rules.detach.tables import conservative
 
 Random = Callable[..., Tensor]
 RULES = conservative(norm="detach")
@@ -92,8 +92,8 @@ def test_hand_written_rms_norm_too(through: Any, random: Random, dtype: torch.dt
 def _without_forward_check(x: Tensor, weight: Tensor, relevance: Tensor) -> Tensor:
     """In float64 the cast is left out on purpose, so the plain run is less exact, not equal."""
     from whyformer.engine.interception import Interception
-    from whyformer.engine.rules import tensor_tags as tags
     from whyformer.engine.rules.ledger import Ledger
+    from whyformer.engine.rules.operations import tensor_tags as tags
 
     leaf = tags.mark(x.clone().requires_grad_(), tags.LEAF)
     with Interception(RULES, Ledger(batch=len(x)), double=x.dtype == torch.float64):

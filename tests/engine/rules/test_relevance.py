@@ -18,11 +18,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from whyformer.engine.interception import Interception
-from whyformer.engine.rules import tensor_tags as tags
-from whyformer.engine.rules.fused import FusedCall
 from whyformer.engine.rules.ledger import Ledger
-from whyformer.engine.rules.relevance import Relevance, unruled
-from whyformer.engine.rules.switch import Direction
+from whyformer.engine.rules.operations import tensor_tags as tags
+from whyformer.engine.rules.operations.fused_attention import FusedCall
+from whyformer.engine.rules.relevance.switch import Direction
+from whyformer.engine.rules.relevance.table import Relevance, unruled
 from whyformer.errors import ModelError
 
 Random = Callable[..., Tensor]

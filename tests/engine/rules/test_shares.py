@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from whyformer.engine.rules import shares
+from whyformer.engine.rules.relevance import shares
 
 Random = Callable[..., Tensor]
 

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whyformer.engine.rules.stabilise import ratio, wide
+from whyformer.engine.rules.operations.stabilise import ratio, wide
 
 NUMBERS = st.floats(-1e6, 1e6, allow_nan=False) | st.sampled_from([0.0, -0.0, 1e-300, -1e-300])
 

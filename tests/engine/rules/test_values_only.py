@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from whyformer.engine.rules import attention
-from whyformer.engine.rules import fused as fused_rules
+from whyformer.engine.rules.detach import attention
 from whyformer.engine.rules.ledger import Ledger
+from whyformer.engine.rules.operations import fused_attention as fused_rules
 
 HEADS, QUERIES, KEYS, WIDTH = 4, 7, 7, 3
 MASKS: dict[str, Callable[[], dict]] = {

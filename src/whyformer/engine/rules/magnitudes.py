@@ -22,8 +22,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from whyformer.engine.rules.relevance.shares import Absolutes, absolutes
 from whyformer.engine.rules.scratch import Room, fresh
-from whyformer.engine.rules.shares import Absolutes, absolutes
 
 LIMIT = 2**30  # bytes, of all models together; what does not fit is worked out every time
 SMALLEST = 2**16  # numbers; of fewer, |w| costs no more than to look it up

@@ -10,7 +10,7 @@ from torch.autograd import Function as AutogradFunction
 
 from whyformer.engine.rules import blocked_matmul
 from whyformer.engine.rules.ledger import Ledger, tracked
-from whyformer.engine.rules.operations import Function
+from whyformer.engine.rules.operations.names import Function
 
 
 class _Linear(AutogradFunction):

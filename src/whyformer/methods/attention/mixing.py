@@ -14,8 +14,8 @@ from torch import Tensor
 
 from whyformer.attribution import Layer
 from whyformer.engine.capture import Capture, Scores
-from whyformer.engine.rules.fused import Queries
-from whyformer.engine.rules.stabilise import ratio
+from whyformer.engine.rules.operations.fused_attention import Queries
+from whyformer.engine.rules.operations.stabilise import ratio
 from whyformer.engine.streamed_layers import AnyLayer, rows_of
 from whyformer.models.families import Pair
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from whyformer.engine.capture import Capture, Scores
-from whyformer.engine.rules.stabilise import ratio
+from whyformer.engine.rules.operations.stabilise import ratio
 from whyformer.methods.attention.mixing import Mixing, meet, moments, stepped, walk
 from whyformer.models.families import Pair
 

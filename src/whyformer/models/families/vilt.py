@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from whyformer.engine.rules.ledger import Ledger
-from whyformer.engine.rules.operations import Function
+from whyformer.engine.rules.operations.names import Function
 from whyformer.models.families.family import Source, Stack, declare
 from whyformer.models.families.tiny import ENCODER, tiny_model
 

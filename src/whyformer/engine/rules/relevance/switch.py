@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.autograd import Function as AutogradFunction
 
 from whyformer.engine.rules.magnitudes import MAGNITUDES
+from whyformer.engine.rules.relevance.shares import Absolutes, absolutes
 from whyformer.engine.rules.scratch import Scratch
-from whyformer.engine.rules.shares import Absolutes, absolutes
 
 # formula(relevance, inputs, output) -> the inputs' relevances
 Formula = Callable[[Tensor, Sequence[Tensor], Tensor], Sequence[Tensor | None]]

@@ -15,13 +15,11 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import grad
 
-from whyformer.engine.rules import contractions, shares
-from whyformer.engine.rules import tensor_tags as tags
-from whyformer.engine.rules.attention import Hold, Record, operands_of, spelled_out
-from whyformer.engine.rules.contractions import LinearRule
-from whyformer.engine.rules.fused import FusedCall, relevance_shares
+from whyformer.engine.rules.detach.attention import Hold, Record, operands_of, spelled_out
 from whyformer.engine.rules.ledger import Ledger, tracked
-from whyformer.engine.rules.operations import (
+from whyformer.engine.rules.operations import tensor_tags as tags
+from whyformer.engine.rules.operations.fused_attention import FusedCall, relevance_shares
+from whyformer.engine.rules.operations.names import (
     ACTIVATION,
     ADD,
     ADD_UP,
@@ -43,8 +41,10 @@ from whyformer.engine.rules.operations import (
     Function,
     is_in_place,
 )
-from whyformer.engine.rules.stabilise import ratio
-from whyformer.engine.rules.switch import Direction, passed, switched
+from whyformer.engine.rules.operations.stabilise import ratio
+from whyformer.engine.rules.relevance import contractions, shares
+from whyformer.engine.rules.relevance.contractions import LinearRule
+from whyformer.engine.rules.relevance.switch import Direction, passed, switched
 from whyformer.errors import ModelError
 
 LINEAR_RULES: dict[str, LinearRule] = {

@@ -12,7 +12,7 @@ from types import FunctionType
 import torch
 from torch import Tensor
 
-from whyformer.engine.rules.operations import Function
+from whyformer.engine.rules.operations.names import Function
 
 _HAND_OVER = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
 

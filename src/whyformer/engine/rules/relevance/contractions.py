@@ -13,11 +13,12 @@ from typing import Any
 from torch import Tensor
 from torch.autograd import Function as AutogradFunction
 
-from whyformer.engine.rules import blocked_matmul, shares
+from whyformer.engine.rules import blocked_matmul
 from whyformer.engine.rules.magnitudes import stamped
+from whyformer.engine.rules.relevance import shares
+from whyformer.engine.rules.relevance.shares import Known
+from whyformer.engine.rules.relevance.switch import Direction
 from whyformer.engine.rules.scratch import Room
-from whyformer.engine.rules.shares import Known
-from whyformer.engine.rules.switch import Direction
 
 # rule(relevance, x, w, output, bias, known, room) -> the relevance of x, rows of tokens each
 LinearRule = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor | None, Known, Room], Tensor]

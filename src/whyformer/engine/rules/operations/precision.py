@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from whyformer.engine.rules import tensor_tags as tags
 from whyformer.engine.rules.ledger import Ledger
-from whyformer.engine.rules.operations import SOFTMAX, Function, named
+from whyformer.engine.rules.operations import tensor_tags as tags
+from whyformer.engine.rules.operations.names import SOFTMAX, Function, named
 
 
 def _is_loss(value: Any) -> bool:

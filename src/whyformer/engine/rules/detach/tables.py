@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from whyformer.engine.rules import activation as activations
-from whyformer.engine.rules import attention as attentions
-from whyformer.engine.rules import linear, residual
-from whyformer.engine.rules import norm as norms
-from whyformer.engine.rules import product as products
-from whyformer.engine.rules.operations import Function
+from whyformer.engine.rules.detach import activation as activations
+from whyformer.engine.rules.detach import attention as attentions
+from whyformer.engine.rules.detach import linear, residual
+from whyformer.engine.rules.detach import norm as norms
+from whyformer.engine.rules.detach import product as products
+from whyformer.engine.rules.operations.names import Function
 
 Table = Mapping[Function, Any]
 

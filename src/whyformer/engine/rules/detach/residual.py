@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-from whyformer.engine.rules import tensor_tags as tags
 from whyformer.engine.rules.ledger import Ledger, tracked
-from whyformer.engine.rules.operations import (
+from whyformer.engine.rules.operations import tensor_tags as tags
+from whyformer.engine.rules.operations.names import (
     ADD,
     CHOOSE,
     JOIN,

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from whyformer.engine.rules import shares
-from whyformer.engine.rules.stabilise import ratio, wide
+from whyformer.engine.rules.operations.stabilise import ratio, wide
+from whyformer.engine.rules.relevance import shares
 
 # Entries of a block's map: large enough for the products, small enough for a processor's cache.
 ENTRIES = 2**21

@@ -11,9 +11,9 @@ from typing import Any
 from torch import Tensor
 from torch.autograd import Function as AutogradFunction
 
-from whyformer.engine.rules import tensor_tags as tags
 from whyformer.engine.rules.ledger import Ledger, tracked
-from whyformer.engine.rules.operations import DIVIDE, MATMUL, MULTIPLY, Function
+from whyformer.engine.rules.operations import tensor_tags as tags
+from whyformer.engine.rules.operations.names import DIVIDE, MATMUL, MULTIPLY, Function
 
 
 class _Share(AutogradFunction):

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from whyformer.engine.rules import blocked_matmul
+from whyformer.engine.rules.operations.stabilise import ratio
 from whyformer.engine.rules.scratch import Room, fresh
-from whyformer.engine.rules.stabilise import ratio
 
 EPSILON = 1e-9  # the authors'; ours keeps the denominator's sign
 

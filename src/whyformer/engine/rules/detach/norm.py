@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.autograd import Function as AutogradFunction
 
 from whyformer.engine.rules.ledger import Ledger, tracked
-from whyformer.engine.rules.operations import STATISTIC, Function
+from whyformer.engine.rules.operations.names import STATISTIC, Function
 
 
 class _DetachedLayerNorm(AutogradFunction):

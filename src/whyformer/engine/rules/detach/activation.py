@@ -8,10 +8,10 @@ from typing import Any
 from torch import Tensor
 from torch.autograd import Function as AutogradFunction
 
-from whyformer.engine.rules import tensor_tags as tags
 from whyformer.engine.rules.ledger import Ledger, tracked
-from whyformer.engine.rules.operations import ACTIVATION, SQUASHING, Function, is_in_place
-from whyformer.engine.rules.stabilise import ratio
+from whyformer.engine.rules.operations import tensor_tags as tags
+from whyformer.engine.rules.operations.names import ACTIVATION, SQUASHING, Function, is_in_place
+from whyformer.engine.rules.operations.stabilise import ratio
 
 
 class _Identity(AutogradFunction):

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from whyformer.engine.rules import quick
 from whyformer.engine.rules.ledger import Ledger
-from whyformer.engine.rules.operations import Function
+from whyformer.engine.rules.operations.names import Function
 
 
 def linear(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:

@@ -15,11 +15,18 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd import Function as AutogradFunction
 
-from whyformer.engine.rules import tensor_tags as tags
-from whyformer.engine.rules.fused import FusedCall, blocks, is_small, own_keys, reached, weights_of
+from whyformer.engine.rules.detach.product import share, uniform
 from whyformer.engine.rules.ledger import Ledger, tracked
-from whyformer.engine.rules.operations import MATMUL, SOFTMAX, Function
-from whyformer.engine.rules.product import share, uniform
+from whyformer.engine.rules.operations import tensor_tags as tags
+from whyformer.engine.rules.operations.fused_attention import (
+    FusedCall,
+    blocks,
+    is_small,
+    own_keys,
+    reached,
+    weights_of,
+)
+from whyformer.engine.rules.operations.names import MATMUL, SOFTMAX, Function
 
 Record = Callable[[Tensor], Tensor]
 

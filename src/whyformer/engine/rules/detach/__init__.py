@@ -1,0 +1,1 @@
+"""Rules that keep the forward value and detach some factors: relevance is gradient x input."""

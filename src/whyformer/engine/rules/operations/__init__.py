@@ -1,0 +1,1 @@
+"""Torch operations: their names, composite ones, tags on tensors, precision, safe division."""

@@ -1,0 +1,1 @@
+"""Rules whose backward pass carries relevance instead of the gradient."""
