@@ -36,7 +36,7 @@ import torch.nn.functional as F
 import whyformer as wf
 from report import ended
 from subjects import bert
-from whyformer.engine.rules import blocked_matmul, magnitudes, quick, scratch
+from whyformer.engine.rules import blocked_matmul, quick, scratch
 from whyformer.engine.rules.relevance import contractions
 
 METHODS = "transformer_attribution,full_lrp,partial_lrp,lrp_ah_ln,gae"

@@ -23,10 +23,10 @@ from whyformer.engine.interception import Interception
 from whyformer.engine.recording import MAPS, Maps, RelevanceSums, unseen
 from whyformer.engine.rules.detach import attention as attention_rules
 from whyformer.engine.rules.ledger import Ledger
-from whyformer.engine.rules.operations.fused_attention import widened
+from whyformer.engine.rules.operations.fused_attention import wide_call
 from whyformer.engine.rules.operations.stabilise import wide
 from whyformer.engine.rules.relevance.switch import Direction
-from whyformer.engine.rules.relevance.table import Relevance, unruled
+from whyformer.engine.rules.relevance.table import Relevance, run_without_rule
 from whyformer.engine.segments import Segment, find_segments
 from whyformer.engine.stacks import Stacks
 from whyformer.engine.streamed_layers import AnyLayer, Recomputed, dtype_of
@@ -217,7 +217,7 @@ class Capture:
         seen = Maps(watch, ledger, self.stacks, leaf=False, memory=self._memory)
         table = Relevance(direction, rules, seen.record, seen.hold).table()
         goal = self._forward(
-            table, watch, ledger, fallback=partial(unruled, direction), read_inside=False
+            table, watch, ledger, fallback=partial(run_without_rule, direction), read_inside=False
         )
         chosen, value = seen.chosen(first, by_pair=by_pair), _value(goal)
         every = range(len(seen.maps))
@@ -281,7 +281,7 @@ class Capture:
             self._check_map((call.query.shape[-2], call.key.shape[-2]), asking, answering)
             return Recomputed(
                 self.prepared.size,
-                widened(call),
+                wide_call(call),
                 wide(seen.maps[i].detach()),
                 relevance_sum=relevance_sum,
                 asking=asking,

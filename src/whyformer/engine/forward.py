@@ -63,7 +63,7 @@ def run_forward(
         key: _own(value) if isinstance(value, Tensor) else value for key, value in arguments.items()
     }
     if watch.leaf is not None:
-        tags.mark(watch.arguments[watch.leaf].requires_grad_(), tags.PIXELS)
+        tags.add_tag(watch.arguments[watch.leaf].requires_grad_(), tags.PIXELS)
     heard: list[Any] = []
     hooks = _hooks(module, stacks, batch, watch, interception)
     speaker = named(module, speaks) if speaks else None
@@ -176,14 +176,14 @@ def _along(
             return leaf
         # The tensor itself becomes the leaf, because others than the first block may read it too.
         # The block gets a copy: some write into their input.
-        tags.mark(leaf.requires_grad_(), tags.LEAF)
+        tags.add_tag(leaf.requires_grad_(), tags.LEAF)
         return leaf.clone()
 
     def leave(tensor: Tensor) -> Tensor:
         # What only other stacks read is no place to start from: they are above it.
         if track.stack.read:
             if not watch.track and not tensor.requires_grad:
-                tensor = tags.mark(tensor.detach().requires_grad_(), tags.LEAF)
+                tensor = tags.add_tag(tensor.detach().requires_grad_(), tags.LEAF)
             watch.left[name] = tensor
         watch.leaving.append(tensor)
         return tensor

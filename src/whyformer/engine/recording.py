@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from whyformer.engine.forward import Watch
-from whyformer.engine.rules.ledger import Ledger, tracked
+from whyformer.engine.rules.ledger import Ledger, is_tracked
 from whyformer.engine.rules.operations import tensor_tags as tags
 from whyformer.engine.rules.operations.fused_attention import FusedCall, four_axes
 from whyformer.engine.rules.operations.stabilise import wide
@@ -57,7 +57,7 @@ class Maps:
     def hold(self, call: FusedCall, run: Callable[[FusedCall], Tensor]) -> Tensor | None:
         """What fused attention returns, noted; None where its map is small enough to be held."""
         entries = call.query[..., 0].numel() * call.key.shape[-2]
-        if entries <= self.most or tracked(call.attn_mask):
+        if entries <= self.most or is_tracked(call.attn_mask):
             return None
         self.ledger.check_order(call.query)
         plain = four_axes(call._replace(dropout_p=0.0))
@@ -71,7 +71,7 @@ class Maps:
                 " model has more than these blocks: name all of them by blocks='path.to.blocks'"
             )
         if self.leaf and not attention.requires_grad:
-            attention = tags.mark(attention.detach().requires_grad_(), tags.LEAF)
+            attention = tags.add_tag(attention.detach().requires_grad_(), tags.LEAF)
         self.pairs.append(self._whose())
         self.maps.append(attention)
         self.calls.append(call)

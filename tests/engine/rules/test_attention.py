@@ -59,7 +59,7 @@ SPELLINGS = {"fused": fused, "eager": eager, "folded": folded, "einsum": einsum}
 # -- slow twins ------------------------------------------------------------------------------------
 
 
-def weights_of(q: Tensor, k: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+def attention_weights(q: Tensor, k: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
     """(scores, attention), entry by entry."""
     scores = q.new_zeros(*q.shape[:-1], k.shape[-2])
     for b, h, i, j in _indices(scores):
@@ -114,7 +114,7 @@ def test_detached_attention_equals_the_slow_twin(
     passed = through(
         lambda q, k, v: SPELLINGS[spelling](q, k, v, mask), (q, k, v), DETACHED, relevance
     )
-    attention = weights_of(q, k, mask)[1]
+    attention = attention_weights(q, k, mask)[1]
     torch.testing.assert_close(passed.relevance[2], slow_mixing(attention, v, relevance).sum(dim=2))
     assert not passed.relevance[0].any()
     assert not passed.relevance[1].any()
@@ -141,7 +141,7 @@ def test_attn_lrp_equals_the_slow_twin(
     passed = through(
         lambda q, k, v: SPELLINGS[spelling](q, k, v, mask), (q, k, v), ATTN_LRP, relevance
     )
-    scores, attention = weights_of(q, k, mask)
+    scores, attention = attention_weights(q, k, mask)
     shares = slow_mixing(attention, v, relevance) / 2
     torch.testing.assert_close(passed.relevance[2], shares.sum(dim=2))
     # What enters the softmax is scores + mask; of its relevance the scores take their share, and

@@ -73,6 +73,6 @@ def test_samples_that_cannot_be_told_apart_are_an_error() -> None:
 def test_a_passive_ledger_books_nothing() -> None:
     ledger = Ledger(batch=1, active=False)
     output = torch.ones(1, 2, requires_grad=True) * 2
-    ledger.constant("bias", output, 1.0)
+    ledger.book_constant("bias", output, 1.0)
     output.sum().backward()
     assert not ledger.sinks

@@ -95,7 +95,7 @@ def _without_forward_check(x: Tensor, weight: Tensor, relevance: Tensor) -> Tens
     from whyformer.engine.rules.ledger import Ledger
     from whyformer.engine.rules.operations import tensor_tags as tags
 
-    leaf = tags.mark(x.clone().requires_grad_(), tags.LEAF)
+    leaf = tags.add_tag(x.clone().requires_grad_(), tags.LEAF)
     with Interception(RULES, Ledger(batch=len(x)), double=x.dtype == torch.float64):
         output = hand_written_rms(leaf, weight)
     torch.testing.assert_close(output, hand_written_rms(x, weight), rtol=1e-5, atol=1e-5)

@@ -22,7 +22,7 @@ from whyformer.engine.rules.ledger import Ledger
 from whyformer.engine.rules.operations import tensor_tags as tags
 from whyformer.engine.rules.operations.fused_attention import FusedCall
 from whyformer.engine.rules.relevance.switch import Direction
-from whyformer.engine.rules.relevance.table import Relevance, unruled
+from whyformer.engine.rules.relevance.table import Relevance, run_without_rule
 from whyformer.errors import ModelError
 
 Random = Callable[..., Tensor]
@@ -49,10 +49,10 @@ def sent_back(
     batch = inputs[0].shape[0 if batch_first else 1]
     direction, maps = Direction(), []
     table = Relevance(direction, rules, lambda a: maps.append(a) or a, spelled_out).table()
-    leaves = tuple(tags.mark(x.clone().requires_grad_(), tags.LEAF) for x in inputs)
+    leaves = tuple(tags.add_tag(x.clone().requires_grad_(), tags.LEAF) for x in inputs)
     copies = [leaf.clone() for leaf in leaves]  # what a function is given it may write into
     ledger = Ledger(batch, batch_first, active=False)
-    with Interception(table, ledger, double=True, fallback=partial(unruled, direction)):
+    with Interception(table, ledger, double=True, fallback=partial(run_without_rule, direction)):
         output = function(*copies)
     grad = partial(torch.autograd.grad, allow_unused=True, materialize_grads=True)
 
@@ -242,7 +242,7 @@ def test_units_without_a_positive_contribution_pass_nothing_on(dtype: torch.dtyp
     x[:, :2] = torch.rand(8, 2, generator=generator)
     w, b = (torch.randn(shape, generator=generator).to(dtype) for shape in ((64, 64), (64,)))
     relevance = torch.rand(8, 64, generator=generator).to(dtype)
-    direction, leaf = Direction(), tags.mark(x.clone().requires_grad_(), tags.LEAF)
+    direction, leaf = Direction(), tags.add_tag(x.clone().requires_grad_(), tags.LEAF)
     table = Relevance(direction, "ours", lambda a: a, spelled_out).table()
     with Interception(table, Ledger(8, active=False)):
         output = F.linear(leaf, w, b)
@@ -275,7 +275,7 @@ def test_convolution_of_pixels(random: Random) -> None:
     x, relevance = random(2, 3, 4, 4), random(2, 5, 2, 2)
     w, b = weights(random, (5, 3, 2, 2), (5,))
     direction = Direction()
-    leaf = tags.mark(x.clone().requires_grad_(), tags.PIXELS)
+    leaf = tags.add_tag(x.clone().requires_grad_(), tags.PIXELS)
     table = Relevance(direction, "orig", lambda a: a, spelled_out).table()
     with Interception(table, Ledger(2, active=False), double=True):
         output = F.conv2d(leaf, w, b, stride=2)

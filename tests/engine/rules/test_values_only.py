@@ -50,7 +50,7 @@ def test_values_get_what_autograd_gives_them(
     expected = gradient(lambda v: fused(query, key, v, **options))
     ledger = Ledger(2)
     found = gradient(
-        lambda v: attention.fused_detached(ledger, fused, (query, key, v), dict(options))
+        lambda v: attention.detach_in_fused(ledger, fused, (query, key, v), dict(options))
     )
     for ours, theirs in zip(found, expected, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
@@ -59,7 +59,7 @@ def test_values_get_what_autograd_gives_them(
 def test_queries_and_keys_get_nothing() -> None:
     states = torch.randn(2, HEADS, QUERIES, WIDTH).double().requires_grad_()
     value = torch.randn(2, HEADS, KEYS, WIDTH).double().requires_grad_()
-    output = attention.fused_detached(
+    output = attention.detach_in_fused(
         Ledger(2), F.scaled_dot_product_attention, (states, states * 2, value), {}
     )
     (none,) = torch.autograd.grad(output.sum(), states, allow_unused=True)

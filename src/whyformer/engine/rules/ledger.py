@@ -19,7 +19,7 @@ from whyformer.engine.rules.operations.stabilise import wide
 from whyformer.errors import ModelError
 
 
-def tracked(value: Any) -> bool:
+def is_tracked(value: Any) -> bool:
     """Whether the value depends on the token states: only they carry a gradient in a capture."""
     return isinstance(value, Tensor) and value.requires_grad
 
@@ -54,9 +54,9 @@ class Ledger:
         """Notes that a rule was applied: a method whose rule never was has explained nothing."""
         self.counts[rule] += times
 
-    def constant(self, account: str, output: Tensor, value: Tensor | float) -> None:
+    def book_constant(self, account: str, output: Tensor, value: Tensor | float) -> None:
         """Books value * gradient of `output` to a sink: the value entered as part of it."""
-        if not (self.active and tracked(output)):
+        if not (self.active and is_tracked(output)):
             return
         batch_first = self.batch_first
         constant = value.detach() if isinstance(value, Tensor) else torch.tensor(value)
@@ -71,11 +71,11 @@ class Ledger:
 
         output.register_hook(book)
 
-    def enters(self, inputs: Sequence[Any]) -> list[Any]:
+    def alias(self, inputs: Sequence[Any]) -> list[Any]:
         """The inputs, tracked ones as aliases whose gradient is this operation's alone."""
-        return [x.view_as(x) if tracked(x) and self.active else x for x in inputs]
+        return [x.view_as(x) if is_tracked(x) and self.active else x for x in inputs]
 
-    def balance(
+    def book_difference(
         self,
         account: str,
         inputs: Sequence[Any],
@@ -95,7 +95,7 @@ class Ledger:
         outputs = output if isinstance(output, (tuple, list)) else (output,)
         for sign, tensors in ((1, outputs), (-1, inputs)):
             for tensor in tensors:
-                if tracked(tensor) and tensor.is_floating_point():
+                if is_tracked(tensor) and tensor.is_floating_point():
                     self._watch(book, account, tensor, sign, first)
 
     def _watch(

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.autograd import Function as AutogradFunction
 
 from whyformer.engine.rules import blocked_matmul
-from whyformer.engine.rules.ledger import Ledger, tracked
+from whyformer.engine.rules.ledger import Ledger, is_tracked
 from whyformer.engine.rules.operations.names import Function
 
 
@@ -30,7 +30,7 @@ def linear(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, An
     """x @ w.T + b, the gradient of x in slabs of w where that is quicker."""
     given = dict(zip(("input", "weight", "bias"), args, strict=False)) | kwargs
     x, w, bias = given["input"], given["weight"], given.get("bias")
-    if tracked(x) and not tracked(w) and not tracked(bias) and _is_quicker(x, w):
+    if is_tracked(x) and not is_tracked(w) and not is_tracked(bias) and _is_quicker(x, w):
         return _Linear.apply(x, w, bias)
     return function(*args, **kwargs)
 

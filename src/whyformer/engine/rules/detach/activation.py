@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 from torch.autograd import Function as AutogradFunction
 
-from whyformer.engine.rules.ledger import Ledger, tracked
+from whyformer.engine.rules.ledger import Ledger, is_tracked
 from whyformer.engine.rules.operations import tensor_tags as tags
 from whyformer.engine.rules.operations.names import ACTIVATION, SQUASHING, Function, is_in_place
 from whyformer.engine.rules.operations.stabilise import ratio
@@ -32,7 +32,7 @@ class _Identity(AutogradFunction):
 def identity(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
     """f(x), marked as a possible gate; f(0) that is not 0 has no input to go to and is a sink."""
     x = args[0] if args else kwargs["input"]
-    if not tracked(x):
+    if not is_tracked(x):
         return function(*args, **kwargs)
     in_place = is_in_place(function, kwargs)
     others = {key: value for key, value in kwargs.items() if key != "input"}
@@ -45,8 +45,8 @@ def identity(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, 
     if ledger.active:
         offset = output.detach() * (x.detach() == 0)
         if offset.any():
-            ledger.constant("activation", output, offset)
-    return tags.mark(output, tags.SQUASHED if function in SQUASHING else tags.GATE)
+            ledger.book_constant("activation", output, offset)
+    return tags.add_tag(output, tags.SQUASHED if function in SQUASHING else tags.GATE)
 
 
 TABLE = dict.fromkeys(ACTIVATION, identity)

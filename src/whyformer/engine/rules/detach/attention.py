@@ -16,15 +16,15 @@ from torch import Tensor
 from torch.autograd import Function as AutogradFunction
 
 from whyformer.engine.rules.detach.product import share, uniform
-from whyformer.engine.rules.ledger import Ledger, tracked
+from whyformer.engine.rules.ledger import Ledger, is_tracked
 from whyformer.engine.rules.operations import tensor_tags as tags
 from whyformer.engine.rules.operations.fused_attention import (
     FusedCall,
+    attention_weights,
     blocks,
     is_small,
-    own_keys,
-    reached,
-    weights_of,
+    reached_queries,
+    repeat_shared_keys,
 )
 from whyformer.engine.rules.operations.names import MATMUL, SOFTMAX, Function
 
@@ -35,23 +35,23 @@ Record = Callable[[Tensor], Tensor]
 Hold = Callable[[FusedCall, Callable[[FusedCall], Tensor]], Tensor | None]
 
 
-def _detached(value: Any) -> Any:
+def _detach(value: Any) -> Any:
     return value.detach() if isinstance(value, Tensor) else value
 
 
 # -- the AH rule --------------------------------------------------------------------------------
 
 
-def fused_detached(
+def detach_in_fused(
     ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
 ) -> Tensor:
     """Fused attention in which only the values carry relevance."""
     ledger.count("attention")
     call = FusedCall(*args, **kwargs)
     call = call._replace(
-        query=call.query.detach(), key=call.key.detach(), attn_mask=_detached(call.attn_mask)
+        query=call.query.detach(), key=call.key.detach(), attn_mask=_detach(call.attn_mask)
     )
-    if call.dropout_p or not tracked(call.value):
+    if call.dropout_p or not is_tracked(call.value):
         return function(**call._asdict())
     return _ValuesOnly.apply(call.value, function, call)
 
@@ -69,7 +69,7 @@ class _ValuesOnly(AutogradFunction):
         call = call._replace(value=value.detach())
         ctx.shape, ctx.weights = value.shape, None
         if is_small(call):
-            ctx.weights, values = weights_of(call)
+            ctx.weights, values = attention_weights(call)
             return ctx.weights @ values
         ctx.call = call
         return function(**call._asdict())
@@ -88,23 +88,21 @@ class _ValuesOnly(AutogradFunction):
 def _by_blocks(call: FusedCall, gradient: Tensor) -> Tensor:
     """The values' gradient, each head's own."""
     total = gradient.new_zeros(*gradient.shape[:-2], call.key.shape[-2], gradient.shape[-1])
-    for block in blocks(own_keys(call), reached(gradient)):
+    for block in blocks(repeat_shared_keys(call), reached_queries(gradient)):
         back = block.attention.transpose(-2, -1) @ gradient[..., block.queries, :]
         total[..., block.keys, :] += back
     return total
 
 
-def softmax_marked(
-    ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
-) -> Tensor:
+def tag_softmax(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
     """softmax(x), marked as a possible attention map; used otherwise, it loses relevance."""
-    (x,) = ledger.enters(args[:1])
+    (x,) = ledger.alias(args[:1])
     output = function(x, *args[1:], **kwargs)
-    ledger.balance("softmax", (x,), output, leak=True, batch_first=True)
-    return tags.mark(output, tags.ATTENTION)
+    ledger.book_difference("softmax", (x,), output, leak=True, batch_first=True)
+    return tags.add_tag(output, tags.ATTENTION)
 
 
-def mixing_detached(
+def detach_in_matmul(
     ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
 ) -> Tensor:
     """attention @ values with the attention detached; any other product in halves to its factors.
@@ -112,27 +110,27 @@ def mixing_detached(
     By gradient each of two factors would get the whole: a similarity of two towers, twice its
     value. Only where a sum is promised, for the gradient itself knows no halves.
     """
-    if tags.marked(args[0], tags.ATTENTION):
+    if tags.has_tag(args[0], tags.ATTENTION):
         ledger.count("attention")
         return function(args[0].detach(), *args[1:], **kwargs)
-    if len(args) < 2 or not (ledger.active and tracked(args[0]) and tracked(args[1])):
+    if len(args) < 2 or not (ledger.active and is_tracked(args[0]) and is_tracked(args[1])):
         return function(*args, **kwargs)
     return function(share(args[0], 0.5), share(args[1], 0.5), *args[2:], **kwargs)
 
 
-def einsum_detached(
+def detach_in_einsum(
     ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
 ) -> Tensor:
     """einsum with its attention operand detached; any other einsum as it is."""
-    equation, operands = operands_of(args)
-    ledger.count("attention", sum(tags.marked(o, tags.ATTENTION) for o in operands))
+    equation, operands = einsum_operands(args)
+    ledger.count("attention", sum(tags.has_tag(o, tags.ATTENTION) for o in operands))
     return function(
         equation,
-        *(o.detach() if tags.marked(o, tags.ATTENTION) else o for o in operands),
+        *(o.detach() if tags.has_tag(o, tags.ATTENTION) else o for o in operands),
     )
 
 
-def operands_of(args: tuple) -> tuple[str, tuple[Tensor, ...]]:
+def einsum_operands(args: tuple) -> tuple[str, tuple[Tensor, ...]]:
     """The equation and the operands, which einsum also takes as one list."""
     operands = args[1] if len(args) == 2 and isinstance(args[1], (list, tuple)) else args[1:]
     return args[0], tuple(operands)
@@ -151,16 +149,16 @@ def fused_uniform(
     """
     ledger.count("attention")
     call = FusedCall(*args, **kwargs)
-    query, key, value = ledger.enters((call.query, call.key, call.value))
+    query, key, value = ledger.alias((call.query, call.key, call.value))
     output = function(
         **call._replace(
             query=share(query, 0.25),
             key=share(key, 0.25),
             value=share(value, 0.5),
-            attn_mask=_detached(call.attn_mask),
+            attn_mask=_detach(call.attn_mask),
         )._asdict()
     )
-    ledger.balance("softmax", (query, key, value), output, batch_first=True)
+    ledger.book_difference("softmax", (query, key, value), output, batch_first=True)
     return output
 
 
@@ -170,9 +168,9 @@ def softmax_taylor(
     """softmax(x) by its first-order expansion: the gradient is the rule, the rest a sink."""
     ledger.check_order(args[0])
     ledger.count("attention")
-    (x,) = ledger.enters(args[:1])
+    (x,) = ledger.alias(args[:1])
     output = function(x, *args[1:], **kwargs)
-    ledger.balance("softmax", (x,), output, batch_first=True)
+    ledger.book_difference("softmax", (x,), output, batch_first=True)
     return output
 
 
@@ -180,22 +178,22 @@ def einsum_uniform(
     ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
 ) -> Tensor:
     """einsum; its relevance in equal parts to the operands that depend on the tokens."""
-    equation, operands = operands_of(args)
-    count = sum(map(tracked, operands))
+    equation, operands = einsum_operands(args)
+    count = sum(map(is_tracked, operands))
     return function(equation, *(share(o, 1 / count) if count > 1 else o for o in operands))
 
 
 # -- attention maps ------------------------------------------------------------------------------
 
 
-def spelled_out(
+def unfused_attention(
     call: FusedCall,
     record: Record,
     multiply: Callable[[Tensor, Tensor], Tensor] = torch.matmul,
     **operations: Any,
 ) -> Tensor:
     """What fused attention returns, with its map going through `record` on the way."""
-    attention, value = weights_of(call, multiply, **operations)
+    attention, value = attention_weights(call, multiply, **operations)
     return multiply(record(attention), value)
 
 
@@ -208,33 +206,33 @@ def recording(record: Record, hold: Hold) -> dict[Function, Any]:
     def fused(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
         call = FusedCall(*args, **kwargs)
         held = hold(call, lambda plain: function(**plain._asdict()))
-        return spelled_out(call, record) if held is None else held
+        return unfused_attention(call, record) if held is None else held
 
     def mixing(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
-        if args and tags.marked(args[0], tags.ATTENTION):
+        if args and tags.has_tag(args[0], tags.ATTENTION):
             args = (record(args[0]), *args[1:])
         return function(*args, **kwargs)
 
     def einsum(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
-        equation, operands = operands_of(args)
+        equation, operands = einsum_operands(args)
         return function(
             equation,
-            *(record(o) if tags.marked(o, tags.ATTENTION) else o for o in operands),
+            *(record(o) if tags.has_tag(o, tags.ATTENTION) else o for o in operands),
         )
 
     return {
         F.scaled_dot_product_attention: fused,
-        **dict.fromkeys(SOFTMAX, softmax_marked),
+        **dict.fromkeys(SOFTMAX, tag_softmax),
         **dict.fromkeys(MATMUL, mixing),
         torch.einsum: einsum,
     }
 
 
 DETACHED = {
-    F.scaled_dot_product_attention: fused_detached,
-    **dict.fromkeys(SOFTMAX, softmax_marked),
-    **dict.fromkeys(MATMUL, mixing_detached),
-    torch.einsum: einsum_detached,
+    F.scaled_dot_product_attention: detach_in_fused,
+    **dict.fromkeys(SOFTMAX, tag_softmax),
+    **dict.fromkeys(MATMUL, detach_in_matmul),
+    torch.einsum: detach_in_einsum,
 }
 UNIFORM = {
     F.scaled_dot_product_attention: fused_uniform,

@@ -24,7 +24,7 @@ def linear(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, An
     if bias is not None:
         if channels_first and output.dim() > 1:
             bias = bias.reshape(-1, *[1] * (output.dim() - 2))
-        ledger.constant("bias", output, bias)
+        ledger.book_constant("bias", output, bias)
     return output
 
 
@@ -32,7 +32,7 @@ def addmm(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any
     """beta * b + alpha * (x @ w) with b booked as a sink (GPT-2's linear layer)."""
     output = function(*args, **kwargs)
     if not args[0].requires_grad:
-        ledger.constant("bias", output, args[0] * kwargs.get("beta", 1))
+        ledger.book_constant("bias", output, args[0] * kwargs.get("beta", 1))
     return output
 
 

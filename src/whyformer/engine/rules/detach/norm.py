@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd import Function as AutogradFunction
 
-from whyformer.engine.rules.ledger import Ledger, tracked
+from whyformer.engine.rules.ledger import Ledger, is_tracked
 from whyformer.engine.rules.operations.names import STATISTIC, Function
 
 
@@ -58,15 +58,15 @@ def layer_norm(
         args,
         {k: v for k, v in kwargs.items() if k != "cudnn_enable"},
     )
-    if not tracked(x):
+    if not is_tracked(x):
         return function(*args, **kwargs)
     shape = [shape] if isinstance(shape, int) else list(shape)
     output, mean, rstd = _DetachedLayerNorm.apply(x, shape, weight, bias, eps, detach_mean)
     if bias is not None:
-        ledger.constant("norm_bias", output, bias)
+        ledger.book_constant("norm_bias", output, bias)
     if detach_mean and ledger.active:
         centre = -mean * rstd
-        ledger.constant("mean", output, centre if weight is None else centre * weight)
+        ledger.book_constant("mean", output, centre if weight is None else centre * weight)
     return output
 
 
@@ -75,7 +75,7 @@ def rms_norm(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, 
     x, shape, weight, eps = _arguments(
         ("input", "normalized_shape", "weight", "eps"), (None, None, None, None), args, kwargs
     )
-    if not tracked(x):
+    if not is_tracked(x):
         return function(*args, **kwargs)
     dims = tuple(range(-len(shape), 0))
     eps = torch.finfo(x.dtype).eps if eps is None else eps
@@ -91,7 +91,7 @@ def group_norm(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str
         args,
         kwargs,
     )
-    if not tracked(x):
+    if not is_tracked(x):
         return function(*args, **kwargs)
     grouped = x.reshape(x.shape[0], groups, -1)
     scale = torch.rsqrt(grouped.detach().var(-1, correction=0, keepdim=True) + eps)
@@ -101,7 +101,7 @@ def group_norm(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str
         output = output * weight.reshape(channels)
     if bias is not None:
         output = output + bias.reshape(channels)
-        ledger.constant("norm_bias", output, bias.reshape(channels))
+        ledger.book_constant("norm_bias", output, bias.reshape(channels))
     return output
 
 
@@ -109,10 +109,10 @@ def batch_norm(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str
     """Batch norm in eval mode, which is affine: all but its slope is a sink."""
     output = function(*args, **kwargs)
     x = args[0] if args else kwargs["input"]
-    if tracked(x) and ledger.active:
+    if is_tracked(x) and ledger.active:
         with torch.no_grad():
             offset = function(torch.zeros_like(x), *args[1:], **kwargs)
-        ledger.constant("norm_bias", output, offset)
+        ledger.book_constant("norm_bias", output, offset)
     return output
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 from torch.autograd import Function as AutogradFunction
 
-from whyformer.engine.rules.ledger import Ledger, tracked
+from whyformer.engine.rules.ledger import Ledger, is_tracked
 from whyformer.engine.rules.operations import tensor_tags as tags
 from whyformer.engine.rules.operations.names import DIVIDE, MATMUL, MULTIPLY, Function
 
@@ -42,17 +42,17 @@ def plain(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any
     """The product itself; a mark passes through a factor that does not depend on the tokens."""
     output = function(*args, **kwargs)
     left, right = _two(args, kwargs)
-    if not tracked(right):
-        tags.carry(left, output)
-    elif not tracked(left):
-        tags.carry(right, output)
+    if not is_tracked(right):
+        tags.copy_tag(left, output)
+    elif not is_tracked(left):
+        tags.copy_tag(right, output)
     return output
 
 
 def gate(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
     """left * right; all relevance to the factor that is not a gate, shared where none is."""
     left, right = _two(args, kwargs)
-    if not (tracked(left) and tracked(right)):
+    if not (is_tracked(left) and is_tracked(right)):
         return plain(ledger, function, args, kwargs)
     return _gated(function, left, right, (tags.SQUASHED, tags.GATE))
 
@@ -60,9 +60,9 @@ def gate(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
 def _gated(function: Function, left: Tensor, right: Tensor, gates: tuple[str, ...]) -> Any:
     """left * right; all relevance to the factor that is no gate, in halves where none is one."""
     for kind in gates:
-        if tags.marked(right, kind):
+        if tags.has_tag(right, kind):
             return function(left, right.detach())
-        if tags.marked(left, kind):
+        if tags.has_tag(left, kind):
             return function(left.detach(), right)
     return function(share(left, 0.5), share(right, 0.5))
 
@@ -70,7 +70,7 @@ def _gated(function: Function, left: Tensor, right: Tensor, gates: tuple[str, ..
 def uniform(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
     """left * right; half the relevance to each, but x * tanh(...) is one activation."""
     left, right = _two(args, kwargs)
-    if not (tracked(left) and tracked(right)):
+    if not (is_tracked(left) and is_tracked(right)):
         return plain(ledger, function, args, kwargs)
     return _gated(function, left, right, (tags.SQUASHED,))
 
@@ -78,9 +78,9 @@ def uniform(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, A
 def divide(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
     """left / right; the divisor is a scale: it takes nothing."""
     left, right = _two(args, kwargs)
-    if not (tracked(left) and tracked(right)):
-        return tags.carry(left, function(*args, **kwargs))
-    return tags.carry(left, function(left, right.detach(), *args[2:]))
+    if not (is_tracked(left) and is_tracked(right)):
+        return tags.copy_tag(left, function(*args, **kwargs))
+    return tags.copy_tag(left, function(left, right.detach(), *args[2:]))
 
 
 PLAIN = {**dict.fromkeys(MULTIPLY | DIVIDE, plain)}

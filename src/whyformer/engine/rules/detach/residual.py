@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from whyformer.engine.rules.ledger import Ledger, tracked
+from whyformer.engine.rules.ledger import Ledger, is_tracked
 from whyformer.engine.rules.operations import tensor_tags as tags
 from whyformer.engine.rules.operations.names import (
     ADD,
@@ -39,15 +39,15 @@ def _add(
     ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any], signs: tuple[int, int]
 ) -> Any:
     left, right = args[0], args[1] if len(args) > 1 else kwargs["other"]
-    depends = tracked(left), tracked(right)
+    depends = is_tracked(left), is_tracked(right)
     output = function(*args, **kwargs)
     if depends == (True, False):
-        ledger.constant("constant", output, right * (signs[1] * kwargs.get("alpha", 1)))
+        ledger.book_constant("constant", output, right * (signs[1] * kwargs.get("alpha", 1)))
         # 1 + tanh(...) inside a composite GELU is still the gate of that GELU.
-        tags.carry(left, output)
+        tags.copy_tag(left, output)
     elif depends == (False, True):
-        ledger.constant("constant", output, left * signs[0])
-        tags.carry(right, output)
+        ledger.book_constant("constant", output, left * signs[0])
+        tags.copy_tag(right, output)
     return output
 
 
@@ -55,13 +55,13 @@ def join(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
     """cat or stack; parts that do not depend on the tokens (class tokens, prompts) are sinks."""
     output = function(*args, **kwargs)
     parts = args[0] if args else kwargs["tensors"]
-    depends = [tracked(part) for part in parts]
+    depends = [is_tracked(part) for part in parts]
     if ledger.active and any(depends) and not all(depends):
         constants = [
             torch.zeros_like(part) if part_depends else part
             for part, part_depends in zip(parts, depends, strict=True)
         ]
-        ledger.constant(
+        ledger.book_constant(
             "constant",
             output,
             function(
@@ -76,15 +76,15 @@ def join(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
 def where(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
     """where(condition, a, b); the side that does not depend on the tokens is a sink."""
     output = function(*args, **kwargs)
-    if len(args) == 3 and tracked(output) and tracked(args[1]) != tracked(args[2]):
+    if len(args) == 3 and is_tracked(output) and is_tracked(args[1]) != is_tracked(args[2]):
         condition, left, right = args
         constant = (
             torch.where(condition, 0.0, right)
-            if tracked(left)
+            if is_tracked(left)
             else torch.where(condition, left, 0.0)
         )
-        ledger.constant("constant", output, constant)
-        tags.carry(left if tracked(left) else right, output)
+        ledger.book_constant("constant", output, constant)
+        tags.copy_tag(left if is_tracked(left) else right, output)
     return output
 
 

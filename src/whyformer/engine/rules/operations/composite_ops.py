@@ -18,7 +18,7 @@ _HAND_OVER = ("has_torch_function", "has_torch_function_unary", "has_torch_funct
 
 
 @functools.cache
-def opened(function: Function) -> Function | None:
+def python_body(function: Function) -> Function | None:
     """The function's body without its hand-over, or None where it has no Python body."""
     if function in _WRITTEN_OUT:
         return _WRITTEN_OUT[function]

@@ -51,7 +51,7 @@ def _softmax(scores: Tensor) -> Tensor:
     return torch.softmax(scores, dim=-1)
 
 
-def weights_of(
+def attention_weights(
     call: FusedCall,
     multiply: Callable[[Tensor, Tensor], Tensor] = torch.matmul,
     scale: Callable[[Tensor, float], Tensor] = torch.mul,
@@ -62,24 +62,24 @@ def weights_of(
 
     A tier with rules of its own passes its own operations.
     """
-    call = own_keys(call)
+    call = repeat_shared_keys(call)
     query, key, value = call.query, call.key, call.value
     # Scaling the queries is cheaper than scaling the scores.
-    scores = multiply(scaled(call, query, scale), key.transpose(-2, -1))
+    scores = multiply(scale_query(call, query, scale), key.transpose(-2, -1))
     mask = call.attn_mask
     if call.is_causal:
         mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
-    return softmaxed(scores, mask, add, softmax), value
+    return masked_softmax(scores, mask, add, softmax), value
 
 
-def scaled(
+def scale_query(
     call: FusedCall, query: Tensor, scale: Callable[[Tensor, float], Tensor] = torch.mul
 ) -> Tensor:
     """The queries times the factor that the call names, or torch's own."""
     return scale(query, 1 / math.sqrt(query.shape[-1]) if call.scale is None else call.scale)
 
 
-def softmaxed(
+def masked_softmax(
     scores: Tensor,
     mask: Tensor | None,
     add: Callable[[Tensor, Tensor], Tensor] = torch.add,
@@ -111,7 +111,7 @@ class Block(NamedTuple):
     key: Tensor
 
 
-def own_keys(call: FusedCall) -> FusedCall:
+def repeat_shared_keys(call: FusedCall) -> FusedCall:
     """The same attention, each head with keys and values of its own."""
     if not call.enable_gqa:
         return call
@@ -127,7 +127,7 @@ def four_axes(call: FusedCall) -> FusedCall:
 
     The fused kernels hold no map only if they are asked in this form.
     """
-    call = own_keys(call)
+    call = repeat_shared_keys(call)
     query, key, value, mask = call.query, call.key, call.value, call.attn_mask
     missing = 4 - query.dim()
     if missing > 0:
@@ -136,7 +136,7 @@ def four_axes(call: FusedCall) -> FusedCall:
     return call._replace(query=query, key=key, value=value, attn_mask=mask)
 
 
-def widened(call: FusedCall) -> FusedCall:
+def wide_call(call: FusedCall) -> FusedCall:
     """The same attention in at least float32, followed by no gradient."""
     query, key, value = (wide(t.detach()) for t in (call.query, call.key, call.value))
     mask = call.attn_mask
@@ -159,10 +159,10 @@ def blocks(call: FusedCall, wanted: Tensor | None = None) -> Iterator[Block]:
 
 def _block(call: FusedCall, queries: Queries, places: Tensor) -> Block:
     mask, keys = _visible(call, queries, places)
-    query = scaled(call, call.query[..., queries, :])
+    query = scale_query(call, call.query[..., queries, :])
     key, value = call.key[..., keys, :], call.value[..., keys, :]
     scores = query @ key.transpose(-2, -1)
-    return Block(queries, keys, softmaxed(scores, mask), value, scores, query, key)
+    return Block(queries, keys, masked_softmax(scores, mask), value, scores, query, key)
 
 
 def _places(queries: Queries, count: int, device: torch.device) -> Tensor:
@@ -204,7 +204,7 @@ def relevance_shares(
     call = call._replace(query=query, key=key, value=value)
     share = ratio(relevance, output, shares.EPSILON)
     parts: Any = [torch.zeros_like(x) for x in inputs]
-    for block in blocks(call, reached(relevance)):
+    for block in blocks(call, reached_queries(relevance)):
         rows = share[..., block.queries, :]
         to_map = block.attention * (rows @ block.value.transpose(-2, -1)) / 2
         back = ratio(to_map, block.scores, shares.EPSILON)
@@ -215,6 +215,6 @@ def relevance_shares(
     return list(parts)
 
 
-def reached(arriving: Tensor) -> Tensor:
+def reached_queries(arriving: Tensor) -> Tensor:
     """The queries that anything came back to."""
     return arriving.reshape(-1, *arriving.shape[-2:]).any(-1).any(0).nonzero().flatten()

@@ -14,7 +14,7 @@ Function = Callable[..., Any]
 _OWNERS = (torch, Tensor, F, torch.special, torch.linalg)
 
 
-def named(names: str) -> frozenset[Function]:
+def torch_functions(names: str) -> frozenset[Function]:
     """Every torch callable with one of these names: functions, methods, in-place, operators."""
     return frozenset(_find(names))
 
@@ -28,19 +28,19 @@ def _find(names: str) -> Iterator[Function]:
                     yield found
 
 
-ADD = named("add")
-SUBTRACT = named("sub subtract")
+ADD = torch_functions("add")
+SUBTRACT = torch_functions("sub subtract")
 REVERSED_SUBTRACT: frozenset[Function] = frozenset({Tensor.__rsub__, torch.rsub})
-MULTIPLY = named("mul multiply")
+MULTIPLY = torch_functions("mul multiply")
 REVERSED_DIVIDE: frozenset[Function] = frozenset({Tensor.__rtruediv__, Tensor.__rdiv__})
-DIVIDE = named("div divide true_divide truediv") - REVERSED_DIVIDE
-MATMUL = named("matmul bmm mm mv dot")
-SOFTMAX = named("softmax")
-STATISTIC = named("rsqrt sqrt std var norm vector_norm reciprocal") | REVERSED_DIVIDE
+DIVIDE = torch_functions("div divide true_divide truediv") - REVERSED_DIVIDE
+MATMUL = torch_functions("matmul bmm mm mv dot")
+SOFTMAX = torch_functions("softmax")
+STATISTIC = torch_functions("rsqrt sqrt std var norm vector_norm reciprocal") | REVERSED_DIVIDE
 
 # Passed through as they are: what they return is a rearrangement or a sum of what they are given,
 # so gradient x input before equals gradient x input behind.
-REARRANGE = named(
+REARRANGE = torch_functions(
     "view reshape transpose permute t swapaxes swapdims movedim unsqueeze squeeze flatten "
     "unflatten expand expand_as broadcast_to contiguous clone to type type_as float double half "
     "bfloat16 cpu getitem select narrow index_select gather take_along_dim chunk split unbind "
@@ -49,26 +49,28 @@ REARRANGE = named(
     "pixel_shuffle pixel_unshuffle masked_select requires_grad masked_fill pad constant_pad_nd "
     "positive"
 )
-ADD_UP = named("sum mean nansum cumsum")
-POOLING = named("avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d")
-NEGATE = named("neg negative")
-POINTWISE_LINEAR = named("relu leaky_relu abs")
-SELECT_LARGEST = named(
+ADD_UP = torch_functions("sum mean nansum cumsum")
+POOLING = torch_functions(
+    "avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d"
+)
+NEGATE = torch_functions("neg negative")
+POINTWISE_LINEAR = torch_functions("relu leaky_relu abs")
+SELECT_LARGEST = torch_functions(
     "max min amax amin maximum minimum max_pool1d max_pool2d adaptive_max_pool2d sort topk"
 )
 # f(x) with one input: "gradient" leaves them alone, "identity" passes relevance unchanged.
-ACTIVATION = named(
+ACTIVATION = torch_functions(
     "gelu silu mish tanh sigmoid hardswish hardsigmoid hardtanh elu selu celu softplus softsign "
     "logsigmoid tanhshrink erf expit pow square relu6 hardshrink softshrink rrelu prelu clamp clip "
     "clamp_min clamp_max nan_to_num threshold"
 )
 # The activations that others are gated with: part of a composite activation, or of a gated unit.
-SQUASHING = named("tanh sigmoid hardsigmoid erf expit")
-NORM = named("layer_norm rms_norm group_norm batch_norm instance_norm")
-JOIN = named("cat concat concatenate stack hstack vstack")
-CHOOSE = named("where")
+SQUASHING = torch_functions("tanh sigmoid hardsigmoid erf expit")
+NORM = torch_functions("layer_norm rms_norm group_norm batch_norm instance_norm")
+JOIN = torch_functions("cat concat concatenate stack hstack vstack")
+CHOOSE = torch_functions("where")
 # They look at a tensor and pass on nothing of it.
-INERT = named(
+INERT = torch_functions(
     "size dim ndimension numel is_floating_point is_complex stride storage_offset is_contiguous "
     "element_size data_ptr argmax argmin eq ne lt le gt ge isnan isinf isfinite any all item "
     "tolist len bool index new_tensor new_zeros new_ones new_full new_empty zeros_like ones_like "
@@ -78,7 +80,13 @@ INERT = named(
 # Attributes that are views: what reads x.T asks for this getter.
 VIEWS = frozenset(getattr(Tensor, name).__get__ for name in ("T", "mT", "H", "mH", "data", "real"))
 HOMOGENEOUS = (
-    ADD_UP | POOLING | NEGATE | POINTWISE_LINEAR | SELECT_LARGEST | MATMUL | named("einsum")
+    ADD_UP
+    | POOLING
+    | NEGATE
+    | POINTWISE_LINEAR
+    | SELECT_LARGEST
+    | MATMUL
+    | torch_functions("einsum")
 )
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from whyformer.engine.rules.ledger import Ledger
 from whyformer.engine.rules.operations import tensor_tags as tags
-from whyformer.engine.rules.operations.names import SOFTMAX, Function, named
+from whyformer.engine.rules.operations.names import SOFTMAX, Function, torch_functions
 
 
 def _is_loss(value: Any) -> bool:
@@ -24,16 +24,16 @@ def to(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) 
     if _is_loss(args[0]):
         args = tuple(torch.float64 if a is torch.float32 else a for a in args)
         kwargs = {k: torch.float64 if v is torch.float32 else v for k, v in kwargs.items()}
-    return tags.carry(args[0], function(*args, **kwargs))
+    return tags.copy_tag(args[0], function(*args, **kwargs))
 
 
 def float_(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
     """x.float(), except that float64 stays as it is."""
-    return args[0] if _is_loss(args[0]) else tags.carry(args[0], function(*args, **kwargs))
+    return args[0] if _is_loss(args[0]) else tags.copy_tag(args[0], function(*args, **kwargs))
 
 
 TABLE: dict[Function, Any] = {
     **dict.fromkeys((Tensor.to, Tensor.type), to),
     Tensor.float: float_,
 }
-DTYPE_ARGUMENT = SOFTMAX | named("log_softmax")
+DTYPE_ARGUMENT = SOFTMAX | torch_functions("log_softmax")

@@ -21,13 +21,13 @@ LEAF = "leaf"  # a leaf of ours, not a parameter: the token states, a recorded a
 _SLOT = "_whyformer_mark"
 
 
-def mark(tensor: Tensor, kind: str) -> Tensor:
+def add_tag(tensor: Tensor, kind: str) -> Tensor:
     """The same tensor, marked."""
     setattr(tensor, _SLOT, kind)
     return tensor
 
 
-def marked(value: Any, kind: str) -> bool:
+def has_tag(value: Any, kind: str) -> bool:
     """Whether this is a tensor that carries the mark."""
     return getattr(value, _SLOT, None) == kind
 
@@ -37,9 +37,9 @@ def is_own_leaf(tensor: Tensor) -> bool:
     return getattr(tensor, _SLOT, None) in (LEAF, PIXELS)
 
 
-def carry(source: Any, result: Any) -> Any:
+def copy_tag(source: Any, result: Any) -> Any:
     """The result, with the mark of what it was made from; being stale is no mark of its value."""
     kind = getattr(source, _SLOT, None)
     if kind not in (None, STALE) and isinstance(result, Tensor):
-        mark(result, kind)
+        add_tag(result, kind)
     return result

@@ -83,13 +83,13 @@ class _Pass(AutogradFunction):
         return None, None, passed.sum_to_size(ctx.shape)
 
 
-def switched(
+def use_formula(
     direction: Direction, formula: Formula, output: Tensor, inputs: Sequence[Tensor]
 ) -> Tensor:
     """The output; relevance goes from it to the inputs by the formula."""
     return _Switch.apply(direction, formula, output, *inputs)
 
 
-def passed(direction: Direction, output: Tensor, source: Tensor) -> Tensor:
+def pass_unchanged(direction: Direction, output: Tensor, source: Tensor) -> Tensor:
     """The output; relevance goes from it to the source unchanged."""
     return _Pass.apply(direction, output, source)

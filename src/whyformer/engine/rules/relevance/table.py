@@ -15,8 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import grad
 
-from whyformer.engine.rules.detach.attention import Hold, Record, operands_of, spelled_out
-from whyformer.engine.rules.ledger import Ledger, tracked
+from whyformer.engine.rules.detach.attention import Hold, Record, einsum_operands, unfused_attention
+from whyformer.engine.rules.ledger import Ledger, is_tracked
 from whyformer.engine.rules.operations import tensor_tags as tags
 from whyformer.engine.rules.operations.fused_attention import FusedCall, relevance_shares
 from whyformer.engine.rules.operations.names import (
@@ -44,7 +44,7 @@ from whyformer.engine.rules.operations.names import (
 from whyformer.engine.rules.operations.stabilise import ratio
 from whyformer.engine.rules.relevance import contractions, shares
 from whyformer.engine.rules.relevance.contractions import LinearRule
-from whyformer.engine.rules.relevance.switch import Direction, passed, switched
+from whyformer.engine.rules.relevance.switch import Direction, pass_unchanged, use_formula
 from whyformer.errors import ModelError
 
 LINEAR_RULES: dict[str, LinearRule] = {
@@ -95,28 +95,28 @@ class Relevance:
     ) -> Any:
         """f(x): relevance passes unchanged."""
         x = args[0] if args else kwargs["input"]
-        if tracked(x) and args and is_in_place(function, kwargs):
+        if is_tracked(x) and args and is_in_place(function, kwargs):
             output = function(x.clone(), *args[1:], **kwargs)
             _retire(x)
         else:
             output = function(*args, **kwargs)
-        if tracked(x):
-            output = passed(self.direction, output, x)
-        return tags.mark(output, mark) if mark else output
+        if is_tracked(x):
+            output = pass_unchanged(self.direction, output, x)
+        return tags.add_tag(output, mark) if mark else output
 
     def _statistic(self, ledger: Ledger, function: Function, args: tuple, kwargs: Any) -> Any:
         """What a norm divides by takes no relevance."""
         output = function(*args, **kwargs)
         if not isinstance(output, Tensor):
             return output
-        if tracked(output):
-            output = switched(self.direction, lambda relevance, inputs, out: (), output, ())
-        return tags.mark(output, tags.STATISTIC)
+        if is_tracked(output):
+            output = use_formula(self.direction, lambda relevance, inputs, out: (), output, ())
+        return tags.add_tag(output, tags.STATISTIC)
 
     def _by_contribution(self, ledger: Ledger, function: Function, args: tuple, kwargs: Any) -> Any:
         """A sum or an average: each entry gets what it contributed."""
         output = function(*args, **kwargs)
-        if not tracked(output):
+        if not is_tracked(output):
             return output
         if self._is_mean_of_features(function, args, kwargs):
             return self._statistic(ledger, function, args, kwargs)
@@ -127,7 +127,7 @@ class Relevance:
         def again(x: Tensor) -> Tensor:
             return function(x, *args[1:], **kwargs)
 
-        return switched(self.direction, formula, output, args[:1])
+        return use_formula(self.direction, formula, output, args[:1])
 
     @staticmethod
     def _is_mean_of_features(function: Function, args: tuple, kwargs: Any) -> bool:
@@ -141,7 +141,7 @@ class Relevance:
 
     def _add(self, ledger: Ledger, function: Function, args: tuple, kwargs: Any, sign: int) -> Any:
         left, right = args[0], args[1] if len(args) > 1 else kwargs["other"]
-        if not (tracked(left) or tracked(right)):
+        if not (is_tracked(left) or is_tracked(right)):
             return function(*args, **kwargs)
         weight = sign * kwargs.get("alpha", 1)
         left, right = _finite(left), _finite(right)
@@ -151,9 +151,9 @@ class Relevance:
         for source, other in ((left, right), (right, left)):
             # Inside the blocks, what is not tracked is a position or a mask, added anew to states
             # that already have their say; at the embeddings it is a part of them.
-            constant = ledger.inside and not tracked(other)
-            if tracked(source) and (constant or _takes_nothing(other, output)):
-                return tags.carry(source, passed(self.direction, output, source))
+            constant = ledger.inside and not is_tracked(other)
+            if is_tracked(source) and (constant or _takes_nothing(other, output)):
+                return tags.copy_tag(source, pass_unchanged(self.direction, output, source))
         split = shares.addends if self.normalise else shares.plain_addends
         extra = (partial(ledger.spread, batch_first=ledger.batch_first),) if self.normalise else ()
 
@@ -162,7 +162,7 @@ class Relevance:
             parts = split(relevance, inputs[0], other, out, *extra)
             return [part.sum_to_size(x.shape) for part, x in zip(parts, inputs, strict=True)]
 
-        return switched(self.direction, formula, output, (left, right))
+        return use_formula(self.direction, formula, output, (left, right))
 
     def _reversed_subtract(
         self, ledger: Ledger, function: Function, args: tuple, kwargs: Any
@@ -173,79 +173,81 @@ class Relevance:
 
     def _multiply(self, ledger: Ledger, function: Function, args: tuple, kwargs: Any) -> Any:
         left, right = args[0], args[1] if len(args) > 1 else kwargs["other"]
-        if not (tracked(left) or tracked(right)):
+        if not (is_tracked(left) or is_tracked(right)):
             return function(*args, **kwargs)
         output = left * right
         if is_in_place(function, kwargs):
             _retire(left)
-        takes = [tracked(x) and not _is_factor(x) for x in (left, right)]
+        takes = [is_tracked(x) and not _is_factor(x) for x in (left, right)]
         if takes == [True, True]:
-            return switched(
+            return use_formula(
                 self.direction,
                 lambda relevance, inputs, out: [relevance.sum_to_size(x.shape) / 2 for x in inputs],
                 output,
                 (left, right),
             )
-        source = left if takes[0] or not tracked(right) else right
-        return tags.carry(source, passed(self.direction, output, source))
+        source = left if takes[0] or not is_tracked(right) else right
+        return tags.copy_tag(source, pass_unchanged(self.direction, output, source))
 
     def _divide(self, ledger: Ledger, function: Function, args: tuple, kwargs: Any) -> Any:
         left = args[0]
-        if not tracked(left):
-            return unruled(self.direction, function, args, kwargs)
+        if not is_tracked(left):
+            return run_without_rule(self.direction, function, args, kwargs)
         output = torch.div(*args, **kwargs)
         if is_in_place(function, kwargs):
             _retire(left)
-        return tags.carry(left, passed(self.direction, output, left))
+        return tags.copy_tag(left, pass_unchanged(self.direction, output, left))
 
     # -- contractions ------------------------------------------------------------------------------
 
     def _linear(self, ledger: Ledger, function: Function, args: tuple, kwargs: Any) -> Tensor:
         x, w, bias = _named(("input", "weight", "bias"), args, kwargs)
-        if tracked(w):
+        if is_tracked(w):
             product = contractions.matmul(self.direction, x, w.transpose(-2, -1))
-            return product if bias is None else passed(self.direction, product + bias, product)
-        if not tracked(x):
+            return (
+                product if bias is None else pass_unchanged(self.direction, product + bias, product)
+            )
+        if not is_tracked(x):
             return function(x, w, bias)
         return contractions.linear(self.direction, self.linear_rule, x, w, bias)
 
     def _addmm(self, ledger: Ledger, function: Function, args: tuple, kwargs: Any) -> Tensor:
         bias, x, w = args[:3]
-        if kwargs or not tracked(x) or tracked(w) or tracked(bias):
-            return unruled(self.direction, function, args, kwargs)
+        if kwargs or not is_tracked(x) or is_tracked(w) or is_tracked(bias):
+            return run_without_rule(self.direction, function, args, kwargs)
         return contractions.linear(self.direction, self.linear_rule, x, w.t(), bias)
 
     def _matmul(self, ledger: Ledger, function: Function, args: tuple, kwargs: Any) -> Tensor:
         left, right = _named(("input", "other"), args, kwargs)
-        attention = tags.marked(left, tags.ATTENTION)
+        attention = tags.has_tag(left, tags.ATTENTION)
         if attention:
             left = self.record(left)
-        if right is None or not (tracked(left) or tracked(right)):
+        if right is None or not (is_tracked(left) or is_tracked(right)):
             return function(left, *args[1:], **kwargs)
-        if not attention and not tracked(right) and right.dim() == 2:
+        if not attention and not is_tracked(right) and right.dim() == 2:
             return contractions.linear(self.direction, self.linear_rule, left, right.t(), None)
-        if not tracked(left) and left.dim() == 2 and right.dim() >= 2:
+        if not is_tracked(left) and left.dim() == 2 and right.dim() >= 2:
             turned = right.transpose(-2, -1)
             mixed = contractions.linear(self.direction, self.linear_rule, turned, left, None)
             return mixed.transpose(-2, -1)
         if left.dim() < 2 or right.dim() < 2:
-            return unruled(self.direction, function, args, kwargs)
+            return run_without_rule(self.direction, function, args, kwargs)
         return contractions.matmul(self.direction, left, right)
 
     def _fused(self, ledger: Ledger, function: Function, args: tuple, kwargs: Any) -> Tensor:
         def through(output: Tensor, x: Tensor) -> Tensor:
-            return passed(self.direction, output, x) if tracked(x) else output
+            return pass_unchanged(self.direction, output, x) if is_tracked(x) else output
 
         def kept_fused(call: FusedCall) -> Tensor:
             inputs = (call.query, call.key, call.value)
             formula = partial(relevance_shares, call)
-            return switched(self.direction, formula, function(**call._asdict()), inputs)
+            return use_formula(self.direction, formula, function(**call._asdict()), inputs)
 
         call = FusedCall(*args, **kwargs)
         held = self.hold(call, kept_fused)
         if held is not None:
             return held
-        return spelled_out(
+        return unfused_attention(
             call,
             self.record,
             multiply=partial(contractions.matmul, self.direction),
@@ -255,13 +257,13 @@ class Relevance:
         )
 
     def _einsum(self, ledger: Ledger, function: Function, args: tuple, kwargs: Any) -> Tensor:
-        equation, given = operands_of(args)
-        operands = [self.record(o) if tags.marked(o, tags.ATTENTION) else o for o in given]
+        equation, given = einsum_operands(args)
+        operands = [self.record(o) if tags.has_tag(o, tags.ATTENTION) else o for o in given]
         output = function(equation, *operands)
-        if not tracked(output):
+        if not is_tracked(output):
             return output
-        takes = [tracked(o) for o in operands]
-        mixes = any(tags.marked(o, tags.ATTENTION) for o in given)
+        takes = [is_tracked(o) for o in operands]
+        mixes = any(tags.has_tag(o, tags.ATTENTION) for o in given)
         # Attention and values share even where the values depend on nothing that is tracked.
         sharing = len(operands) if mixes else sum(takes)
 
@@ -285,14 +287,14 @@ class Relevance:
             return totals
 
         weighted = len(operands) == 2 and sharing == 1
-        return switched(self.direction, positive if weighted else signed, output, operands)
+        return use_formula(self.direction, positive if weighted else signed, output, operands)
 
     def _convolution(
         self, ledger: Ledger, function: Function, args: tuple, kwargs: Any, back: Function
     ) -> Tensor:
         x, w, bias, *geometry = _named(("input", "weight", "bias", *_GEOMETRY), args, kwargs)
-        if not tracked(x) or tracked(w):
-            return unruled(self.direction, function, args, kwargs)
+        if not is_tracked(x) or is_tracked(w):
+            return run_without_rule(self.direction, function, args, kwargs)
         places = {
             key: value for key, value in zip(_GEOMETRY, geometry, strict=True) if value is not None
         }
@@ -308,7 +310,7 @@ class Relevance:
             return back(x.shape, w, share, **places)
 
         def formula(relevance: Tensor, inputs: Sequence[Tensor], out: Tensor) -> list[Tensor]:
-            if tags.marked(x, tags.PIXELS):
+            if tags.has_tag(x, tags.PIXELS):
                 return [shares.pixels(relevance, inputs[0], w, apply, undo)]
             above, below = inputs[0].clamp(min=0), inputs[0].clamp(max=0)
             parts = apply(above, w.clamp(min=0)), apply(below, w.clamp(max=0))
@@ -317,13 +319,13 @@ class Relevance:
             first, second = (ratio(relevance, z, shares.EPSILON) for z in whole)
             return [above * undo(first, w.clamp(min=0)) + below * undo(second, w.clamp(max=0))]
 
-        return switched(self.direction, formula, apply(x, w, bias), (x,))
+        return use_formula(self.direction, formula, apply(x, w, bias), (x,))
 
 
-def unruled(direction: Direction, function: Function, args: tuple, kwargs: Any) -> Any:
+def run_without_rule(direction: Direction, function: Function, args: tuple, kwargs: Any) -> Any:
     """The operation as it is; an error that names it, should relevance ever arrive there."""
     output = function(*args, **kwargs)
-    sources = [x for x in args if tracked(x)]
+    sources = [x for x in args if is_tracked(x)]
 
     def formula(relevance: Tensor, inputs: Sequence[Tensor], out: Tensor) -> list[Tensor]:
         if not relevance.any():
@@ -335,7 +337,7 @@ def unruled(direction: Direction, function: Function, args: tuple, kwargs: Any) 
         )
 
     def guarded(value: Any) -> Any:
-        return switched(direction, formula, value, sources) if tracked(value) else value
+        return use_formula(direction, formula, value, sources) if is_tracked(value) else value
 
     if type(output) in (tuple, list):
         return type(output)(guarded(value) for value in output)
@@ -353,7 +355,7 @@ _CONVOLUTIONS = {
 def _as_it_is(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Joining and choosing: their own backward already hands each part its relevance."""
     output = function(*args, **kwargs)
-    return tags.carry(args[1], output) if function in CHOOSE and len(args) > 1 else output
+    return tags.copy_tag(args[1], output) if function in CHOOSE and len(args) > 1 else output
 
 
 def _backward(
@@ -372,26 +374,26 @@ def _named(names: tuple[str, ...], args: tuple, kwargs: dict[str, Any]) -> list[
 
 def _finite(value: Any) -> Any:
     """The value, a mask's minus infinity made finite: it gets no relevance, but -inf * 0 is NaN."""
-    if not isinstance(value, Tensor) or tracked(value) or not value.is_floating_point():
+    if not isinstance(value, Tensor) or is_tracked(value) or not value.is_floating_point():
         return value
     return value.clamp(min=torch.finfo(value.dtype).min)
 
 
 def _takes_nothing(value: Any, output: Tensor) -> bool:
     """Whether an addend is a bias, the same at every token, or the mean that a norm subtracts."""
-    if not isinstance(value, Tensor) or tags.marked(value, tags.STATISTIC):
+    if not isinstance(value, Tensor) or tags.has_tag(value, tags.STATISTIC):
         return True
     alike = value.dim() <= 1 or value.numel() <= output.shape[-1] < output.numel()
-    return alike and not tracked(value)
+    return alike and not is_tracked(value)
 
 
 def _is_factor(value: Any) -> bool:
     """Whether a factor is a gate or a norm's divisor, which take nothing."""
-    return tags.marked(value, tags.SQUASHED) or tags.marked(value, tags.STATISTIC)
+    return tags.has_tag(value, tags.SQUASHED) or tags.has_tag(value, tags.STATISTIC)
 
 
 def _retire(tensor: Tensor) -> None:
     """Notes that an in-place operation was run out of place: the old tensor must not be used."""
     for old in (tensor, tensor._base):
         if old is not None:
-            tags.mark(old, tags.STALE)
+            tags.add_tag(old, tags.STALE)
