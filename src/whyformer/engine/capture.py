@@ -21,12 +21,12 @@ from whyformer.engine.deciding_tokens import named_tokens, read_by_head, tokens_
 from whyformer.engine.forward import Table, Watch, is_double, run_forward
 from whyformer.engine.interception import Interception
 from whyformer.engine.recording import MAPS, Maps, RelevanceSums, unseen
-from whyformer.engine.rules.detach import attention as attention_rules
+from whyformer.engine.rules.attention_maps import recording_table
 from whyformer.engine.rules.ledger import Ledger
 from whyformer.engine.rules.operations.fused_attention import wide_call
 from whyformer.engine.rules.operations.stabilise import wide
-from whyformer.engine.rules.relevance.switch import Direction
-from whyformer.engine.rules.relevance.table import Relevance, run_without_rule
+from whyformer.engine.rules.relevance.switch import Direction, run_without_rule
+from whyformer.engine.rules.relevance.table import relevance_table
 from whyformer.engine.segments import Segment, find_segments
 from whyformer.engine.stacks import Stacks
 from whyformer.engine.streamed_layers import AnyLayer, Recomputed, dtype_of
@@ -180,7 +180,7 @@ class Capture:
         gradient = gradient or "gradient" in self.keep
         watch, ledger = Watch(track=False), self._ledger()
         seen = Maps(watch, ledger, self.stacks, leaf=gradient, memory=self._memory)
-        goal = self._forward(attention_rules.recording(seen.record, seen.hold), watch, ledger)
+        goal = self._forward(recording_table(seen.record, seen.hold), watch, ledger)
         chosen = seen.chosen(first, end, by_pair)
         sloping = range(len(seen.maps)) if "gradient" in self.keep else chosen if gradient else []
         slopes = gradients_at(
@@ -215,7 +215,7 @@ class Capture:
         watch = Watch(leaf=self.prepared.carrier if reach == "pixels" else None)
         ledger = self._ledger()
         seen = Maps(watch, ledger, self.stacks, leaf=False, memory=self._memory)
-        table = Relevance(direction, rules, seen.record, seen.hold).table()
+        table = relevance_table(direction, rules, seen.record, seen.hold)
         goal = self._forward(
             table, watch, ledger, fallback=partial(run_without_rule, direction), read_inside=False
         )

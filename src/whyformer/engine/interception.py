@@ -11,7 +11,6 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from whyformer.engine.rules import quick
 from whyformer.engine.rules.detach import linear
 from whyformer.engine.rules.ledger import Ledger, is_tracked
 from whyformer.engine.rules.operations import precision
@@ -54,7 +53,7 @@ class Interception(TorchFunctionMode):
         """`fallback` runs operations without a rule; by default what they lose is measured."""
         super().__init__()
         narrow = precision.TABLE if double else {}
-        self.table: Mapping[Function, Any] = {**quick.TABLE, **narrow, **table}
+        self.table: Mapping[Function, Any] = {**narrow, **table}
         self.double = double
         self.ledger = ledger
         self.fallback = fallback

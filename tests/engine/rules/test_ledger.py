@@ -12,6 +12,7 @@ from torch import Tensor
 
 from whyformer.engine.rules.detach.tables import conservative
 from whyformer.engine.rules.ledger import Ledger
+from whyformer.errors import ModelError
 
 Random = Callable[..., Tensor]
 RULES = conservative(attention="detach", norm="detach")
@@ -66,7 +67,7 @@ def test_per_sample_sums_everything_else(name: str) -> None:
 
 
 def test_samples_that_cannot_be_told_apart_are_an_error() -> None:
-    with pytest.raises(ValueError, match="cannot tell the 3 samples apart"):
+    with pytest.raises(ModelError, match="cannot tell the 3 samples apart"):
         Ledger(batch=3).per_sample(torch.ones(4, 5))
 
 

@@ -21,8 +21,8 @@ from whyformer.engine.interception import Interception
 from whyformer.engine.rules.ledger import Ledger
 from whyformer.engine.rules.operations import tensor_tags as tags
 from whyformer.engine.rules.operations.fused_attention import FusedCall
-from whyformer.engine.rules.relevance.switch import Direction
-from whyformer.engine.rules.relevance.table import Relevance, run_without_rule
+from whyformer.engine.rules.relevance.switch import Direction, run_without_rule
+from whyformer.engine.rules.relevance.table import relevance_table
 from whyformer.errors import ModelError
 
 Random = Callable[..., Tensor]
@@ -48,7 +48,7 @@ def sent_back(
     """Where the output's relevance goes; value and gradient are held against a plain run."""
     batch = inputs[0].shape[0 if batch_first else 1]
     direction, maps = Direction(), []
-    table = Relevance(direction, rules, lambda a: maps.append(a) or a, spelled_out).table()
+    table = relevance_table(direction, rules, lambda a: maps.append(a) or a, spelled_out)
     leaves = tuple(tags.add_tag(x.clone().requires_grad_(), tags.LEAF) for x in inputs)
     copies = [leaf.clone() for leaf in leaves]  # what a function is given it may write into
     ledger = Ledger(batch, batch_first, active=False)
@@ -243,7 +243,7 @@ def test_units_without_a_positive_contribution_pass_nothing_on(dtype: torch.dtyp
     w, b = (torch.randn(shape, generator=generator).to(dtype) for shape in ((64, 64), (64,)))
     relevance = torch.rand(8, 64, generator=generator).to(dtype)
     direction, leaf = Direction(), tags.add_tag(x.clone().requires_grad_(), tags.LEAF)
-    table = Relevance(direction, "ours", lambda a: a, spelled_out).table()
+    table = relevance_table(direction, "ours", lambda a: a, spelled_out)
     with Interception(table, Ledger(8, active=False)):
         output = F.linear(leaf, w, b)
     direction.relevance = True
@@ -276,7 +276,7 @@ def test_convolution_of_pixels(random: Random) -> None:
     w, b = weights(random, (5, 3, 2, 2), (5,))
     direction = Direction()
     leaf = tags.add_tag(x.clone().requires_grad_(), tags.PIXELS)
-    table = Relevance(direction, "orig", lambda a: a, spelled_out).table()
+    table = relevance_table(direction, "orig", lambda a: a, spelled_out)
     with Interception(table, Ledger(2, active=False), double=True):
         output = F.conv2d(leaf, w, b, stride=2)
     direction.relevance = True

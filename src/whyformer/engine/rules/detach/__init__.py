@@ -1,1 +1,1 @@
-"""Rules that keep the forward value and detach some factors: relevance is gradient x input."""
+"""Detach rules: the forward value stays, some factors are detached, relevance is x * df/dx."""

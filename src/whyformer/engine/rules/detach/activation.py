@@ -1,4 +1,4 @@
-"""Activations that pass relevance unchanged: y = x * (f(x) / x), the factor detached."""
+"""Activations that pass relevance unchanged: y = x * (f(x) / x) with a detached factor."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from whyformer.engine.rules.operations.names import ACTIVATION, SQUASHING, Funct
 from whyformer.engine.rules.operations.stabilise import ratio
 
 
-class _Identity(AutogradFunction):
-    """f(x) to the last bit, with the gradient of x * (f(x) / x)."""
+class _IdentityActivation(AutogradFunction):
+    """f(x) exactly, with the gradient of x * (f(x) / x)."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, activate: Callable[[Tensor], Tensor]) -> Tensor:
@@ -30,7 +30,7 @@ class _Identity(AutogradFunction):
 
 
 def identity(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """f(x), marked as a possible gate; f(0) that is not 0 has no input to go to and is a sink."""
+    """f(x), tagged as a possible gate; f(0) is a sink, since no input can take it."""
     x = args[0] if args else kwargs["input"]
     if not is_tracked(x):
         return function(*args, **kwargs)
@@ -38,10 +38,10 @@ def identity(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, 
     others = {key: value for key, value in kwargs.items() if key != "input"}
 
     def activate(x: Tensor) -> Tensor:
-        # x as it was is still needed, so an in-place activation works on a copy.
+        # The backward pass needs x, so an in-place activation works on a copy.
         return function(x.clone() if in_place else x, *args[1:], **others)
 
-    output = _Identity.apply(x, activate)
+    output = _IdentityActivation.apply(x, activate)
     if ledger.active:
         offset = output.detach() * (x.detach() == 0)
         if offset.any():

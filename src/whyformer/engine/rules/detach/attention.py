@@ -1,13 +1,12 @@
-"""Attention, fused or spelled out: detached weights (AH), shared products, recorded maps.
+"""Attention with detached weights (AH rule, Ali et al. 2022, eq. 9) and by AttnLRP.
 
-The AH rule (Ali et al. 2022, eq. 9) treats the attention weights as constants. In fused attention
-that means q, k and the additive mask (T5 carries its position bias there); spelled out, it means
-the softmax at the moment it multiplies the values, so that other softmaxes stay as they are.
+The AH rule treats the attention weights as constants. In fused attention that means detaching
+query, key and additive mask (T5 adds its position bias there). In unfused attention it means
+detaching the softmax when it multiplies the values; other softmaxes keep their gradient.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -15,9 +14,11 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd import Function as AutogradFunction
 
+from whyformer.engine.rules.attention_maps import tag_softmax
 from whyformer.engine.rules.detach.product import share, uniform
 from whyformer.engine.rules.ledger import Ledger, is_tracked
 from whyformer.engine.rules.operations import tensor_tags as tags
+from whyformer.engine.rules.operations.arguments import einsum_operands
 from whyformer.engine.rules.operations.fused_attention import (
     FusedCall,
     attention_weights,
@@ -28,18 +29,7 @@ from whyformer.engine.rules.operations.fused_attention import (
 )
 from whyformer.engine.rules.operations.names import MATMUL, SOFTMAX, Function
 
-Record = Callable[[Tensor], Tensor]
-
-
-# hold(call, run): what `run` returns for the call, noted; None where maps are to be recorded.
-Hold = Callable[[FusedCall, Callable[[FusedCall], Tensor]], Tensor | None]
-
-
-def _detach(value: Any) -> Any:
-    return value.detach() if isinstance(value, Tensor) else value
-
-
-# -- the AH rule --------------------------------------------------------------------------------
+# -- AH rule -------------------------------------------------------------------------------------
 
 
 def detach_in_fused(
@@ -57,11 +47,11 @@ def detach_in_fused(
 
 
 class _ValuesOnly(AutogradFunction):
-    """Fused attention whose backward has the values to serve and nothing else.
+    """Fused attention whose backward pass computes only the gradient of the values.
 
-    The fused kernels' own backward works out the queries' and keys' gradients as well. Here the
-    weights are kept where they are few; else they are computed again, a block of queries at a
-    time, so that memory stays linear.
+    The backward pass of the fused kernels also computes the gradients of query and key. Here a
+    small map is kept; a large one is computed again in blocks of queries, so that memory stays
+    linear in the tokens.
     """
 
     @staticmethod
@@ -79,14 +69,14 @@ class _ValuesOnly(AutogradFunction):
         if ctx.weights is not None:
             total = ctx.weights.transpose(-2, -1) @ gradient
         else:
-            total = _by_blocks(ctx.call, gradient)
+            total = _value_gradient(ctx.call, gradient)
         if total.shape[-3] != ctx.shape[-3]:  # heads that share their values
             total = total.unflatten(-3, (ctx.shape[-3], -1)).sum(-3)
         return total.sum_to_size(ctx.shape), None, None
 
 
-def _by_blocks(call: FusedCall, gradient: Tensor) -> Tensor:
-    """The values' gradient, each head's own."""
+def _value_gradient(call: FusedCall, gradient: Tensor) -> Tensor:
+    """The gradient of the values of every head, (..., key, feature)."""
     total = gradient.new_zeros(*gradient.shape[:-2], call.key.shape[-2], gradient.shape[-1])
     for block in blocks(repeat_shared_keys(call), reached_queries(gradient)):
         back = block.attention.transpose(-2, -1) @ gradient[..., block.queries, :]
@@ -94,21 +84,13 @@ def _by_blocks(call: FusedCall, gradient: Tensor) -> Tensor:
     return total
 
 
-def tag_softmax(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
-    """softmax(x), marked as a possible attention map; used otherwise, it loses relevance."""
-    (x,) = ledger.alias(args[:1])
-    output = function(x, *args[1:], **kwargs)
-    ledger.book_difference("softmax", (x,), output, leak=True, batch_first=True)
-    return tags.add_tag(output, tags.ATTENTION)
-
-
 def detach_in_matmul(
     ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
 ) -> Tensor:
-    """attention @ values with the attention detached; any other product in halves to its factors.
+    """attention @ values with detached attention; other products give half to each factor.
 
-    By gradient each of two factors would get the whole: a similarity of two towers, twice its
-    value. Only where a sum is promised, for the gradient itself knows no halves.
+    By gradient each of two tracked factors would get the whole relevance: the similarity of two
+    towers would count twice. Halves are only for methods that conserve (`ledger.active`).
     """
     if tags.has_tag(args[0], tags.ATTENTION):
         ledger.count("attention")
@@ -121,7 +103,7 @@ def detach_in_matmul(
 def detach_in_einsum(
     ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
 ) -> Tensor:
-    """einsum with its attention operand detached; any other einsum as it is."""
+    """einsum with detached attention maps; other operands keep their gradient."""
     equation, operands = einsum_operands(args)
     ledger.count("attention", sum(tags.has_tag(o, tags.ATTENTION) for o in operands))
     return function(
@@ -130,22 +112,20 @@ def detach_in_einsum(
     )
 
 
-def einsum_operands(args: tuple) -> tuple[str, tuple[Tensor, ...]]:
-    """The equation and the operands, which einsum also takes as one list."""
-    operands = args[1] if len(args) == 2 and isinstance(args[1], (list, tuple)) else args[1:]
-    return args[0], tuple(operands)
+def _detach(value: Any) -> Any:
+    return value.detach() if isinstance(value, Tensor) else value
 
 
-# -- AttnLRP (Achtibat et al. 2024) -------------------------------------------------------------
+# -- AttnLRP (Achtibat et al. 2024) --------------------------------------------------------------
 
 
-def fused_uniform(
+def uniform_in_fused(
     ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
 ) -> Tensor:
-    """Fused attention by AttnLRP: the values get half, the scores what the Taylor rule leaves.
+    """Fused attention by AttnLRP: half to the values, a quarter each to query and key.
 
-    Relevance is halved at weights x values and again at queries x keys. What the softmax's
-    first-order expansion has left over is its bias term, a sink.
+    Relevance is halved at weights x values and again at query x key. The softmax follows its
+    first-order expansion, whose bias term is a sink.
     """
     ledger.count("attention")
     call = FusedCall(*args, **kwargs)
@@ -165,7 +145,7 @@ def fused_uniform(
 def softmax_taylor(
     ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
 ) -> Tensor:
-    """softmax(x) by its first-order expansion: the gradient is the rule, the rest a sink."""
+    """softmax(x) by its first-order expansion: relevance by gradient, the bias term is a sink."""
     ledger.check_order(args[0])
     ledger.count("attention")
     (x,) = ledger.alias(args[:1])
@@ -174,58 +154,13 @@ def softmax_taylor(
     return output
 
 
-def einsum_uniform(
+def uniform_in_einsum(
     ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
 ) -> Tensor:
-    """einsum; its relevance in equal parts to the operands that depend on the tokens."""
+    """einsum with equal parts of the relevance for all tracked operands."""
     equation, operands = einsum_operands(args)
     count = sum(map(is_tracked, operands))
     return function(equation, *(share(o, 1 / count) if count > 1 else o for o in operands))
-
-
-# -- attention maps ------------------------------------------------------------------------------
-
-
-def unfused_attention(
-    call: FusedCall,
-    record: Record,
-    multiply: Callable[[Tensor, Tensor], Tensor] = torch.matmul,
-    **operations: Any,
-) -> Tensor:
-    """What fused attention returns, with its map going through `record` on the way."""
-    attention, value = attention_weights(call, multiply, **operations)
-    return multiply(record(attention), value)
-
-
-def recording(record: Record, hold: Hold) -> dict[Function, Any]:
-    """Rules under which every attention map passes through `record`.
-
-    Fused attention that `hold` takes stays fused.
-    """
-
-    def fused(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
-        call = FusedCall(*args, **kwargs)
-        held = hold(call, lambda plain: function(**plain._asdict()))
-        return unfused_attention(call, record) if held is None else held
-
-    def mixing(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
-        if args and tags.has_tag(args[0], tags.ATTENTION):
-            args = (record(args[0]), *args[1:])
-        return function(*args, **kwargs)
-
-    def einsum(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
-        equation, operands = einsum_operands(args)
-        return function(
-            equation,
-            *(record(o) if tags.has_tag(o, tags.ATTENTION) else o for o in operands),
-        )
-
-    return {
-        F.scaled_dot_product_attention: fused,
-        **dict.fromkeys(SOFTMAX, tag_softmax),
-        **dict.fromkeys(MATMUL, mixing),
-        torch.einsum: einsum,
-    }
 
 
 DETACHED = {
@@ -235,8 +170,8 @@ DETACHED = {
     torch.einsum: detach_in_einsum,
 }
 UNIFORM = {
-    F.scaled_dot_product_attention: fused_uniform,
+    F.scaled_dot_product_attention: uniform_in_fused,
     **dict.fromkeys(SOFTMAX, softmax_taylor),
     **dict.fromkeys(MATMUL, uniform),
-    torch.einsum: einsum_uniform,
+    torch.einsum: uniform_in_einsum,
 }

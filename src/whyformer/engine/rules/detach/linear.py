@@ -1,4 +1,4 @@
-"""Linear maps and convolutions: the gradient is the rule, the bias is a sink."""
+"""Linear layers and convolutions: relevance follows the gradient, the bias is a sink."""
 
 from __future__ import annotations
 
@@ -8,20 +8,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from whyformer.engine.rules import quick
 from whyformer.engine.rules.ledger import Ledger
 from whyformer.engine.rules.operations.names import Function
 
 
 def linear(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
-    """x @ w.T + b with b booked as a sink."""
-    channels_first = function is not F.linear
-    if channels_first:
-        output = function(*args, **kwargs)
-    else:
-        output = quick.linear(ledger, function, args, kwargs)
+    """A linear layer or convolution; the bias is a sink."""
+    output = function(*args, **kwargs)
     bias = args[2] if len(args) > 2 else kwargs.get("bias")
     if bias is not None:
+        channels_first = function is not F.linear
         if channels_first and output.dim() > 1:
             bias = bias.reshape(-1, *[1] * (output.dim() - 2))
         ledger.book_constant("bias", output, bias)
@@ -29,7 +25,7 @@ def linear(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, An
 
 
 def addmm(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
-    """beta * b + alpha * (x @ w) with b booked as a sink (GPT-2's linear layer)."""
+    """beta * b + alpha * (x @ w), the linear layer of GPT-2; b is a sink."""
     output = function(*args, **kwargs)
     if not args[0].requires_grad:
         ledger.book_constant("bias", output, args[0] * kwargs.get("beta", 1))

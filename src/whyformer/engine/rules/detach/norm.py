@@ -1,4 +1,4 @@
-"""Layer norms with the deviation detached: the LN rule (Ali et al. 2022, eqs. 10-12)."""
+"""Norms with a detached deviation: the LN rule (Ali et al. 2022, eqs. 10-12)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.autograd import Function as AutogradFunction
 
 from whyformer.engine.rules.ledger import Ledger, is_tracked
+from whyformer.engine.rules.operations.arguments import bind
 from whyformer.engine.rules.operations.names import STATISTIC, Function
 
 
@@ -43,20 +44,12 @@ class _DetachedLayerNorm(AutogradFunction):
         return (scaled.mul_(rstd), None, None, None, None, None)
 
 
-def _arguments(names: tuple[str, ...], defaults: tuple, args: tuple, kwargs: dict) -> list[Any]:
-    given = dict(zip(names, args, strict=False)) | kwargs
-    return [given.get(name, default) for name, default in zip(names, defaults, strict=True)]
-
-
 def layer_norm(
     ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any], detach_mean: bool
 ) -> Tensor:
     """(x - mean) / deviation * weight + bias; the bias, and a detached mean, are sinks."""
-    x, shape, weight, bias, eps = _arguments(
-        ("input", "normalized_shape", "weight", "bias", "eps"),
-        (None, None, None, None, 1e-5),
-        args,
-        {k: v for k, v in kwargs.items() if k != "cudnn_enable"},
+    x, shape, weight, bias, eps = bind(
+        "input normalized_shape weight bias eps", args, kwargs, eps=1e-5
     )
     if not is_tracked(x):
         return function(*args, **kwargs)
@@ -71,10 +64,8 @@ def layer_norm(
 
 
 def rms_norm(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
-    """x / root mean square * weight, the root mean square detached."""
-    x, shape, weight, eps = _arguments(
-        ("input", "normalized_shape", "weight", "eps"), (None, None, None, None), args, kwargs
-    )
+    """x / root mean square * weight with a detached root mean square."""
+    x, shape, weight, eps = bind("input normalized_shape weight eps", args, kwargs)
     if not is_tracked(x):
         return function(*args, **kwargs)
     dims = tuple(range(-len(shape), 0))
@@ -84,13 +75,8 @@ def rms_norm(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, 
 
 
 def group_norm(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
-    """Group norm with the deviation detached; the bias is a sink."""
-    x, groups, weight, bias, eps = _arguments(
-        ("input", "num_groups", "weight", "bias", "eps"),
-        (None, None, None, None, 1e-5),
-        args,
-        kwargs,
-    )
+    """Group norm with a detached deviation; the bias is a sink."""
+    x, groups, weight, bias, eps = bind("input num_groups weight bias eps", args, kwargs, eps=1e-5)
     if not is_tracked(x):
         return function(*args, **kwargs)
     grouped = x.reshape(x.shape[0], groups, -1)
@@ -106,7 +92,7 @@ def group_norm(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str
 
 
 def batch_norm(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
-    """Batch norm in eval mode, which is affine: all but its slope is a sink."""
+    """Batch norm in eval mode, which is affine: its offset is a sink."""
     output = function(*args, **kwargs)
     x = args[0] if args else kwargs["input"]
     if is_tracked(x) and ledger.active:
@@ -117,13 +103,13 @@ def batch_norm(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str
 
 
 def statistic(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """rsqrt, std, norm and the like, detached: a hand-written norm divides by them."""
+    """rsqrt, std, norm, ... detached: a norm written out by hand divides by them."""
     output = function(*args, **kwargs)
     return output.detach() if isinstance(output, Tensor) else output
 
 
 def table(detach_mean: bool) -> dict[Function, Any]:
-    """The LN rule for every spelling of a norm."""
+    """{operation: rule} for all norms; `detach_mean` also makes the mean a constant."""
     return {
         **dict.fromkeys(
             (F.layer_norm, torch.layer_norm), partial(layer_norm, detach_mean=detach_mean)

@@ -1,7 +1,7 @@
-"""Products of two things that both depend on the tokens: gates, scores, mixed values.
+"""Products of two factors that both depend on the tokens: gated units, scores, mixed values.
 
-By gradient each factor would get the whole relevance, twice too much in all. "gate" gives it to
-the factor that is not a gate; "uniform" gives half to each (Achtibat et al. 2024, eq. 15).
+By gradient each factor would get the whole relevance, so that it doubles. "gate" gives it to the
+factor that is not a gate; "uniform" gives half to each (Achtibat et al. 2024, eq. 15).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from torch.autograd import Function as AutogradFunction
 
 from whyformer.engine.rules.ledger import Ledger, is_tracked
 from whyformer.engine.rules.operations import tensor_tags as tags
+from whyformer.engine.rules.operations.arguments import two_operands
 from whyformer.engine.rules.operations.names import DIVIDE, MATMUL, MULTIPLY, Function
 
 
@@ -28,20 +29,14 @@ class _Share(AutogradFunction):
 
 
 def share(tensor: Tensor, part: float) -> Tensor:
-    """The tensor unchanged; its gradient, and so its relevance, is that part."""
+    """The same tensor; its gradient, and so its relevance, is multiplied by `part`."""
     return _Share.apply(tensor, part) if tensor.requires_grad else tensor
 
 
-def _two(args: tuple, kwargs: dict[str, Any]) -> tuple[Any, Any]:
-    if len(args) > 1:
-        return args[0], args[1]
-    return args[0], next(kwargs[k] for k in ("other", "mat2", "vec", "tensor") if k in kwargs)
-
-
 def plain(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """The product itself; a mark passes through a factor that does not depend on the tokens."""
+    """The product; a tag is copied if only one factor depends on the tokens."""
     output = function(*args, **kwargs)
-    left, right = _two(args, kwargs)
+    left, right = two_operands(args, kwargs)
     if not is_tracked(right):
         tags.copy_tag(left, output)
     elif not is_tracked(left):
@@ -50,15 +45,15 @@ def plain(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any
 
 
 def gate(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """left * right; all relevance to the factor that is not a gate, shared where none is."""
-    left, right = _two(args, kwargs)
+    """left * right; relevance goes to the factor that is not a gate."""
+    left, right = two_operands(args, kwargs)
     if not (is_tracked(left) and is_tracked(right)):
         return plain(ledger, function, args, kwargs)
-    return _gated(function, left, right, (tags.SQUASHED, tags.GATE))
+    return _multiply(function, left, right, (tags.SQUASHED, tags.GATE))
 
 
-def _gated(function: Function, left: Tensor, right: Tensor, gates: tuple[str, ...]) -> Any:
-    """left * right; all relevance to the factor that is no gate, in halves where none is one."""
+def _multiply(function: Function, left: Tensor, right: Tensor, gates: tuple[str, ...]) -> Any:
+    """left * right; relevance goes to the factor that is not a gate, without gates half to each."""
     for kind in gates:
         if tags.has_tag(right, kind):
             return function(left, right.detach())
@@ -68,16 +63,16 @@ def _gated(function: Function, left: Tensor, right: Tensor, gates: tuple[str, ..
 
 
 def uniform(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """left * right; half the relevance to each, but x * tanh(...) is one activation."""
-    left, right = _two(args, kwargs)
+    """left * right; half of the relevance to each, except that x * tanh(x) is one activation."""
+    left, right = two_operands(args, kwargs)
     if not (is_tracked(left) and is_tracked(right)):
         return plain(ledger, function, args, kwargs)
-    return _gated(function, left, right, (tags.SQUASHED,))
+    return _multiply(function, left, right, (tags.SQUASHED,))
 
 
 def divide(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """left / right; the divisor is a scale: it takes nothing."""
-    left, right = _two(args, kwargs)
+    """left / right; the divisor takes no relevance."""
+    left, right = two_operands(args, kwargs)
     if not (is_tracked(left) and is_tracked(right)):
         return tags.copy_tag(left, function(*args, **kwargs))
     return tags.copy_tag(left, function(left, right.detach(), *args[2:]))

@@ -1,4 +1,4 @@
-"""Adding and joining: relevance goes to each part by its share, constants are sinks."""
+"""Sums and concatenations: relevance goes to each part, constants are sinks."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import torch
 
 from whyformer.engine.rules.ledger import Ledger, is_tracked
 from whyformer.engine.rules.operations import tensor_tags as tags
+from whyformer.engine.rules.operations.arguments import two_operands
 from whyformer.engine.rules.operations.names import (
     ADD,
     CHOOSE,
@@ -19,31 +20,31 @@ from whyformer.engine.rules.operations.names import (
 
 
 def add(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """left + alpha * right; a side that does not depend on the tokens is a sink."""
+    """left + alpha * right; an operand that does not depend on the tokens is a sink."""
     return _add(ledger, function, args, kwargs, signs=(1, 1))
 
 
 def subtract(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """left - alpha * right, likewise."""
+    """left - alpha * right; an operand that does not depend on the tokens is a sink."""
     return _add(ledger, function, args, kwargs, signs=(1, -1))
 
 
 def reversed_subtract(
     ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
 ) -> Any:
-    """right - left, likewise."""
+    """right - left; an operand that does not depend on the tokens is a sink."""
     return _add(ledger, function, args, kwargs, signs=(-1, 1))
 
 
 def _add(
     ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any], signs: tuple[int, int]
 ) -> Any:
-    left, right = args[0], args[1] if len(args) > 1 else kwargs["other"]
+    left, right = two_operands(args, kwargs)
     depends = is_tracked(left), is_tracked(right)
     output = function(*args, **kwargs)
     if depends == (True, False):
         ledger.book_constant("constant", output, right * (signs[1] * kwargs.get("alpha", 1)))
-        # 1 + tanh(...) inside a composite GELU is still the gate of that GELU.
+        # In a composite GELU, 1 + tanh(...) is still the gate.
         tags.copy_tag(left, output)
     elif depends == (False, True):
         ledger.book_constant("constant", output, left * signs[0])
@@ -52,7 +53,7 @@ def _add(
 
 
 def join(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """cat or stack; parts that do not depend on the tokens (class tokens, prompts) are sinks."""
+    """cat or stack; parts that do not depend on the tokens (class token, prompt) are sinks."""
     output = function(*args, **kwargs)
     parts = args[0] if args else kwargs["tensors"]
     depends = [is_tracked(part) for part in parts]
@@ -74,7 +75,7 @@ def join(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
 
 
 def where(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """where(condition, a, b); the side that does not depend on the tokens is a sink."""
+    """where(condition, a, b); a side that does not depend on the tokens is a sink."""
     output = function(*args, **kwargs)
     if len(args) == 3 and is_tracked(output) and is_tracked(args[1]) != is_tracked(args[2]):
         condition, left, right = args

@@ -1,12 +1,11 @@
-"""Methods of the conservative tier as choices: which rule for attention, norm, activation, product.
+"""The table of detach rules that a method runs, by its choice for each kind of operation.
 
-| method | attention | norm | activation | product |
-|---|---|---|---|---|
-| gradient x input | gradient | gradient | gradient | gradient |
-| LRP (AH) | detach | gradient | gradient | gradient |
-| LRP (LN) | gradient | detach | gradient | gradient |
-| LRP (AH+LN) | detach | detach | gradient or identity | gradient or gate |
-| AttnLRP | uniform | detach | identity | uniform |
+| operation | choices |
+|---|---|
+| attention | "gradient": none; "detach": weights are constants (AH rule); "uniform": AttnLRP |
+| norm | "gradient": none; "detach": the deviation is a constant (LN rule) |
+| activation | "gradient": none; "identity": relevance passes unchanged |
+| product | "gradient": none; "gate": gates are constants; "uniform": half to each factor |
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ def conservative(
     product: str = "gradient",
     detach_mean: bool = False,
 ) -> Table:
-    """{operation: rule} of one method; the forward value is the model's own in all of them."""
+    """{operation: rule} for these choices; `detach_mean` also makes a norm's mean a constant."""
     return {
         **linear.TABLE,
         **residual.TABLE,

@@ -1,1 +1,1 @@
-"""Torch operations: their names, composite ones, tags on tensors, precision, safe division."""
+"""Torch operations: names, arguments, composite functions, tags on tensors and precision."""

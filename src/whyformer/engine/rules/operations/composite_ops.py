@@ -1,7 +1,8 @@
-"""Composite torch functions opened up, so that the operations inside them are seen.
+"""Python bodies of composite torch functions, so that rules see the operations inside them.
 
-`F.multi_head_attention_forward` and its like hand themselves to the interception as one opaque
-call. Their Python bodies are run instead, with the hand-over at their top switched off.
+`F.multi_head_attention_forward` and similar functions reach the interception as one opaque call,
+because they hand themselves over in their first lines. The interception runs the bodies that this
+module returns: the same code with the hand-over switched off.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ _HAND_OVER = ("has_torch_function", "has_torch_function_unary", "has_torch_funct
 
 @functools.cache
 def python_body(function: Function) -> Function | None:
-    """The function's body without its hand-over, or None where it has no Python body."""
-    if function in _WRITTEN_OUT:
-        return _WRITTEN_OUT[function]
+    """The function's body without its hand-over; None if it has no Python body."""
+    if function in _DECOMPOSITIONS:
+        return _DECOMPOSITIONS[function]
     if not isinstance(function, FunctionType) or not function.__module__.startswith("torch"):
         return None
     if not any(name in function.__code__.co_names for name in _HAND_OVER):
@@ -37,14 +38,14 @@ def python_body(function: Function) -> Function | None:
 def _baddbmm(
     added: Tensor, left: Tensor, right: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
-    """What torch.baddbmm computes, by operations that have rules: both factors may be tracked."""
+    """torch.baddbmm as operations that have rules: both factors may depend on the tokens."""
     product = torch.bmm(left, right)
     product = product if alpha == 1 else product * alpha
     return product + (added if beta == 1 else added * beta)
 
 
-# Operations without a Python body that are two in one.
-_WRITTEN_OUT: dict[Function, Function] = dict.fromkeys((torch.baddbmm, Tensor.baddbmm), _baddbmm)
+# Operations without a Python body that combine two others.
+_DECOMPOSITIONS: dict[Function, Function] = dict.fromkeys((torch.baddbmm, Tensor.baddbmm), _baddbmm)
 
 
 def _never(*_: object) -> bool:

@@ -1,34 +1,34 @@
-"""Fused attention taken apart: its map, whole or a block of queries at a time.
+"""The attention map of fused attention, whole or in blocks of queries.
 
-A map is a product of queries and keys, its gradient one of what came back to the output and the
-values. Whoever keeps these four has every row of both when it is wanted, and memory stays linear.
+The map is computed from queries and keys, its gradient from the output's gradient and the values.
+Keeping these four instead of the map needs memory linear in the tokens; any rows of the map and of
+its gradient can be computed from them later.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from whyformer.engine.rules.operations.stabilise import ratio, wide
-from whyformer.engine.rules.relevance import shares
+from whyformer.engine.rules.operations.stabilise import wide
 
-# Entries of a block's map: large enough for the products, small enough for a processor's cache.
+# Entries of a block's map: large enough for fast products, small enough for a processor's cache.
 ENTRIES = 2**21
-# Queries of a block at least: with fewer the products are slow, whatever fits the cache.
+# Queries per block at least: with fewer, products are slow even if they fit the cache.
 FEWEST = 32
-# Entries of a map that costs no more than the fused kernel and may be kept instead of computed
-# again. Half precision always goes through the kernel, which is more exact inside.
+# A map of this many entries costs no more than the fused kernel and may be kept. Half precision
+# always uses the kernel, which computes in float32 inside.
 SMALL = 2**19
 
 Queries = Tensor | slice
 
 
 class FusedCall(NamedTuple):
-    """The arguments of scaled_dot_product_attention, by name."""
+    """The arguments of F.scaled_dot_product_attention."""
 
     query: Tensor
     key: Tensor
@@ -41,7 +41,7 @@ class FusedCall(NamedTuple):
 
 
 def is_small(call: FusedCall) -> bool:
-    """Whether the map may be kept."""
+    """Whether the map is small enough to be kept."""
     query, key = call.query, call.key
     entries = query[..., 0].numel() * key.shape[-2]
     return entries <= SMALL and query.dtype in (torch.float32, torch.float64)
@@ -58,9 +58,9 @@ def attention_weights(
     add: Callable[[Tensor, Tensor], Tensor] = torch.add,
     softmax: Callable[[Tensor], Tensor] = _softmax,
 ) -> tuple[Tensor, Tensor]:
-    """The attention map of fused attention, and the values that it multiplies, head by head.
+    """The attention map (..., query, key) and the values (..., key, feature) of every head.
 
-    A tier with rules of its own passes its own operations.
+    The relevance rules pass versions of the four operations that carry relevance.
     """
     call = repeat_shared_keys(call)
     query, key, value = call.query, call.key, call.value
@@ -75,7 +75,7 @@ def attention_weights(
 def scale_query(
     call: FusedCall, query: Tensor, scale: Callable[[Tensor, float], Tensor] = torch.mul
 ) -> Tensor:
-    """The queries times the factor that the call names, or torch's own."""
+    """The queries times the call's scale, by default 1 / sqrt(features)."""
     return scale(query, 1 / math.sqrt(query.shape[-1]) if call.scale is None else call.scale)
 
 
@@ -85,34 +85,31 @@ def masked_softmax(
     add: Callable[[Tensor, Tensor], Tensor] = torch.add,
     softmax: Callable[[Tensor], Tensor] = _softmax,
 ) -> Tensor:
-    """The attention map that masked scores give."""
+    """The softmax of the scores under a boolean or additive mask."""
     if mask is None:
         return softmax(scores)
     if mask.dtype != torch.bool:
         return softmax(add(scores, mask))
-    # A query that may look nowhere gets zeros, as the fused kernels give it.
+    # A query whose keys are all masked gets zeros, as in the fused kernels.
     blind = ~mask.any(-1, keepdim=True)
     attention = softmax(scores.masked_fill(~(mask | blind), float("-inf")))
     return attention.masked_fill(blind, 0.0) if blind.any() else attention
 
 
 class Block(NamedTuple):
-    """Attention for some of the queries, and the values that it mixes.
-
-    No other query and no key outside of `keys` takes part.
-    """
+    """Attention from some queries to the keys that they can see."""
 
     queries: Queries
     keys: slice
     attention: Tensor  # (..., queries, keys)
     value: Tensor  # (..., keys, features)
-    scores: Tensor  # what the softmax was of, before any mask
-    query: Tensor  # scaled
-    key: Tensor
+    scores: Tensor  # (..., queries, keys), before the mask
+    query: Tensor  # (..., queries, features), scaled
+    key: Tensor  # (..., keys, features)
 
 
 def repeat_shared_keys(call: FusedCall) -> FusedCall:
-    """The same attention, each head with keys and values of its own."""
+    """The call with keys and values repeated for every head, if heads share them."""
     if not call.enable_gqa:
         return call
     key, value = (
@@ -123,9 +120,9 @@ def repeat_shared_keys(call: FusedCall) -> FusedCall:
 
 
 def four_axes(call: FusedCall) -> FusedCall:
-    """The same attention as (samples, heads, tokens, features), each head with keys of its own.
+    """The call with tensors (batch, head, token, feature) and with keys for every head.
 
-    The fused kernels hold no map only if they are asked in this form.
+    In other shapes torch falls back to a kernel that stores the map.
     """
     call = repeat_shared_keys(call)
     query, key, value, mask = call.query, call.key, call.value, call.attn_mask
@@ -137,7 +134,7 @@ def four_axes(call: FusedCall) -> FusedCall:
 
 
 def wide_call(call: FusedCall) -> FusedCall:
-    """The same attention in at least float32, followed by no gradient."""
+    """The call with detached tensors in at least float32."""
     query, key, value = (wide(t.detach()) for t in (call.query, call.key, call.value))
     mask = call.attn_mask
     if mask is not None:
@@ -146,14 +143,14 @@ def wide_call(call: FusedCall) -> FusedCall:
 
 
 def blocks(call: FusedCall, wanted: Tensor | None = None) -> Iterator[Block]:
-    """The attention of all queries, or of the wanted ones, in blocks of some."""
+    """The attention of all queries, or of the `wanted` positions, block by block."""
     query, key = call.query, call.key
     count = query.shape[-2]
     size = max(FEWEST, ENTRIES // (query[..., 0, 0].numel() * key.shape[-2]))
-    chosen = None if wanted is None or len(wanted) == count else wanted
-    for start in range(0, count if chosen is None else len(chosen), size):
+    positions = None if wanted is None or len(wanted) == count else wanted
+    for start in range(0, count if positions is None else len(positions), size):
         some = slice(start, start + size)
-        queries: Queries = some if chosen is None else chosen[some]
+        queries: Queries = some if positions is None else positions[some]
         yield _block(call, queries, _places(queries, count, query.device))
 
 
@@ -166,14 +163,14 @@ def _block(call: FusedCall, queries: Queries, places: Tensor) -> Block:
 
 
 def _places(queries: Queries, count: int, device: torch.device) -> Tensor:
-    """The queries' positions."""
+    """The positions of the queries, (queries,)."""
     if isinstance(queries, Tensor):
         return queries
     return torch.arange(*queries.indices(count), device=device)
 
 
 def _visible(call: FusedCall, queries: Queries, places: Tensor) -> tuple[Tensor | None, slice]:
-    """The mask of these queries, and the keys that any of them may look at."""
+    """The mask of these queries (None: nothing is masked), and the keys that any of them sees."""
     count = call.key.shape[-2]
     if call.is_causal:
         stop = min(int(places[-1]) + 1, count)
@@ -185,7 +182,7 @@ def _visible(call: FusedCall, queries: Queries, places: Tensor) -> tuple[Tensor 
         mask = mask[..., queries, :]
     seen = mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min / 2
     if mask.shape[-1] != count or not seen.any(-1).all():
-        return mask, slice(0, count)  # who may look nowhere looks everywhere, or gets nothing
+        return mask, slice(0, count)  # a query without visible keys needs the whole mask
     columns = seen.flatten(0, -2).any(0).nonzero()
     keys = slice(int(columns[0]), int(columns[-1]) + 1)
     mask = mask[..., keys]
@@ -193,28 +190,6 @@ def _visible(call: FusedCall, queries: Queries, places: Tensor) -> tuple[Tensor 
     return (None if idle else mask), keys
 
 
-def relevance_shares(
-    call: FusedCall, relevance: Tensor, inputs: Sequence[Tensor], output: Tensor
-) -> list[Tensor]:
-    """What queries, keys and values get of an output's relevance, by the rule for products.
-
-    Half of it goes to the values and half through the softmax, unchanged, to queries and keys.
-    """
-    query, key, value = inputs
-    call = call._replace(query=query, key=key, value=value)
-    share = ratio(relevance, output, shares.EPSILON)
-    parts: Any = [torch.zeros_like(x) for x in inputs]
-    for block in blocks(call, reached_queries(relevance)):
-        rows = share[..., block.queries, :]
-        to_map = block.attention * (rows @ block.value.transpose(-2, -1)) / 2
-        back = ratio(to_map, block.scores, shares.EPSILON)
-        parts[0][..., block.queries, :] = block.query * (back @ block.key) / 2
-        parts[1][..., block.keys, :] += block.key * (back.transpose(-2, -1) @ block.query) / 2
-        mixed = block.attention.transpose(-2, -1) @ rows
-        parts[2][..., block.keys, :] += block.value * mixed / 2
-    return list(parts)
-
-
 def reached_queries(arriving: Tensor) -> Tensor:
-    """The queries that anything came back to."""
+    """Positions of the queries whose gradient or relevance is not all 0, (queries,)."""
     return arriving.reshape(-1, *arriving.shape[-2:]).any(-1).any(0).nonzero().flatten()

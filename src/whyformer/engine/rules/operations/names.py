@@ -1,4 +1,4 @@
-"""Names of torch operations, resolved to every function and method that carries them."""
+"""Sets of torch functions by kind of operation: sums, products, norms, activations, views, ..."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OWNERS = (torch, Tensor, F, torch.special, torch.linalg)
 
 
 def torch_functions(names: str) -> frozenset[Function]:
-    """Every torch callable with one of these names: functions, methods, in-place, operators."""
+    """Every torch function, method, in-place variant and operator with one of these names."""
     return frozenset(_find(names))
 
 
@@ -38,8 +38,7 @@ MATMUL = torch_functions("matmul bmm mm mv dot")
 SOFTMAX = torch_functions("softmax")
 STATISTIC = torch_functions("rsqrt sqrt std var norm vector_norm reciprocal") | REVERSED_DIVIDE
 
-# Passed through as they are: what they return is a rearrangement or a sum of what they are given,
-# so gradient x input before equals gradient x input behind.
+# They rearrange, copy or drop entries, so their own backward already moves relevance correctly.
 REARRANGE = torch_functions(
     "view reshape transpose permute t swapaxes swapdims movedim unsqueeze squeeze flatten "
     "unflatten expand expand_as broadcast_to contiguous clone to type type_as float double half "
@@ -58,18 +57,18 @@ POINTWISE_LINEAR = torch_functions("relu leaky_relu abs")
 SELECT_LARGEST = torch_functions(
     "max min amax amin maximum minimum max_pool1d max_pool2d adaptive_max_pool2d sort topk"
 )
-# f(x) with one input: "gradient" leaves them alone, "identity" passes relevance unchanged.
+# Functions of one input that are not linear.
 ACTIVATION = torch_functions(
     "gelu silu mish tanh sigmoid hardswish hardsigmoid hardtanh elu selu celu softplus softsign "
     "logsigmoid tanhshrink erf expit pow square relu6 hardshrink softshrink rrelu prelu clamp clip "
     "clamp_min clamp_max nan_to_num threshold"
 )
-# The activations that others are gated with: part of a composite activation, or of a gated unit.
+# Activations that serve as gates, in a composite activation (x * sigmoid(x)) or a gated unit.
 SQUASHING = torch_functions("tanh sigmoid hardsigmoid erf expit")
 NORM = torch_functions("layer_norm rms_norm group_norm batch_norm instance_norm")
 JOIN = torch_functions("cat concat concatenate stack hstack vstack")
 CHOOSE = torch_functions("where")
-# They look at a tensor and pass on nothing of it.
+# They read a tensor, and their result carries no relevance.
 INERT = torch_functions(
     "size dim ndimension numel is_floating_point is_complex stride storage_offset is_contiguous "
     "element_size data_ptr argmax argmin eq ne lt le gt ge isnan isinf isfinite any all item "
@@ -77,7 +76,7 @@ INERT = torch_functions(
     "full_like empty_like rand_like randn_like get_device equal allclose nonzero hash repr format "
     "is_same_size register_hook retain_grad ne sign numpy iter"
 )
-# Attributes that are views: what reads x.T asks for this getter.
+# Getters of attributes that are views: `x.T` calls `Tensor.T.__get__`.
 VIEWS = frozenset(getattr(Tensor, name).__get__ for name in ("T", "mT", "H", "mH", "data", "real"))
 HOMOGENEOUS = (
     ADD_UP
@@ -91,7 +90,7 @@ HOMOGENEOUS = (
 
 
 def is_in_place(function: Function, kwargs: dict[str, Any] | None = None) -> bool:
-    """Whether the call writes into its first argument."""
+    """Whether the call overwrites its first argument."""
     name = function.__name__
     by_name = name.startswith("__i") or (name.endswith("_") and not name.endswith("__"))
     return by_name or name == "__setitem__" or bool(kwargs and kwargs.get("inplace"))

@@ -1,8 +1,8 @@
-"""Marks on tensors, so that several operations can act as one.
+"""Tags on tensors, so that rules can treat several operations as one.
 
 An attention map is a softmax that later multiplies values; a gate is an activation that later
-multiplies something else. The mark travels from the first operation to the one that decides.
-It sits on the tensor itself: a table keyed by `id` would go wrong as soon as ids are reused.
+multiplies another tensor. The tag travels from the first operation to the one that decides.
+It is an attribute of the tensor: a table keyed by `id` would go wrong when ids are reused.
 """
 
 from __future__ import annotations
@@ -11,35 +11,35 @@ from typing import Any
 
 from torch import Tensor
 
-ATTENTION = "attention"
+ATTENTION = "attention"  # a softmax, which may turn out to be an attention map
 GATE = "gate"  # an activation, which may turn out to multiply something
-SQUASHED = "squashed"  # tanh and its like: what it multiplies is one activation with it
-STATISTIC = "statistic"  # what a norm divides by
-STALE = "stale"  # was written into; its new value is another tensor
-PIXELS = "pixels"  # an image that is tracked itself
-LEAF = "leaf"  # a leaf of ours, not a parameter: the token states, a recorded attention map
-_SLOT = "_whyformer_mark"
+SQUASHED = "squashed"  # tanh, sigmoid, ...: x * tanh(x) is one activation
+STATISTIC = "statistic"  # the divisor of a norm
+STALE = "stale"  # overwritten by the model; its new value is another tensor
+PIXELS = "pixels"  # an image whose pixels are tracked
+LEAF = "leaf"  # a leaf that a capture made: token states or a recorded attention map
+_ATTRIBUTE = "_whyformer_tag"
 
 
 def add_tag(tensor: Tensor, kind: str) -> Tensor:
-    """The same tensor, marked."""
-    setattr(tensor, _SLOT, kind)
+    """The same tensor, with the tag; a tensor has at most one."""
+    setattr(tensor, _ATTRIBUTE, kind)
     return tensor
 
 
 def has_tag(value: Any, kind: str) -> bool:
-    """Whether this is a tensor that carries the mark."""
-    return getattr(value, _SLOT, None) == kind
+    """Whether the value is a tensor with this tag."""
+    return getattr(value, _ATTRIBUTE, None) == kind
 
 
 def is_own_leaf(tensor: Tensor) -> bool:
-    """Whether the capture tracks from this tensor, so that it is no parameter."""
-    return getattr(tensor, _SLOT, None) in (LEAF, PIXELS)
+    """Whether a capture made this leaf; other leaves are parameters."""
+    return getattr(tensor, _ATTRIBUTE, None) in (LEAF, PIXELS)
 
 
 def copy_tag(source: Any, result: Any) -> Any:
-    """The result, with the mark of what it was made from; being stale is no mark of its value."""
-    kind = getattr(source, _SLOT, None)
+    """The result, with the source's tag; STALE is not copied, since the result is a new value."""
+    kind = getattr(source, _ATTRIBUTE, None)
     if kind not in (None, STALE) and isinstance(result, Tensor):
         add_tag(result, kind)
     return result

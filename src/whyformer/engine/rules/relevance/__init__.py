@@ -1,1 +1,1 @@
-"""Rules whose backward pass carries relevance instead of the gradient."""
+"""Relevance rules (Chefer et al., CVPR 2021): a backward pass that carries relevance."""

@@ -1,69 +1,40 @@
-"""Who gets how much of an output's relevance (Chefer et al., CVPR 2021, eqs. 2-10).
+"""Formulas for the relevance of an operation's inputs (Chefer et al., CVPR 2021, eqs. 2-10).
 
-Pure formulas on plain tensors; `w` is (out, in) as in a linear layer. Every sum that normalises
+Pure functions of plain tensors; `w` is (out, in) as in a linear layer. Every sum that normalises
 is over one sample: the authors' code has batches of one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from whyformer.engine.rules import blocked_matmul
 from whyformer.engine.rules.operations.stabilise import ratio
-from whyformer.engine.rules.scratch import Room, fresh
 
-EPSILON = 1e-9  # the authors'; ours keeps the denominator's sign
-
-
-class Absolutes(NamedTuple):
-    """What positive_linear wants to know of a layer, whatever its input."""
-
-    weights: Tensor  # |w|
-    less: Tensor | float  # the bias and what rounding adds to it, to be taken off the output
-
-
-# known(w, bias) -> the layer's absolutes
-Known = Callable[[Tensor, Tensor | None], Absolutes]
-
-
-def absolutes(w: Tensor, bias: Tensor | None, out: Tensor | None = None) -> Absolutes:
-    """Those of a layer; |w| goes to `out` where it is given."""
-    less: Tensor | float = -2 * EPSILON
-    if bias is not None:
-        less = torch.add(bias, bias.abs(), alpha=_noise(bias)).sub_(2 * EPSILON)
-    return Absolutes(torch.abs(w, out=out), less)
+EPSILON = 1e-9  # the authors' value; here it takes the sign of the denominator
 
 
 def positive_linear(
-    relevance: Tensor,
-    x: Tensor,
-    w: Tensor,
-    output: Tensor,
-    bias: Tensor | None = None,
-    known: Known = absolutes,
-    room: Room = fresh,
+    relevance: Tensor, x: Tensor, w: Tensor, output: Tensor, bias: Tensor | None = None
 ) -> Tensor:
-    """Positive contributions only, over their joint sum (eqs. 4-5; the bias takes nothing).
+    """Relevance of x by positive contributions, over their joint sum (eqs. 4-5); none to the bias.
 
-    Since x+ w+ + x- w- = (x w + |x| |w|) / 2, and x w = output - bias is there from the forward
-    pass, three products do the work of six. In place where it can be: this is the hot loop, and
-    `known` is another way to the absolutes for those who have them already, `room` to memory.
+    x+ w+ + x- w- = (x w + |x| |w|) / 2, and x w = output - bias is known from the forward pass,
+    so that three products do the work of six. In place where possible: this is the hot loop.
     """
-    magnitude, (weights, less) = torch.abs(x, out=room("magnitude", x.shape, x)), known(w, bias)
-    # A sum without a positive part is 0, but would come out as rounding noise of either sign:
-    # less |x| |w| by a few units in its last place, it comes out below, and counts as 0.
-    twice = torch.sub(output, less, out=room("twice", output.shape, output))
-    twice.addmm_(magnitude, weights.t(), alpha=1 - _noise(x))
-    # One pass finds the zeros: whatever is divided by infinity is nothing.
+    magnitude, weights = x.abs(), w.abs()
+    # Without a positive contribution the sum is 0, but rounding would give noise of either sign.
+    # Subtracting a few units in the last place of |x| |w| makes it negative, which counts as 0.
+    excess: Tensor | float = -2 * EPSILON
+    if bias is not None:
+        excess = torch.add(bias, bias.abs(), alpha=_noise(bias)).sub_(2 * EPSILON)
+    twice = torch.sub(output, excess).addmm_(magnitude, weights.t(), alpha=1 - _noise(x))
+    # Division by infinity gives 0, so that zeros need no second pass.
     twice = torch.threshold_(twice, 2 * EPSILON, float("inf"))
     share = torch.div(relevance, twice, out=twice)
-    signed = blocked_matmul.multiply(share, w)
-    unsigned = blocked_matmul.multiply(share, weights, out=room("unsigned", x.shape, x))
-    return signed.mul_(x).addcmul_(magnitude, unsigned)
+    return (share @ w).mul_(x).addcmul_(magnitude, share @ weights)
 
 
 def _noise(tensor: Tensor) -> float:
@@ -71,9 +42,9 @@ def _noise(tensor: Tensor) -> float:
 
 
 def separate_linear(relevance: Tensor, x: Tensor, w: Tensor) -> Tensor:
-    """Positive inputs and negative inputs each over their own sum: the LRP baselines' rule.
+    """Relevance of x, with positive and negative inputs each over their own sum (LRP baselines).
 
-    Where both sums exist each passes the whole relevance on, so that it about doubles.
+    If an output has both, each sum passes on the whole relevance, so that it doubles.
     """
     total = torch.zeros_like(x)
     for inputs, weights in ((x.clamp(min=0), w.clamp(min=0)), (x.clamp(max=0), w.clamp(max=0))):
@@ -89,16 +60,17 @@ def contributions(
     back: Callable[[Tensor], Sequence[Tensor]],
     parts: int = 1,
 ) -> list[Tensor]:
-    """Signed contributions to an output that is linear in each input, in so many equal parts.
+    """Relevance of the inputs by signed contributions, divided by `parts`.
 
-    `back(share)` is the operation's own backward, one tensor per input.
+    The output must be linear in each input. `back(share)` is the operation's own backward, one
+    tensor per input.
     """
     share = ratio(relevance, output, EPSILON)
     return [x * b / parts for x, b in zip(inputs, back(share), strict=True)]
 
 
 def matmul(relevance: Tensor, left: Tensor, right: Tensor, product: Tensor) -> list[Tensor]:
-    """Signed contributions to both factors, half of the relevance to each."""
+    """Relevance of both factors by signed contributions, half to each."""
     half = ratio(relevance, product, EPSILON).mul_(0.5)
     return [
         (half @ right.transpose(-2, -1)).mul_(left),
@@ -113,9 +85,9 @@ def addends(
     whole: Tensor,
     per_sample: Callable[[Tensor], Tensor],
 ) -> tuple[Tensor, Tensor]:
-    """Signed contributions, rescaled so that neither side outgrows the whole (eqs. 8-10).
+    """Relevance of two addends, rescaled so that neither exceeds the whole (eqs. 8-10).
 
-    `per_sample` sums over a sample and keeps the tensor's rank.
+    `per_sample` sums over a sample, in a shape that broadcasts with the tensor.
     """
     parts = plain_addends(relevance, left, right, whole)
     sums = torch.stack([per_sample(part) for part in parts])
@@ -129,7 +101,7 @@ def addends(
 def plain_addends(
     relevance: Tensor, left: Tensor, right: Tensor, whole: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Signed contributions of two addends to the whole, as they are."""
+    """Relevance of two addends by signed contributions, not rescaled."""
     share = ratio(relevance, whole, EPSILON)
     return left * share, share.mul_(right)
 
@@ -141,7 +113,7 @@ def pixels(
     apply: Callable[[Tensor, Tensor], Tensor],
     back: Callable[[Tensor, Tensor], Tensor],
 ) -> Tensor:
-    """The z^B rule for inputs in a box: each image's own minimum and maximum.
+    """Relevance of pixels by the z^B rule; the box is from each image's minimum to its maximum.
 
     `apply(x, w)` is the convolution without bias, `back(share, w)` its backward to the input.
     """
@@ -151,3 +123,12 @@ def pixels(
     above, below = w.clamp(min=0), w.clamp(max=0)
     share = ratio(relevance, apply(x, w) - apply(low, above) - apply(high, below), EPSILON)
     return x * back(share, w) - low * back(share, above) - high * back(share, below)
+
+
+def vector_jacobian(
+    function: Callable[..., Tensor], inputs: Sequence[Tensor], share: Tensor
+) -> tuple[Tensor, ...]:
+    """The gradients of `function` at the inputs for the output gradient `share`, one per input."""
+    with torch.enable_grad():
+        leaves = [x.detach().requires_grad_() for x in inputs]
+        return torch.autograd.grad(function(*leaves), leaves, share)
