@@ -24,8 +24,6 @@ def generate_ids(module: nn.Module, arguments: Mapping[str, Any]) -> Tensor:
         )
     own = {name: value for name, value in arguments.items() if name != "use_cache"}
     with torch.no_grad(), quiet_transformers(), warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", UserWarning
-        )  # about generation settings, which are the user's
+        warnings.simplefilter("ignore", UserWarning)  # advice on the user's settings
         ids: Tensor = generate(**own, do_sample=False)
     return ids

@@ -17,7 +17,7 @@ from whyformer.engine.stacks import check_one_stream, find_stacks
 from whyformer.errors import ModelError, OptionError, UnsuitableMethodError, WhyformerError
 from whyformer.inputs.batch import Batch
 from whyformer.inputs.padding_layout import restore_padding
-from whyformer.methods import methods
+from whyformer.methods import Method, methods
 from whyformer.models.load import Loaded
 from whyformer.models.weights import check_weights
 from whyformer.pipeline.assemble import assemble
@@ -109,18 +109,21 @@ def _explain_run(request: Request, loaded: Loaded, run: Run) -> Attribution:
 
 def _name_alternatives(error: UnsuitableMethodError) -> ModelError:
     """The error with the names of methods that this model allows."""
-    fits = {
-        "maps": lambda method: "attention" not in method.needs,
-        "attention": lambda method: "attention" not in method.needs and method.rules is None,
-        "relevance": lambda method: method.rules != "relevance",
-    }[error.unavailable]
-    names = ", ".join(f"'{name}'" for name, one in methods.items() if one.needs and fits(one))
+    fitting = [f"'{one.name}'" for one in methods.values() if _can_do_without(one, error)]
     start = f"{error.remedy}, or use" if error.remedy else "Use"
     return ModelError(
         error.message,
         argument=error.argument,
-        remedy=f"{start} a method that this model allows: {names}",
+        remedy=f"{start} a method that this model allows: {', '.join(fitting)}",
     )
+
+
+def _can_do_without(method: Method, error: UnsuitableMethodError) -> bool:
+    """Whether a method that reads the model needs nothing of what is unavailable."""
+    if error.unavailable == "relevance":
+        return bool(method.needs) and method.rules != "relevance"
+    without_maps = bool(method.needs) and "attention" not in method.needs
+    return without_maps and (error.unavailable == "maps" or method.rules is None)
 
 
 def _add_layers(run: Run, result: MethodResult) -> MethodResult:
