@@ -359,7 +359,7 @@ def test_object_queries() -> None:
     goal = ask(query(1, "Dog"), output, module)
     assert goal.value.tolist() == [5.0, 17.0]
     assert goal.labels[0] == "dog at query 1"
-    with pytest.raises(TargetError, match="no object query 3. Pass 0 to 2"):
+    with pytest.raises(TargetError, match=r"no object query 3\. Pass 0 to 2"):
         ask(query(3), output, module)
     with pytest.raises(TargetError, match=r"3 object queries.*Pass target=wf\.query"):
         ask(1, output, module)
