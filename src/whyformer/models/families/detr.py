@@ -1,7 +1,7 @@
-"""DETR (Carion et al., 2020): object queries that ask the feature map of a convolutional net.
+"""DETR (Carion et al., 2020): object queries that attend to a convolutional feature map.
 
-Queries start as zeros and positions are added to queries and keys alone, so what reaches the
-answer comes from the image.
+The query states start as zeros, and positions are added to queries and keys only, so all
+relevance comes from the image.
 """
 
 from __future__ import annotations
@@ -10,17 +10,12 @@ from typing import Any
 
 from torch import nn
 
+from whyformer.models.families.encoder_decoder import LAYERS
 from whyformer.models.families.family import Source, Stack, declare
 from whyformer.models.families.tiny import tiny_model
 
 _SIZES = {
-    "d_model": 32,
-    "encoder_layers": 2,
-    "decoder_layers": 2,
-    "encoder_attention_heads": 4,
-    "decoder_attention_heads": 4,
-    "encoder_ffn_dim": 48,
-    "decoder_ffn_dim": 48,
+    **LAYERS,
     "num_queries": 5,
     "num_labels": 3,
     "use_timm_backbone": False,
@@ -30,7 +25,7 @@ _SIZES = {
 
 
 def _tiny(*, seed: int = 0, **changes: Any) -> nn.Module:
-    """A tiny DETR on a tiny ResNet."""
+    """Build a tiny DETR on a tiny ResNet."""
     import transformers
 
     backbone = transformers.ResNetConfig(
