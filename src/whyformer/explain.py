@@ -124,20 +124,23 @@ def explain(
         attributions = _explain_series(request, series, on_error)
         return _show_progress(attributions, series_length(inputs)) if progress else attributions
     refuse_series_settings(batch_size, on_error, progress)
-    loaded = _load(model, processor, inputs)
-    batch = _prepare(inputs, loaded, truncation, tokens)
+    kind = _default_kind(model, inputs)
+    loaded = load_model(model, processor, kind)
+    batch = _prepare(inputs, loaded, truncation, tokens, kind)
     return explain_batch(request, loaded, batch, target)
 
 
-def _load(model: nn.Module | str | Loaded | None, processor: Any, inputs: Any) -> Loaded:
-    """The model; without one, the bundled model for this kind of inputs."""
-    return load_model(model, processor, kind_of(inputs) if model is None else None)
+def _default_kind(model: nn.Module | str | Loaded | None, inputs: Any) -> str | None:
+    """The kind of inputs that chooses the bundled model; None if the user named a model."""
+    return kind_of(inputs) if model is None else None
 
 
-def _prepare(inputs: Any, loaded: Loaded, truncation: bool, tokens: str | None) -> Batch:
+def _prepare(
+    inputs: Any, loaded: Loaded, truncation: bool, tokens: str | None, kind: str | None
+) -> Batch:
     """The inputs as one batch of what the model's forward takes."""
     return prepare(
-        inputs, loaded.module, loaded.processor, loaded.family, truncation, carrier=tokens
+        inputs, loaded.module, loaded.processor, loaded.family, truncation, tokens, kind=kind
     )
 
 
@@ -188,8 +191,11 @@ def explain_each(
     Returns:
         An iterator of one `Answer` per ask.
     """
-    loaded = _load(model, processor, inputs)
-    batch = inputs if isinstance(inputs, Batch) else _prepare(inputs, loaded, truncation, tokens)
+    kind = _default_kind(model, inputs)
+    loaded = load_model(model, processor, kind)
+    batch = inputs
+    if not isinstance(inputs, Batch):
+        batch = _prepare(inputs, loaded, truncation, tokens, kind)
     for ask in asks:
         start = time.perf_counter()
         attribution, error = None, None
@@ -221,7 +227,8 @@ def _explain_series(request: Request, series: _Series, on_error: str) -> Iterato
     reader = SeriesReader(series.inputs, series.target)
     first = reader.read(1)
     if first:
-        loaded = _load(series.model, series.processor, first[0].inputs)
+        kind = _default_kind(series.model, first[0].inputs)
+        loaded = load_model(series.model, series.processor, kind)
         planner = SeriesPlanner(loaded, series.batch_size, series.truncation, series.tokens)
         results = InOrder()
         for batch in read_batches(reader, planner, first, sort=not request.keep):
