@@ -80,7 +80,7 @@ def test_the_next_token_of_what_was_written_not_of_what_was_read() -> None:
 def test_a_model_that_writes_is_refused_before_it_has_written(name: str) -> None:
     module = tiny_models()[name][1]()
     inputs = {n: v for n, v in tiny_inputs(module).items() if not n.startswith("decoder_")}
-    with pytest.raises(ModelError, match="writes a text token by token"):
+    with pytest.raises(ModelError, match="generates text, and whyformer cannot measure"):
         predict(module, ready(module, inputs))
 
 
@@ -97,7 +97,7 @@ def test_answers_that_cannot_be_measured(name: str, what: str) -> None:
     detects = name.startswith("Detr")
     sizes = {**ENCODER, "num_labels": 2}
     module = tiny_models()["detr"][1]() if detects else tiny_model(name, **sizes)()
-    with pytest.raises(ModelError, match=f"answers with {what}.*do not run the model again"):
+    with pytest.raises(ModelError, match=f"predicts {what}.*do not run the model again"):
         predict(module, ready(module, tiny_inputs(module, (5, 5))))
 
 
