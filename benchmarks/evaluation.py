@@ -33,8 +33,8 @@ from whyformer import explain
 from whyformer.datasets import Sample, open_dataset
 from whyformer.engine.predict import predict
 from whyformer.evaluation.evaluate import evaluate
-from whyformer.evaluation.plan import SLOW, Plan, contenders, measures
-from whyformer.evaluation.results import Cell
+from whyformer.evaluation.plan import SLOW, Plan, method_specs, metric_specs
+from whyformer.evaluation.results import ResultKey
 from whyformer.inputs.prepare import prepare
 from whyformer.inputs.removal import Removal
 from whyformer.methods import methods
@@ -80,8 +80,8 @@ def measure(data: Path, limit: int | None, few: int, names: list[str]) -> dict[s
     dataset = open_dataset(f"sst2:{data / 'sst2'}", "dev", limit=limit, seed=0)
     samples = sorted(dataset, key=lambda sample: len(sample.inputs))
     some = samples[:: max(1, len(samples) // few)][:few]
-    plan = Plan(contenders(names), measures(["auac"]))
-    options = plan.measures[0].options
+    plan = Plan(method_specs(names), metric_specs(["auac"]))
+    options = plan.metrics[0].options
     own: dict[tuple[str, str], float] = {}
     loop, everything = Clock(), Clock()
 
@@ -102,7 +102,7 @@ def measure(data: Path, limit: int | None, few: int, names: list[str]) -> dict[s
     single = {"wall": loop.wall * scale, "cpu": loop.cpu * scale}
     off = {}
     for name in names:
-        cell = Cell(name, "predicted", "auac")
+        cell = ResultKey(name, "predicted", "auac")
         score = found.score(cell)
         assert score is not None
         areas = dict(zip(found.samples(cell), score.values.tolist(), strict=True))

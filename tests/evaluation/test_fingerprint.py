@@ -14,15 +14,15 @@ from PIL import Image
 from torch import nn
 
 from whyformer.datasets import Mask, Sample
-from whyformer.evaluation.fingerprint import named, of_model, of_sample, of_subject
+from whyformer.evaluation.fingerprint import of_facts, of_model, of_sample, of_subject
 from whyformer.models.families.tiny import tiny_models
 from whyformer.models.load import Loaded, load_model
 
 
 def test_plain_facts() -> None:
-    assert named({"a": 1, "b": (0.5, 1.0)}) == named({"b": [0.5, 1.0], "a": 1})
-    assert named({"a": 1}) != named({"a": "1"})
-    assert len(named({})) == 32
+    assert of_facts({"a": 1, "b": (0.5, 1.0)}) == of_facts({"b": [0.5, 1.0], "a": 1})
+    assert of_facts({"a": 1}) != of_facts({"a": "1"})
+    assert len(of_facts({})) == 32
 
 
 def test_a_model_is_its_class_config_and_weights() -> None:

@@ -150,7 +150,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
             Store(place)
 
 
-@pytest.mark.parametrize("name", ["_parquet", "fsync", "replace"])
+@pytest.mark.parametrize("name", ["_write_parquet", "fsync", "replace"])
 def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     store = Store(tmp_path)
     store.add([row("a")])
@@ -159,8 +159,8 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str)
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patched:
-        if name == "_parquet":
-            patched.setattr(module_under_test, "_parquet", full)
+        if name == "_write_parquet":
+            patched.setattr(module_under_test, "_write_parquet", full)
         elif name == "fsync":
             patched.setattr(os, "fsync", full)
         else:

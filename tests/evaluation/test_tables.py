@@ -12,18 +12,18 @@ from torch import tensor
 
 from tests.evaluation.conftest import known, row
 from whyformer.errors import OptionError
-from whyformer.evaluation.matrix import agreement, divided
-from whyformer.evaluation.results import Cell, Results
-from whyformer.evaluation.summary import Figure
-from whyformer.evaluation.tables import escaped, markdown, summary, terminal
-from whyformer.evaluation.wording import MINUS, places, shown
+from whyformer.evaluation.agreement_matrix import agreement_matrix, split_agreement
+from whyformer.evaluation.results import ResultKey, Results
+from whyformer.evaluation.summary import MetricSummary
+from whyformer.evaluation.tables import escape_markdown, markdown, summary, terminal_tables
+from whyformer.evaluation.wording import MINUS, decimals_for, number_text
 from whyformer.metrics.bootstrap import interval
 
 Make = Callable[..., Results]
 HOSTILE = "<b>|x|</b> `*_a_*` [l](javascript:1)\n# ~~x~~ \\| ![i](x) &amp; \x1b[31m\u202e"
 
 
-def only(figures: list[Figure]) -> Figure:
+def only(figures: list[MetricSummary]) -> MetricSummary:
     (figure,) = figures
     return figure
 
@@ -66,7 +66,7 @@ def test_intervals_are_those_of_the_metrics_own_bootstrap(run: Make) -> None:
     results = run(samples=25, draws=300)
     for figure in summary(results):
         for found in figure.rows:
-            score = results.score(Cell(found.method, figure.target, figure.metric))
+            score = results.score(ResultKey(found.method, figure.target, figure.metric))
             assert score is not None
             wanted = interval(score, level=0.95, draws=300, seed=0)
             assert (found.low, found.high) == pytest.approx(wanted, abs=1e-12)
@@ -157,9 +157,9 @@ def test_agreement_measured_one_way_holds_both_ways() -> None:
         row("b", "agreement/c", "s0", 0.75),
         row("a", "agreement/a", "s0", 1.0),
     ]
-    alone, agreeing = divided(summary(Results(rows, {})), "predicted")
+    alone, agreeing = split_agreement(summary(Results(rows, {})), "predicted")
     assert not alone
-    matrix = agreement(agreeing)
+    matrix = agreement_matrix(agreeing)
     assert matrix.names == ("a", "b", "c")
     means = [[None if r is None else r.mean for r in line] for line in matrix.rows]
     assert means == [[None, 0.5, -0.25], [0.5, None, 0.75], [-0.25, 0.75, None]]
@@ -232,7 +232,7 @@ def test_hostile_names_stay_names() -> None:
     ],
 )
 def test_only_what_is_markup_is_escaped(name: str, wanted: str) -> None:
-    assert escaped(name) == wanted
+    assert escape_markdown(name) == wanted
 
 
 def test_the_same_run_gives_the_same_text(run: Make) -> None:
@@ -253,14 +253,14 @@ def test_nothing_measured_is_said() -> None:
 
 
 def test_numbers_line_up_and_small_ones_keep_their_digits() -> None:
-    assert [places(v) for v in (0.5, 5, 50, 500, 5000, 0.05, 0.0005, 1e-5, 1e7, 0)] == [
+    assert [decimals_for(v) for v in (0.5, 5, 50, 500, 5000, 0.05, 0.0005, 1e-5, 1e7, 0)] == [
         *(3, 3, 2, 1, 0, 4, 6),
         *(None, None, 3),
     ]
-    assert [shown(v) for v in (0.12345, -0.5, -0.0001, float("nan"))] == [
+    assert [number_text(v) for v in (0.12345, -0.5, -0.0001, float("nan"))] == [
         *("0.123", f"{MINUS}0.500", "0.000", "–")
     ]
-    assert shown(-1.5e-7, None) == f"{MINUS}1.50e{MINUS}07"
+    assert number_text(-1.5e-7, None) == f"{MINUS}1.50e{MINUS}07"
 
 
 # -- terminal --------------------------------------------------------------------------------
@@ -269,7 +269,7 @@ def test_numbers_line_up_and_small_ones_keep_their_digits() -> None:
 def printed(results: Results, width: int = 100) -> str:
     console = Console(file=StringIO(), width=width, color_system=None)
     with console.capture() as capture:
-        console.print(terminal(results))
+        console.print(terminal_tables(results))
     return capture.get()
 
 

@@ -10,7 +10,7 @@ import torch
 from scipy.stats import bootstrap
 
 from whyformer.errors import InputError, OptionError
-from whyformer.metrics import Score, combined, interval
+from whyformer.metrics import Score, combine_scores, interval
 from whyformer.metrics import bootstrap as drawing
 
 
@@ -92,20 +92,20 @@ def test_batches_are_put_together() -> None:
         )
         for n in (1, 2)
     ]
-    whole = combined(parts)
+    whole = combine_scores(parts)
     assert whole.values.tolist() == [1, 2, 2]
     assert whole.curve is not None
     assert whole.curve.shape == (3, 2)
     assert (whole.steps, whole.convention) == ((0, 1), "how")
     assert whole.parts["x"].shape == (3,)
     assert whole.mean == 0.5
-    plain = combined([Score(torch.ones(1)), Score(torch.zeros(1))])
+    plain = combine_scores([Score(torch.ones(1)), Score(torch.zeros(1))])
     assert plain.curve is None
     assert plain.mean == 0.5
 
 
 def test_other_conventions_do_not_mix() -> None:
     with pytest.raises(InputError, match="different conventions"):
-        combined([Score(torch.ones(1), convention="a"), Score(torch.ones(1), convention="b")])
+        combine_scores([Score(torch.ones(1), convention="a"), Score(torch.ones(1), convention="b")])
     with pytest.raises(InputError, match="no scores"):
-        combined([])
+        combine_scores([])

@@ -13,7 +13,7 @@ import whyformer as wf
 from benchmarks.segmentation import Tally
 from tests.metrics.making import image, stream_of, text
 from whyformer.errors import InputError
-from whyformer.metrics import combined
+from whyformer.metrics import combine_scores
 from whyformer.metrics.segmentation import average_precision, measures
 
 SEGMENTATION = wf.metrics()["segmentation"]
@@ -113,7 +113,7 @@ def test_means_are_the_benchmarks(seed: int) -> None:
             for part in (slice(0, 1), slice(1, 4))
         ]
         assert 100 * whole.mean == pytest.approx(figures[measure])
-        assert combined(halves).mean == pytest.approx(whole.mean)
+        assert combine_scores(halves).mean == pytest.approx(whole.mean)
     accuracy = SEGMENTATION(image(maps), masks=masks)
     assert accuracy.mean != pytest.approx(float(accuracy.values.mean()), abs=1e-4)
 

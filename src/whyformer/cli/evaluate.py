@@ -18,11 +18,11 @@ from whyformer.cli.progress import Told, watched
 from whyformer.datasets import Dataset, Sample, open_dataset
 from whyformer.errors import InputError, ModelError, OptionError, WhyformerError
 from whyformer.evaluation.bundled_samples import bundled_samples
+from whyformer.evaluation.default_metrics import default_metrics, no_classes_reason
 from whyformer.evaluation.evaluate import REPORT, TABLE, evaluate
-from whyformer.evaluation.fitting import answers_otherwise, fitting
-from whyformer.evaluation.plan import Plan, contenders, measures
+from whyformer.evaluation.plan import Plan, method_specs, metric_specs
 from whyformer.evaluation.results import Results
-from whyformer.evaluation.tables import terminal
+from whyformer.evaluation.tables import terminal_tables
 from whyformer.inputs.removal import HOW
 from whyformer.models import bundled
 from whyformer.models.load import load_model
@@ -145,7 +145,7 @@ def evaluate_command(
             note(f"left out {name}: {error}")
             continue
         if not quiet:
-            result().print(terminal(found))
+            result().print(terminal_tables(found))
             for line in _filled(found):
                 result().print(line, markup=False)
         for file in (REPORT, TABLE):
@@ -172,18 +172,18 @@ def _evaluated(
     if not read:
         raise InputError("there are no samples to evaluate on; check --split and --limit")
     if every and not metrics:
-        other = answers_otherwise(loaded, read[0])
+        other = no_classes_reason(loaded, read[0])
         if other:
             raise ModelError(other)
     if not metrics:
-        metrics, why = fitting(loaded, read)
+        metrics, why = default_metrics(loaded, read)
         if why:
             note(f"metrics that run the model again are left out: {why}")
     known = {name: chosen for name, chosen in options.items() if name in metrics}
     rest = {name: chosen for name, chosen in options.items() if name not in known}
     plan = Plan(
-        contenders(methods, rest, seed),
-        measures(metrics, known, fill),
+        method_specs(methods, rest, seed),
+        metric_specs(metrics, known, fill),
         targets,
         fill,
         seed,

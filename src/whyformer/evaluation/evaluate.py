@@ -10,16 +10,23 @@ from typing import Any
 from whyformer.datasets import Dataset, Sample
 from whyformer.errors import InputError
 from whyformer.evaluation import fingerprint
-from whyformer.evaluation.chunks import check_ids, check_labels, chunked
 from whyformer.evaluation.examples import Choice, Example, chosen
-from whyformer.evaluation.plan import Contender, Measure, Plan
+from whyformer.evaluation.plan import MethodSpec, MetricSpec, Plan
 from whyformer.evaluation.report import report as page
 from whyformer.evaluation.results import RESULTS, SETTINGS, Results
+from whyformer.evaluation.sample_batches import check_ids, check_labels, split_samples
 from whyformer.evaluation.settings import settings_of
 from whyformer.evaluation.store import Store
 from whyformer.evaluation.summary import summary
 from whyformer.evaluation.tables import markdown
-from whyformer.evaluation.work import Bench, Chunk, Row, Subject, parts_of, unit
+from whyformer.evaluation.work import (
+    BatchEvaluation,
+    EvaluatedModel,
+    ResultRow,
+    SampleBatch,
+    row_facts,
+    unit_id,
+)
 from whyformer.models.load import Loaded
 
 PER_SIDE = 2  # examples of the best and of the worst, per metric
@@ -29,15 +36,15 @@ Told = Callable[[str, int, int], None]  # what is going on, work done, work in a
 
 
 @dataclass(frozen=True)
-class Piece:
+class PendingBatch:
     """Work that is still to be done: one chunk, and by method and target the metrics.
 
     It is done as a whole: its methods share what the model answers, and the numbers are the same
     to the last bit whatever was done before.
     """
 
-    chunk: Chunk
-    wanted: Sequence[tuple[Contender, Mapping[str, Sequence[Measure]]]]
+    chunk: SampleBatch
+    wanted: Sequence[tuple[MethodSpec, Mapping[str, Sequence[MetricSpec]]]]
 
 
 def evaluate(
@@ -63,21 +70,21 @@ def evaluate(
     if not read:
         raise InputError("there are no samples to evaluate on; check the split and the limit")
     check_ids(read)
-    subject = Subject(loaded, fingerprint.of_subject(loaded))
-    chunks = list(chunked(read, loaded, plan, names))
+    subject = EvaluatedModel(loaded, fingerprint.of_subject(loaded))
+    chunks = list(split_samples(read, loaded, plan, names))
     check_labels(chunks, plan)
     skipped = samples.report.skipped if isinstance(samples, Dataset) else []
-    pieces = list(_pieces(chunks, subject, plan, store))
-    total = len(chunks) * len(plan.contenders)
+    pieces = list(_pending_batches(chunks, subject, plan, store))
+    total = len(chunks) * len(plan.methods)
     done = total - sum(len(piece.wanted) for piece in pieces)
     for piece in pieces:
-        bench, finished = Bench(subject, plan, piece.chunk), []
+        bench, finished = BatchEvaluation(subject, plan, piece.chunk), []
         for contender, wanted in piece.wanted:
             say(contender.label, done, total)
             finished += bench.rows(contender, wanted)
             done += 1
         store.add(finished)
-    rows = _in_order(read, chunks, subject, plan, store)
+    rows = _ordered_rows(read, chunks, subject, plan, store)
     settings = settings_of(rows, read, subject, plan, skipped, facts or {})
     columns = [{k: v for k, v in row.items() if k not in ("convention", "steps")} for row in rows]
     store.write_table(RESULTS, columns)
@@ -93,19 +100,21 @@ def evaluate(
 
 
 def _examples(
-    choices: Sequence[Choice], chunks: Sequence[Chunk], subject: Subject, plan: Plan
+    choices: Sequence[Choice], chunks: Sequence[SampleBatch], subject: EvaluatedModel, plan: Plan
 ) -> list[Example]:
     """The chosen samples, explained once more to be drawn."""
     alone = {
-        sample.id: Chunk((sample,), (name,), (label,))
+        sample.id: SampleBatch((sample,), (name,), (label,))
         for chunk in chunks
         for sample, name, label in zip(*vars(chunk).values(), strict=True)
     }
-    by_label = {one.label: one for one in plan.contenders}
-    benches: dict[str, Bench] = {}
+    by_label = {one.label: one for one in plan.methods}
+    benches: dict[str, BatchEvaluation] = {}
     found = []
     for choice in choices:
-        bench = benches.setdefault(choice.sample, Bench(subject, plan, alone[choice.sample]))
+        bench = benches.setdefault(
+            choice.sample, BatchEvaluation(subject, plan, alone[choice.sample])
+        )
         attributions = {
             label: bench.explained(by_label[label], choice.target) for label in choice.methods
         }
@@ -113,27 +122,29 @@ def _examples(
     return found
 
 
-def _pieces(chunks: Sequence[Chunk], subject: Subject, plan: Plan, store: Store) -> Iterator[Piece]:
+def _pending_batches(
+    chunks: Sequence[SampleBatch], subject: EvaluatedModel, plan: Plan, store: Store
+) -> Iterator[PendingBatch]:
     """Every chunk of which some unit is not done."""
     for chunk in chunks:
         # Samples that are done are left out: a larger limit adds to what is there.
         places = range(len(chunk.samples))
-        rest = [i for i in places if any(_lacking(chunk.among([i]), subject, plan, store))]
+        rest = [i for i in places if any(_missing_metrics(chunk.among([i]), subject, plan, store))]
         if rest:
             left = chunk.among(rest)
-            yield Piece(left, list(_lacking(left, subject, plan, store)))
+            yield PendingBatch(left, list(_missing_metrics(left, subject, plan, store)))
 
 
-def _lacking(
-    chunk: Chunk, subject: Subject, plan: Plan, store: Store
-) -> Iterator[tuple[Contender, Mapping[str, Sequence[Measure]]]]:
+def _missing_metrics(
+    chunk: SampleBatch, subject: EvaluatedModel, plan: Plan, store: Store
+) -> Iterator[tuple[MethodSpec, Mapping[str, Sequence[MetricSpec]]]]:
     """The metrics that are not done for all of some samples, by method and target."""
-    for contender in plan.contenders:
+    for contender in plan.methods:
         lacking = {
             target: [
                 measure
-                for measure in plan.measures_of(contender)
-                if not _done(chunk, contender, target, measure, subject, plan, store)
+                for measure in plan.metrics_for(contender)
+                if not _is_done(chunk, contender, target, measure, subject, plan, store)
             ]
             for target in plan.targets
         }
@@ -142,29 +153,29 @@ def _lacking(
             yield contender, lacking
 
 
-def _done(
-    chunk: Chunk,
-    contender: Contender,
+def _is_done(
+    chunk: SampleBatch,
+    contender: MethodSpec,
     target: str,
-    measure: Measure,
-    subject: Subject,
+    measure: MetricSpec,
+    subject: EvaluatedModel,
     plan: Plan,
     store: Store,
 ) -> bool:
     return all(
-        unit(subject, name, contender, target, facts, plan) in store.done
-        for facts in parts_of(measure, plan).values()
+        unit_id(subject, name, contender, target, facts, plan) in store.done
+        for facts in row_facts(measure, plan).values()
         for name in chunk.fingerprints
     )
 
 
-def _in_order(
+def _ordered_rows(
     samples: Sequence[Sample],
-    chunks: Sequence[Chunk],
-    subject: Subject,
+    chunks: Sequence[SampleBatch],
+    subject: EvaluatedModel,
     plan: Plan,
     store: Store,
-) -> list[Row]:
+) -> list[ResultRow]:
     """All rows of the plan, in the order of samples, methods, targets and metrics."""
     names = {
         sample.id: name
@@ -173,14 +184,14 @@ def _in_order(
     }
     return [
         {
-            **store.done[unit(subject, names[sample.id], contender, target, facts, plan)],
+            **store.done[unit_id(subject, names[sample.id], contender, target, facts, plan)],
             # The same unit may be called otherwise in another plan of the same folder.
             "method": contender.label,
             "metric": label,
         }
         for sample in samples
-        for contender in plan.contenders
+        for contender in plan.methods
         for target in plan.targets
-        for measure in plan.measures_of(contender)
-        for label, facts in parts_of(measure, plan).items()
+        for measure in plan.metrics_for(contender)
+        for label, facts in row_facts(measure, plan).items()
     ]

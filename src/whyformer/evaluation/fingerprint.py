@@ -17,7 +17,7 @@ from whyformer.models.load import Loaded
 PARTS = ("tokenizer", "image_processor", "feature_extractor")  # of a processor for several streams
 
 
-def named(facts: Any) -> str:
+def of_facts(facts: Any) -> str:
     """A name for plain facts: the hash of their JSON with sorted keys."""
     text = json.dumps(facts, sort_keys=True, ensure_ascii=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
@@ -39,7 +39,7 @@ def of_model(module: nn.Module) -> str:
 
 def of_subject(loaded: Loaded) -> str:
     """A name for a model together with what makes its inputs."""
-    return named([of_model(loaded.module), _facts_of(loaded.processor)])
+    return of_facts([of_model(loaded.module), _facts_of(loaded.processor)])
 
 
 def _facts_of(processor: Any) -> Any:
@@ -64,14 +64,14 @@ def _facts_of(processor: Any) -> Any:
 def of_sample(sample: Sample) -> str:
     """A name for a sample: its id, its label and all that it says."""
     digest = hashlib.sha256(f"{sample.id}\0{sample.label}".encode())
-    _absorb(digest, sample.inputs)
+    _update_digest(digest, sample.inputs)
     for key in sorted(sample.extras):
         digest.update(key.encode())
-        _absorb(digest, sample.extras[key])
+        _update_digest(digest, sample.extras[key])
     return digest.hexdigest()[:32]
 
 
-def _absorb(digest: Any, value: Any) -> None:
+def _update_digest(digest: Any, value: Any) -> None:
     if isinstance(value, Path):
         digest.update(value.read_bytes())
     elif isinstance(value, Tensor):
@@ -79,17 +79,17 @@ def _absorb(digest: Any, value: Any) -> None:
     elif isinstance(value, Mapping):
         for key in sorted(value):
             digest.update(str(key).encode())
-            _absorb(digest, value[key])
+            _update_digest(digest, value[key])
     elif isinstance(value, list | tuple):
         for one in value:
             digest.update(b"\0")
-            _absorb(digest, one)
+            _update_digest(digest, one)
     elif hasattr(value, "tobytes"):  # arrays and images
         digest.update(value.tobytes())
     elif hasattr(value, "read") and hasattr(value, "source"):  # a mask that is read when needed
         facts = (getattr(value, "foreground", ()), getattr(value, "ignore", ()))
         digest.update(str(facts).encode())
-        _absorb(digest, value.source)
+        _update_digest(digest, value.source)
     else:
         digest.update(str(value).encode())
 

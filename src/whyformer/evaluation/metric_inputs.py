@@ -44,18 +44,18 @@ def label_of(sample: Sample, names: Sequence[str], classes: dict[int, str]) -> i
     if not isinstance(sample.label, int):
         raise InputError(
             f"sample {sample.id!r} is labelled {sample.label!r}, which is none of the model's"
-            f" classes: {_listed(classes)}; use data labelled with those, or without labels"
+            f" classes: {_class_list(classes)}; use data labelled with those, or without labels"
         )
     if classes and sample.label not in classes:
         raise InputError(
             f"sample {sample.id!r} is labelled {sample.label}, and the model has"
-            f" {len(classes)} classes, 0 to {len(classes) - 1}: {_listed(classes)}; use the data"
+            f" {len(classes)} classes, 0 to {len(classes) - 1}: {_class_list(classes)}; use the data"
             " that the model was trained for"
         )
     return sample.label
 
 
-def _listed(classes: dict[int, str]) -> str:
+def _class_list(classes: dict[int, str]) -> str:
     names = [classes[i] for i in sorted(classes)]
     return ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
 
@@ -139,7 +139,9 @@ def rationales_of(samples: Sequence[Sample], loaded: Loaded) -> Tensor:
     return marked
 
 
-def in_words_of(attribution: Attribution, samples: Sequence[Sample], loaded: Loaded) -> Attribution:
+def with_dataset_words(
+    attribution: Attribution, samples: Sequence[Sample], loaded: Loaded
+) -> Attribution:
     """The attribution with the dataset's own words in place of the tokenizer's.
 
     A tokenizer parts "don't" in three; whoever marked words parted it otherwise.

@@ -18,7 +18,7 @@ SLOW = ("attention_flow",)
 
 
 @dataclass(frozen=True)
-class Contender:
+class MethodSpec:
     """A method and its options, under the name that the table shows."""
 
     label: str
@@ -32,7 +32,7 @@ class Contender:
 
 
 @dataclass(frozen=True)
-class Measure:
+class MetricSpec:
     """A metric and its options, under the name that the table shows."""
 
     label: str
@@ -54,45 +54,45 @@ class Measure:
 class Plan:
     """One evaluation, apart from the model and the samples."""
 
-    contenders: tuple[Contender, ...]
-    measures: tuple[Measure, ...]
+    method_specs: tuple[MethodSpec, ...]
+    metric_specs: tuple[MetricSpec, ...]
     targets: tuple[str, ...] = ("predicted",)
     fill: str | None = None
     seed: int = 0
     truncation: bool = False
 
-    def measures_of(self, contender: Contender) -> tuple[Measure, ...]:
+    def metrics_for(self, contender: MethodSpec) -> tuple[MetricSpec, ...]:
         """The metrics that make sense of a method: scores without a sign add up to no output."""
         unsigned = "nonnegative" in methods[contender.method].promises
-        return tuple(m for m in self.measures if not (unsigned and m.metric in SIGNED))
+        return tuple(m for m in self.metrics if not (unsigned and m.metric in SIGNED))
 
     def __post_init__(self) -> None:
-        for one in self.contenders:
+        for one in self.methods:
             methods[one.method].check(one.options)
-        for measure in self.measures:
+        for measure in self.metrics:
             metrics[measure.metric].check(measure.options)
         if self.fill is not None and self.fill not in HOW:
             raise OptionError(f"fill={self.fill!r}: choose one of {', '.join(HOW)}")
         for target in self.targets:
             if target not in TARGETS:
                 raise OptionError(f"target {target!r}: choose one of {', '.join(TARGETS)}")
-        for kind, named in (("method", self.contenders), ("metric", self.measures)):
+        for kind, named in (("method", self.methods), ("metric", self.metrics)):
             labels = [one.label for one in named]
             for label in labels:
                 if labels.count(label) > 1:
                     raise OptionError(f"{kind} {label!r} is named twice; give it once")
             if not labels:
                 raise OptionError(f"there is no {kind} to evaluate")
-        if not any(self.measures_of(one) for one in self.contenders):
+        if not any(self.metrics_for(one) for one in self.methods):
             raise OptionError(
                 "conservation is for methods whose scores have a sign, and none of these has:"
-                f" {', '.join(one.label for one in self.contenders)}; name others, or other metrics"
+                f" {', '.join(one.label for one in self.methods)}; name others, or other metrics"
             )
 
 
-def contenders(
+def method_specs(
     names: Iterable[str], options: Mapping[str, Mapping[str, Any]] | None = None, seed: int = 0
-) -> tuple[Contender, ...]:
+) -> tuple[MethodSpec, ...]:
     """The named methods; "all" is every method but attention flow, which takes its time.
 
     Options are by method. Methods that draw lots draw them by the seed.
@@ -111,15 +111,15 @@ def contenders(
         chosen = dict(given.get(name, {}))
         if "seed" in methods[name].options:
             chosen.setdefault("seed", seed)
-        found.append(Contender(name, name, chosen))
+        found.append(MethodSpec(name, name, chosen))
     return tuple(found)
 
 
-def measures(
+def metric_specs(
     names: Iterable[str],
     options: Mapping[str, Mapping[str, Any]] | None = None,
     fill: str | None = None,
-) -> tuple[Measure, ...]:
+) -> tuple[MetricSpec, ...]:
     """The named metrics, options by metric.
 
     Where tokens are dropped, [CLS] and its like stay unless asked otherwise: a model without the
@@ -137,5 +137,5 @@ def measures(
         known.check(chosen)
         if fill in (None, "drop") and "special" in known.options:
             chosen.setdefault("special", "keep")
-        found.append(Measure(name, name, chosen))
+        found.append(MetricSpec(name, name, chosen))
     return tuple(found)

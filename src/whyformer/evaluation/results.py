@@ -19,7 +19,7 @@ RESULTS = "results.parquet"
 SETTINGS = "settings.json"
 
 
-class Cell(NamedTuple):
+class ResultKey(NamedTuple):
     """One place of the table: which method, explaining which class, by which metric."""
 
     method: str
@@ -57,11 +57,11 @@ class Results:
         return cls(read[RESULTS], read[SETTINGS])
 
     @cached_property
-    def cells(self) -> dict[Cell, list[Mapping[str, Any]]]:
+    def cells(self) -> dict[ResultKey, list[Mapping[str, Any]]]:
         """The rows of every place of the table."""
-        found: dict[Cell, list[Mapping[str, Any]]] = {}
+        found: dict[ResultKey, list[Mapping[str, Any]]] = {}
         for row in self.rows:
-            found.setdefault(Cell(row["method"], row["target"], row["metric"]), []).append(row)
+            found.setdefault(ResultKey(row["method"], row["target"], row["metric"]), []).append(row)
         return found
 
     def _distinct(self, part: str) -> tuple[str, ...]:
@@ -82,11 +82,11 @@ class Results:
         """Which classes were explained: "predicted", "label" or both."""
         return self._distinct("target")
 
-    def samples(self, cell: Cell) -> list[str]:
+    def samples(self, cell: ResultKey) -> list[str]:
         """The ids of the samples of one place of the table, in the order of its score."""
         return [row["sample"] for row in self.cells.get(cell, [])]
 
-    def score(self, cell: Cell) -> Score | None:
+    def score(self, cell: ResultKey) -> Score | None:
         """The values of all samples as one score; None where nothing was measured."""
         rows = self.cells.get(cell)
         if not rows:
@@ -97,14 +97,14 @@ class Results:
         shares = [(row["found"], row["there"]) for row in rows]
         return Score(
             torch.tensor([row["value"] for row in rows], dtype=torch.float64),
-            _stacked(curves) if steps else None,
+            _stack_rows(curves) if steps else None,
             tuple(steps) if steps else None,
             known.get("convention", ""),
             shares=_shares(shares),
         )
 
 
-def _stacked(rows: Sequence[Sequence[float] | None]) -> Tensor | None:
+def _stack_rows(rows: Sequence[Sequence[float] | None]) -> Tensor | None:
     full = [row for row in rows if row is not None]
     return torch.tensor(full, dtype=torch.float64) if len(full) == len(rows) else None
 
@@ -112,5 +112,5 @@ def _stacked(rows: Sequence[Sequence[float] | None]) -> Tensor | None:
 def _shares(
     rows: Sequence[tuple[Sequence[float] | None, Sequence[float] | None]],
 ) -> tuple[Tensor, Tensor] | None:
-    found, there = (_stacked(part) for part in zip(*rows, strict=True))
+    found, there = (_stack_rows(part) for part in zip(*rows, strict=True))
     return None if found is None or there is None else (found, there)

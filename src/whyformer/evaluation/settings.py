@@ -10,7 +10,7 @@ import torch
 from whyformer.assemble import version_of
 from whyformer.datasets import Sample
 from whyformer.evaluation.plan import Plan
-from whyformer.evaluation.work import Row, Subject, parts_of
+from whyformer.evaluation.work import EvaluatedModel, ResultRow, row_facts
 from whyformer.metrics import metrics
 from whyformer.models.families import family_of
 
@@ -19,9 +19,9 @@ BOOTSTRAP = {"level": 0.95, "draws": 1000, "seed": 0}
 
 
 def settings_of(
-    rows: Sequence[Row],
+    rows: Sequence[ResultRow],
     samples: Sequence[Sample],
-    subject: Subject,
+    subject: EvaluatedModel,
     plan: Plan,
     skipped: Sequence[object],
     facts: Mapping[str, Any],
@@ -48,7 +48,7 @@ def settings_of(
             "samples": len(samples),
             "skipped": list(map(str, skipped)),
         },
-        "methods": {one.label: one.facts for one in plan.contenders},
+        "methods": {one.label: one.facts for one in plan.methods},
         "metrics": {
             label: {
                 **measure.facts,
@@ -59,8 +59,8 @@ def settings_of(
                 "convention": told[label],
                 "steps": steps[label],
             }
-            for measure in plan.measures
-            for label in parts_of(measure, plan)
+            for measure in plan.metrics
+            for label in row_facts(measure, plan)
             if label in told
         },
         "targets": list(plan.targets),

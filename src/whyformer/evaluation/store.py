@@ -10,10 +10,10 @@ from typing import Any
 
 from whyformer.errors import WhyformerError
 from whyformer.evaluation.atomic_write import write_atomically
-from whyformer.evaluation.fingerprint import named
+from whyformer.evaluation.fingerprint import of_facts
 
 PARTS = "parts"
-Row = Mapping[str, Any]
+ResultRow = Mapping[str, Any]
 
 
 class StoreError(WhyformerError, OSError):
@@ -28,12 +28,14 @@ class Store:
         try:
             (folder / PARTS).mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StoreError(f"the folder {str(folder)!r} cannot be made: {_why(error)}") from error
-        self.done: dict[str, Row] = {}
+            raise StoreError(
+                f"the folder {str(folder)!r} cannot be made: {_reason(error)}"
+            ) from error
+        self.done: dict[str, ResultRow] = {}
         for file in sorted((folder / PARTS).glob("*.parquet")):
             self.done.update((row["unit"], row) for row in self._read(file))
 
-    def _read(self, file: Path) -> list[Row]:
+    def _read(self, file: Path) -> list[ResultRow]:
         import pyarrow
         from pyarrow import parquet
 
@@ -41,15 +43,15 @@ class Store:
             table = parquet.read_table(file, page_checksum_verification=True)
             if not table.schema.equals(_schema()):
                 raise OSError("its columns are others")
-            rows: list[Row] = table.to_pylist()
+            rows: list[ResultRow] = table.to_pylist()
         except (OSError, pyarrow.ArrowException, UnicodeDecodeError) as error:
             raise StoreError(
-                f"{str(file)!r} cannot be read ({_why(error)}): delete it, and the run computes"
+                f"{str(file)!r} cannot be read ({_reason(error)}): delete it, and the run computes"
                 " its rows again"
             ) from error
         return rows
 
-    def add(self, rows: Sequence[Row]) -> None:
+    def add(self, rows: Sequence[ResultRow]) -> None:
         """Keeps finished rows, at once and for good; those that it has already it leaves alone.
 
         A unit is in one file only, so that what is read back never depends on their order.
@@ -57,13 +59,13 @@ class Store:
         rows = [row for row in rows if row["unit"] not in self.done]
         if not rows:
             return
-        name = named([row["unit"] for row in rows])
-        self.write(f"{PARTS}/{name}.parquet", lambda path: _parquet(rows, path))
+        name = of_facts([row["unit"] for row in rows])
+        self.write(f"{PARTS}/{name}.parquet", lambda path: _write_parquet(rows, path))
         self.done.update((row["unit"], row) for row in rows)
 
-    def write_table(self, name: str, rows: Sequence[Row]) -> None:
+    def write_table(self, name: str, rows: Sequence[ResultRow]) -> None:
         """One Parquet file of all rows."""
-        self.write(name, lambda path: _parquet(rows, path))
+        self.write(name, lambda path: _write_parquet(rows, path))
 
     def write_json(self, name: str, facts: Any) -> None:
         """Facts as JSON that people can read."""
@@ -81,7 +83,7 @@ class Store:
             write_atomically(path, writer)
         except OSError as error:
             raise StoreError(
-                f"{str(path)!r} cannot be written: {_why(error)}. The {len(self.done)} finished"
+                f"{str(path)!r} cannot be written: {_reason(error)}. The {len(self.done)} finished"
                 " rows are kept: make room, and give the same command again to go on"
             ) from error
 
@@ -110,7 +112,7 @@ def _schema() -> Any:
     )
 
 
-def _parquet(rows: Sequence[Row], path: Path) -> None:
+def _write_parquet(rows: Sequence[ResultRow], path: Path) -> None:
     import pyarrow
     from pyarrow import parquet
 
@@ -120,5 +122,5 @@ def _parquet(rows: Sequence[Row], path: Path) -> None:
     parquet.write_table(table, path, compression="zstd", write_page_checksum=True)
 
 
-def _why(error: BaseException) -> str:
+def _reason(error: BaseException) -> str:
     return getattr(error, "strerror", None) or str(error).strip().split("\n")[0]

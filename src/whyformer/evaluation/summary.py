@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from whyformer.errors import OptionError
-from whyformer.evaluation.results import Cell, Results
-from whyformer.evaluation.wording import part, places
+from whyformer.evaluation.results import ResultKey, Results
+from whyformer.evaluation.wording import decimals_for, settings_group
 from whyformer.metrics.bootstrap import AT_ONCE
 from whyformer.metrics.score import Score
 
@@ -27,7 +27,7 @@ class Bootstrap(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Row:
+class MethodSummary:
     """One method by one metric; `low` and `high` are NaN where samples are too few to tell."""
 
     method: str
@@ -50,12 +50,12 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Figure:
+class MetricSummary:
     """All methods by one metric, explaining one class."""
 
     target: str
     metric: str
-    rows: tuple[Row, ...]
+    rows: tuple[MethodSummary, ...]
     known: Mapping[str, Any] = field(default_factory=dict)  # what the settings say of the metric
     how: Bootstrap = field(default_factory=Bootstrap)
 
@@ -71,7 +71,7 @@ class Figure:
         return told if told in ("higher", "lower") else "neither"
 
     @property
-    def leader(self) -> Row | None:
+    def leader(self) -> MethodSummary | None:
         """The first of the best; None where no way is better."""
         return next((row for row in self.rows if row.best), None)
 
@@ -86,20 +86,20 @@ class Figure:
     def places(self) -> int | None:
         """The decimals that its numbers are written with."""
         means = [abs(row.mean) for row in self.rows if math.isfinite(row.mean)]
-        return places(max(means, default=0.0))
+        return decimals_for(max(means, default=0.0))
 
     @cached_property
-    def by_method(self) -> dict[str, Row]:
+    def by_method(self) -> dict[str, MethodSummary]:
         """The rows by their method."""
         return {row.method: row for row in self.rows}
 
 
-def bootstrap(
+def bootstrap_of(
     results: Results, level: float | None = None, draws: int | None = None, seed: int | None = None
 ) -> Bootstrap:
     """What is asked for, else what the run's settings say, else 95 % of 1000 draws."""
     asked = {"level": level, "draws": draws, "seed": seed}
-    told = part(results.settings, "bootstrap")
+    told = settings_group(results.settings, "bootstrap")
     chosen: dict[str, Any] = {
         name: told.get(name) if value is None else value for name, value in asked.items()
     }
@@ -109,7 +109,7 @@ def bootstrap(
     return how
 
 
-class Redraws:
+class Resamples:
     """The same redrawn samples for every score of the same length, as `interval` draws them."""
 
     def __init__(self, how: Bootstrap) -> None:
@@ -161,33 +161,36 @@ class Redraws:
 
 def summary(
     results: Results, level: float | None = None, draws: int | None = None, seed: int | None = None
-) -> list[Figure]:
+) -> list[MetricSummary]:
     """A figure per target and metric, in the order of the run.
 
     Whether a method is told apart from the best is asked of their difference on the same redrawn
     samples: two intervals may overlap although one method is better on almost every sample.
     """
-    run, redraws = whole(results), Redraws(bootstrap(results, level, draws, seed))
+    run, redraws = (
+        with_metric_settings(results),
+        Resamples(bootstrap_of(results, level, draws, seed)),
+    )
     figures = []
     for target in run.targets:
         for metric in run.metrics:
-            cells = [Cell(method, target, metric) for method in run.methods]
+            cells = [ResultKey(method, target, metric) for method in run.methods]
             scores = {c.method: (s, run.samples(c)) for c in cells if (s := run.score(c))}
             if scores:
-                known = part(part(run.settings, "metrics"), metric)
-                empty = Figure(target, metric, (), known, redraws.how)
-                figures.append(_figure(empty, scores, redraws))
+                known = settings_group(settings_group(run.settings, "metrics"), metric)
+                empty = MetricSummary(target, metric, (), known, redraws.how)
+                figures.append(_with_rows(empty, scores, redraws))
     return figures
 
 
-def whole(results: Results) -> Results:
+def with_metric_settings(results: Results) -> Results:
     """The results with settings that can be asked, whatever is missing in them."""
     if isinstance(results.settings.get("metrics"), Mapping):
         return results
     return replace(results, settings={**results.settings, "metrics": {}})
 
 
-def counts(score: Score) -> Tensor:
+def samples_that_count(score: Score) -> Tensor:
     """Which samples have something to find, (batch,)."""
     if score.shares is None:
         return torch.ones(len(score), dtype=torch.bool)
@@ -199,22 +202,27 @@ def counts(score: Score) -> Tensor:
 _Measured = tuple[Score, Sequence[str]]  # a score, and the ids of its samples
 
 
-def _figure(empty: Figure, scores: Mapping[str, _Measured], redraws: Redraws) -> Figure:
+def _with_rows(
+    empty: MetricSummary, scores: Mapping[str, _Measured], redraws: Resamples
+) -> MetricSummary:
     means = {method: redraws.means(score) for method, (score, _) in scores.items()}
-    rows = [_row(method, score, means[method], redraws) for method, (score, _) in scores.items()]
-    figure = replace(empty, rows=tuple(_ranked(rows, empty.better)))
+    rows = [
+        _method_summary(method, score, means[method], redraws)
+        for method, (score, _) in scores.items()
+    ]
+    figure = replace(empty, rows=tuple(_with_ranks(rows, empty.better)))
     leader = figure.leader
     if leader is None:
         return figure
 
-    def compared(row: Row) -> Row:
+    def compared(row: MethodSummary) -> MethodSummary:
         if row.best or row.rank is None or min(row.n, leader.n) < 2:
             return row
         same = scores[row.method][1] == scores[leader.method][1]
         pair = (
             (means[leader.method], means[row.method])
             if same
-            else _common(scores[leader.method], scores[row.method], redraws)
+            else _common_means(scores[leader.method], scores[row.method], redraws)
         )
         low, high = redraws.between(pair[0] - pair[1]) if pair else (math.nan, math.nan)
         return replace(row, apart=None if math.isnan(low) else not low <= 0 <= high)
@@ -222,14 +230,14 @@ def _figure(empty: Figure, scores: Mapping[str, _Measured], redraws: Redraws) ->
     return replace(figure, rows=tuple(compared(row) for row in figure.rows))
 
 
-def _row(method: str, score: Score, means: Tensor, redraws: Redraws) -> Row:
-    counted = int(counts(score).sum())
+def _method_summary(method: str, score: Score, means: Tensor, redraws: Resamples) -> MethodSummary:
+    counted = int(samples_that_count(score).sum())
     # One sample redrawn is always itself: an interval of no width would say too much.
     low, high = redraws.between(means) if counted > 1 else (math.nan, math.nan)
-    return Row(method, score.mean, low, high, counted)
+    return MethodSummary(method, score.mean, low, high, counted)
 
 
-def _ranked(rows: Sequence[Row], better: str) -> list[Row]:
+def _with_ranks(rows: Sequence[MethodSummary], better: str) -> list[MethodSummary]:
     if better == "neither":
         return list(rows)
     sign = 1 if better == "higher" else -1
@@ -242,19 +250,21 @@ def _ranked(rows: Sequence[Row], better: str) -> list[Row]:
     ]
 
 
-def _common(one: _Measured, other: _Measured, redraws: Redraws) -> tuple[Tensor, Tensor] | None:
+def _common_means(
+    one: _Measured, other: _Measured, redraws: Resamples
+) -> tuple[Tensor, Tensor] | None:
     """The redrawn means of two scores over the samples that both have; None where too few."""
     places = [{sample: i for i, sample in enumerate(samples)} for _, samples in (one, other)]
     both = [sample for sample in places[0] if sample in places[1]]
     if len(both) < 2:
         return None
     first, second = (
-        redraws.means(_chosen(score, [place[sample] for sample in both]))
+        redraws.means(_take(score, [place[sample] for sample in both]))
         for (score, _), place in zip((one, other), places, strict=True)
     )
     return first, second
 
 
-def _chosen(score: Score, samples: list[int]) -> Score:
+def _take(score: Score, samples: list[int]) -> Score:
     shares = None if score.shares is None else (score.shares[0][samples], score.shares[1][samples])
     return Score(score.values[samples], shares=shares)

@@ -16,10 +16,10 @@ from whyformer.datasets import Sample
 from whyformer.engine.predict import predict
 from whyformer.errors import ConservationWarning, InputError, RelevanceWarning
 from whyformer.evaluation.collation import inputs_of
-from whyformer.evaluation.fingerprint import named
-from whyformer.evaluation.metric_inputs import PROVIDERS, in_words_of
-from whyformer.evaluation.plan import Contender, Measure, Plan
-from whyformer.evaluation.randomised import randomised
+from whyformer.evaluation.fingerprint import of_facts
+from whyformer.evaluation.metric_inputs import PROVIDERS, with_dataset_words
+from whyformer.evaluation.plan import MethodSpec, MetricSpec, Plan
+from whyformer.evaluation.randomised_models import randomise_weights
 from whyformer.evaluation.rerun import Rerun
 from whyformer.explain import explain
 from whyformer.inputs.images import plain_images
@@ -33,11 +33,11 @@ from whyformer.models.processors import image_processor_of
 
 FORMAT = 2  # of units: raised when the same settings would give other numbers
 AGREEMENT = "agreement"
-Row = dict[str, Any]
+ResultRow = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Subject:
+class EvaluatedModel:
     """What is explained: the model, and its name by content."""
 
     loaded: Loaded
@@ -45,7 +45,7 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Chunk:
+class SampleBatch:
     """Samples of similar length that run together, their names by content, and their classes."""
 
     samples: tuple[Sample, ...]
@@ -62,20 +62,25 @@ class Chunk:
                 )
         return torch.tensor(self.labels)
 
-    def among(self, places: Sequence[int]) -> Chunk:
+    def among(self, places: Sequence[int]) -> SampleBatch:
         """Only the samples at some places."""
-        return Chunk(
+        return SampleBatch(
             tuple(self.samples[i] for i in places),
             tuple(self.fingerprints[i] for i in places),
             tuple(self.labels[i] for i in places),
         )
 
 
-def unit(
-    subject: Subject, sample: str, contender: Contender, target: str, measure: Any, plan: Plan
+def unit_id(
+    subject: EvaluatedModel,
+    sample: str,
+    contender: MethodSpec,
+    target: str,
+    measure: Any,
+    plan: Plan,
 ) -> str:
     """The name of sample x method x target x metric: all that decides its value."""
-    return named(
+    return of_facts(
         {
             "format": FORMAT,
             "model": subject.fingerprint,
@@ -90,12 +95,12 @@ def unit(
     )
 
 
-def parts_of(measure: Measure, plan: Plan) -> dict[str, dict[str, Any]]:
+def row_facts(measure: MetricSpec, plan: Plan) -> dict[str, dict[str, Any]]:
     """The rows that one metric gives for a sample: their names in the table, and their facts."""
     if measure.metric == AGREEMENT:
         return {
             f"{measure.label}/{other.label}": measure.facts | {"other": other.facts}
-            for other in plan.contenders
+            for other in plan.methods
         }
     metric = metrics[measure.metric]
     if metric.measures is None or "measure" in measure.options:
@@ -107,12 +112,12 @@ def parts_of(measure: Measure, plan: Plan) -> dict[str, dict[str, Any]]:
 
 
 @dataclass
-class Bench:
+class BatchEvaluation:
     """One chunk on the bench: what methods and metrics ask for, worked out once."""
 
-    subject: Subject
+    subject: EvaluatedModel
     plan: Plan
-    chunk: Chunk
+    chunk: SampleBatch
     _explained: dict[tuple[str, str], Attribution] = field(default_factory=dict)
 
     @cached_property
@@ -145,7 +150,7 @@ class Bench:
         logits = predict(self.subject.loaded.module, self.removal.prepared)
         return tuple(logits.argmax(1).tolist())
 
-    def explained(self, contender: Contender, target: str) -> Attribution:
+    def explained(self, contender: MethodSpec, target: str) -> Attribution:
         """The attribution of all samples by one method, for the predicted or the true class."""
         key = (contender.label, target)
         if key not in self._explained:
@@ -156,7 +161,7 @@ class Bench:
                 self._explained[key] = self._explain(self.subject.loaded.module, contender, wanted)
         return self._explained[key]
 
-    def _explain(self, module: Any, contender: Contender, target: Any) -> Attribution:
+    def _explain(self, module: Any, contender: MethodSpec, target: Any) -> Attribution:
         with warnings.catch_warnings():  # figures say it better, for every sample
             warnings.simplefilter("ignore", ConservationWarning)
             warnings.simplefilter("ignore", RelevanceWarning)
@@ -184,19 +189,21 @@ class Bench:
                 return InputError(f"sample {sample.id!r}: {own}")
         return error
 
-    def randomised(self, contender: Contender, target: str) -> list[Attribution]:
+    def randomised(self, contender: MethodSpec, target: str) -> list[Attribution]:
         """The attributions of the same classes by models with shuffled weights."""
         stream = self.explained(contender, target).main
         classes = self.explained(contender, target).target.tolist()
-        copies = randomised(self.subject.loaded.module, stream, self.plan.seed)
+        copies = randomise_weights(self.subject.loaded.module, stream, self.plan.seed)
         return [self._explain(one, contender, classes) for one in copies]
 
     # -- rows ------------------------------------------------------------------------------------
 
-    def rows(self, contender: Contender, wanted: Mapping[str, Sequence[Measure]]) -> list[Row]:
+    def rows(
+        self, contender: MethodSpec, wanted: Mapping[str, Sequence[MetricSpec]]
+    ) -> list[ResultRow]:
         """The rows of one method: every sample by every wanted metric, for each target."""
         rerun = self.rerun if self._reruns(wanted) else None
-        rows: list[Row] = []
+        rows: list[ResultRow] = []
         for target, measures in wanted.items():
             attribution = self.explained(contender, target)
             for measure in measures:
@@ -205,15 +212,15 @@ class Bench:
         return rows
 
     @staticmethod
-    def _reruns(wanted: Mapping[str, Sequence[Measure]]) -> bool:
+    def _reruns(wanted: Mapping[str, Sequence[MetricSpec]]) -> bool:
         return any(measure.reruns for measures in wanted.values() for measure in measures)
 
     def _scores(
         self,
         attribution: Attribution,
-        contender: Contender,
+        contender: MethodSpec,
         target: str,
-        measure: Measure,
+        measure: MetricSpec,
         rerun: Rerun | None,
     ) -> list[tuple[str, Score]]:
         """The scores of one metric, or of each of its measures, by the name in the table."""
@@ -224,7 +231,7 @@ class Bench:
                     f"{measure.label}/{other.label}",
                     metric(attribution, other=self.explained(other, target), **measure.options),
                 )
-                for other in self.plan.contenders
+                for other in self.plan.methods
             ]
         metric = metrics[measure.metric]
         needs: dict[str, Any] = {}
@@ -243,9 +250,9 @@ class Bench:
         options = dict(measure.options)
         if needs.keys() & {"masks", "regions"} and "stream" in metric.options:
             # Masks are of the image, also where the text is the main stream.
-            options.setdefault("stream", _pictured(attribution))
+            options.setdefault("stream", _image_stream(attribution))
         if "rationales" in needs and measure.options.get("level", "word") == "word":
-            attribution = in_words_of(attribution, self.chunk.samples, self.subject.loaded)
+            attribution = with_dataset_words(attribution, self.chunk.samples, self.subject.loaded)
         found = metric.each(attribution, **needs, **options)
         return [(f"{measure.label}/{n}" if n else measure.label, s) for n, s in found.items()]
 
@@ -254,12 +261,12 @@ class Bench:
         label: str,
         score: Score,
         attribution: Attribution,
-        contender: Contender,
+        contender: MethodSpec,
         target: str,
-        measure: Measure,
-    ) -> list[Row]:
+        measure: MetricSpec,
+    ) -> list[ResultRow]:
         """One row per sample."""
-        facts = parts_of(measure, self.plan)[label]
+        facts = row_facts(measure, self.plan)[label]
         filled = ""
         if measure.reruns:
             stream = measure.options.get("stream") or attribution.main
@@ -267,7 +274,7 @@ class Bench:
             filled = f"; what is taken away is filled: {fill}"
         return [
             {
-                "unit": unit(self.subject, name, contender, target, facts, self.plan),
+                "unit": unit_id(self.subject, name, contender, target, facts, self.plan),
                 "sample": sample.id,
                 "method": contender.label,
                 "target": target,
@@ -287,7 +294,7 @@ class Bench:
         ]
 
 
-def _pictured(attribution: Attribution) -> str:
+def _image_stream(attribution: Attribution) -> str:
     """The stream that is an image: the main one, or the first with a grid."""
     grids = [name for name, stream in attribution.streams.items() if stream.grid is not None]
     return attribution.main if attribution.main in grids or not grids else grids[0]

@@ -12,7 +12,7 @@ from whyformer.evaluation.rerun import Rerun
 from whyformer.inputs.prepare import prepare
 from whyformer.inputs.removal import Removal
 from whyformer.metrics import metrics
-from whyformer.metrics.rerun import Against, ask, asked_class
+from whyformer.metrics.rerun import Against, followed_class, kept_logits
 from whyformer.models.families import family_of
 from whyformer.models.load import Loaded
 from whyformer.targets.labels import ClassNames
@@ -43,7 +43,7 @@ class Deletion:
         """What the model says about the whole input, as probabilities (classes,)."""
         self._rerun.told(attribution)
         stream = attribution.streams[self.streams(attribution)[0]]
-        return ask(self._rerun, stream.name, stream.mask)[0].softmax(0)
+        return kept_logits(self._rerun, stream.name, stream.mask)[0].softmax(0)
 
     def classes(self, shares: Tensor) -> list[dict[str, Any]]:
         """The likeliest classes by name; none where the model's output is no list of classes."""
@@ -61,10 +61,10 @@ class Deletion:
         """
         self._rerun.told(attribution)
         one = attribution.streams[stream]
-        full = ask(self._rerun, stream, one.mask)
+        full = kept_logits(self._rerun, stream, one.mask)
         target = int(attribution.target[0])
         against: Against = "target" if 0 <= target < full.shape[1] else "predicted"
-        followed = int(asked_class(against, full, attribution, None)[0])
+        followed = int(followed_class(against, full, attribution, None)[0])
         told = _Told(self._rerun, followed, point)
         score = metrics[METRIC](
             attribution[0],

@@ -2,7 +2,7 @@
 
 from whyformer.metrics.bootstrap import interval
 from whyformer.metrics.metric import Metric, metric, metrics
-from whyformer.metrics.rerun import Rerun
-from whyformer.metrics.score import Score, combined
+from whyformer.metrics.rerun import Predictor
+from whyformer.metrics.score import Score, combine_scores
 
-__all__ = ["Metric", "Rerun", "Score", "combined", "interval", "metric", "metrics"]
+__all__ = ["Metric", "Predictor", "Score", "combine_scores", "interval", "metric", "metrics"]

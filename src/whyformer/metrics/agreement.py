@@ -9,7 +9,7 @@ from torch import Tensor
 from whyformer.attribution import Attribution, Stream
 from whyformer.errors import InputError
 from whyformer.metrics.metric import metric
-from whyformer.metrics.order import chosen, finite
+from whyformer.metrics.order import find_stream, finite_scores
 from whyformer.metrics.ranks import kendall, spearman
 from whyformer.metrics.score import Score
 
@@ -36,10 +36,10 @@ def agreement(
 
     Two flat maps agree (1), a flat one with another neither agrees nor disagrees (0).
     """
-    one = chosen(attribution, stream)
-    chosen(other, one.name)
+    one = find_stream(attribution, stream)
+    find_stream(other, one.name)
     parts = {
-        name: correlated(here, other.streams[name], rank, absolute)
+        name: rank_correlation(here, other.streams[name], rank, absolute)
         for name, here in attribution.streams.items()
         if name in other.streams
     }
@@ -52,7 +52,7 @@ def agreement(
     )
 
 
-def correlated(left: Stream, right: Stream, rank: Rank, absolute: bool) -> Tensor:
+def rank_correlation(left: Stream, right: Stream, rank: Rank, absolute: bool) -> Tensor:
     """Rank correlation of one stream's scores in two attributions, (batch,)."""
     mask = left.mask
     if left.scores.shape != right.scores.shape or not mask.equal(right.mask.to(mask.device)):
@@ -60,7 +60,7 @@ def correlated(left: Stream, right: Stream, rank: Rank, absolute: bool) -> Tenso
             f"the attributions are not of the same inputs: stream '{left.name}' has tokens"
             f" {tuple(left.scores.shape)} and {tuple(right.scores.shape)}, or other padding"
         )
-    first, second = (finite(s.scores.to(mask.device), mask).double() for s in (left, right))
+    first, second = (finite_scores(s.scores.to(mask.device), mask).double() for s in (left, right))
     if absolute:
         first, second = first.abs(), second.abs()
     return (kendall if rank == "kendall" else spearman)(first, second, mask)

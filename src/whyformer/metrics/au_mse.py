@@ -13,16 +13,16 @@ from whyformer.metrics.metric import metric
 from whyformer.metrics.order import (
     Rounding,
     Special,
-    area,
-    checked,
-    chosen,
-    finite,
-    first,
-    listed,
-    place,
+    area_under,
+    find_stream,
+    finite_scores,
+    number_list,
+    rank_tokens,
     removable,
+    top_share,
+    valid_shares,
 )
-from whyformer.metrics.rerun import Rerun, ask, ask_each
+from whyformer.metrics.rerun import Predictor, kept_logits, kept_logits_each
 from whyformer.metrics.score import Score
 
 
@@ -36,7 +36,7 @@ from whyformer.metrics.score import Score
 )
 def au_mse(
     attribution: Attribution,
-    rerun: Rerun,
+    rerun: Predictor,
     keep: Tensor | None = None,
     *,
     stream: str | None = None,
@@ -51,23 +51,23 @@ def au_mse(
     As in the authors' code: the smallest |score| goes first, since evidence against a class moves
     the logits as much as evidence for it, and squares are summed over classes, not averaged.
     """
-    one = chosen(attribution, stream)
-    steps = checked(steps)
+    one = find_stream(attribution, stream)
+    steps = valid_shares(steps)
     among = removable(one, keep, special)
-    scores = finite(one.scores, one.mask)
-    places = place(-(scores.abs() if order == "absolute" else scores), among)
-    full = ask(rerun, one.name, one.mask)
-    kept = [one.mask & ~first(places, among, step, rounding) for step in steps]
+    scores = finite_scores(one.scores, one.mask)
+    places = rank_tokens(-(scores.abs() if order == "absolute" else scores), among)
+    full = kept_logits(rerun, one.name, one.mask)
+    kept = [one.mask & ~top_share(places, among, step, rounding) for step in steps]
     errors = []
-    for logits in ask_each(rerun, one.name, kept):
+    for logits in kept_logits_each(rerun, one.name, kept):
         squares = (logits - full).square()
         errors.append(squares.sum(1) if error == "sum" else squares.mean(1))
     curve = torch.stack(errors, 1)
     return Score(
-        area(curve, steps),
+        area_under(curve, steps),
         curve,
         steps,
         f"squared error of the logits ({error} over classes) while the least relevant tokens of"
-        f" '{one.name}' ({order} scores) are taken away first, shares {listed(steps)}, their"
+        f" '{one.name}' ({order} scores) are taken away first, shares {number_list(steps)}, their"
         f" number rounded {rounding}; area by trapezoids over its width; special tokens: {special}",
     )

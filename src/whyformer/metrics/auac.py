@@ -12,16 +12,23 @@ from whyformer.metrics.metric import metric
 from whyformer.metrics.order import (
     Rounding,
     Special,
-    area,
-    checked,
-    chosen,
-    finite,
-    first,
-    listed,
-    place,
+    area_under,
+    find_stream,
+    finite_scores,
+    number_list,
+    rank_tokens,
     removable,
+    top_share,
+    valid_shares,
 )
-from whyformer.metrics.rerun import Against, Rerun, ask, ask_each, asked_class, of_class
+from whyformer.metrics.rerun import (
+    Against,
+    Predictor,
+    at_class,
+    followed_class,
+    kept_logits,
+    kept_logits_each,
+)
 from whyformer.metrics.score import Score
 
 STEPS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
@@ -37,7 +44,7 @@ STEPS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 )
 def auac(
     attribution: Attribution,
-    rerun: Rerun,
+    rerun: Predictor,
     labels: Tensor | None = None,
     keep: Tensor | None = None,
     *,
@@ -53,22 +60,22 @@ def auac(
     As in the authors' code: signed scores, eleven shares, their number rounded up, [CLS] and [SEP]
     taken away like any other token.
     """
-    one = chosen(attribution, stream)
-    steps = checked(steps)
+    one = find_stream(attribution, stream)
+    steps = valid_shares(steps)
     among = removable(one, keep, special)
-    places = place(finite(one.scores, one.mask), among)
-    classes = asked_class(against, ask(rerun, one.name, one.mask), attribution, labels)
-    kept = [(one.mask & ~among) | first(places, among, step, rounding) for step in steps]
+    places = rank_tokens(finite_scores(one.scores, one.mask), among)
+    classes = followed_class(against, kept_logits(rerun, one.name, one.mask), attribution, labels)
+    kept = [(one.mask & ~among) | top_share(places, among, step, rounding) for step in steps]
     heights = [
-        of_class(logits.softmax(1) if measure == "probability" else logits, classes)
-        for logits in ask_each(rerun, one.name, kept)
+        at_class(logits.softmax(1) if measure == "probability" else logits, classes)
+        for logits in kept_logits_each(rerun, one.name, kept)
     ]
     curve = torch.stack(heights, 1)
     return Score(
-        area(curve, steps),
+        area_under(curve, steps),
         curve,
         steps,
         f"{measure} of the {against} class while the most relevant tokens of '{one.name}' are"
-        f" added first to an empty input, shares {listed(steps)}, their number rounded {rounding};"
+        f" added first to an empty input, shares {number_list(steps)}, their number rounded {rounding};"
         f" area by trapezoids over its width; special tokens: {special}",
     )

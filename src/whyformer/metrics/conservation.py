@@ -8,7 +8,7 @@ import torch
 
 from whyformer.attribution import Attribution
 from whyformer.metrics.metric import metric
-from whyformer.metrics.order import finite
+from whyformer.metrics.order import finite_scores
 from whyformer.metrics.ranks import pearson
 from whyformer.metrics.score import Score
 
@@ -37,7 +37,7 @@ def conservation(
     output = attribution.output.detach().double()
     relevance = torch.zeros_like(output)
     for stream in attribution.streams.values():
-        scores = finite(stream.scores, stream.mask).double() * stream.mask
+        scores = finite_scores(stream.scores, stream.mask).double() * stream.mask
         relevance = relevance + scores.sum(1).to(output.device)
     if sinks:
         for taken in attribution.sinks.values():

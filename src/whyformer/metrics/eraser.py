@@ -8,24 +8,31 @@ from torch import Tensor
 from whyformer.attribution import Attribution
 from whyformer.metrics.order import (
     Special,
-    checked,
-    chosen,
-    finite,
-    first,
-    listed,
-    place,
+    find_stream,
+    finite_scores,
+    number_list,
+    rank_tokens,
     removable,
+    top_share,
+    valid_shares,
 )
-from whyformer.metrics.rerun import Against, Rerun, ask, ask_each, asked_class, of_class
+from whyformer.metrics.rerun import (
+    Against,
+    Predictor,
+    at_class,
+    followed_class,
+    kept_logits,
+    kept_logits_each,
+)
 from whyformer.metrics.score import Score
 
 PAPER = "DeYoung et al.: ERASER, a Benchmark to Evaluate Rationalized NLP Models, ACL 2020"
 BINS = (0.01, 0.05, 0.1, 0.2, 0.5)
 
 
-def drops(
+def probability_drops(
     attribution: Attribution,
-    rerun: Rerun,
+    rerun: Predictor,
     labels: Tensor | None,
     keep: Tensor | None,
     stream: str | None,
@@ -38,22 +45,24 @@ def drops(
 
     The number of tokens is rounded up, so that the smallest share of a sentence is one token.
     """
-    one = chosen(attribution, stream)
-    bins = checked(bins, "bins")
+    one = find_stream(attribution, stream)
+    bins = valid_shares(bins, "bins")
     among = removable(one, keep, special)
-    places = place(finite(one.scores, one.mask), among)
-    full = ask(rerun, one.name, one.mask)
-    classes = asked_class(against, full, attribution, labels)
-    before = of_class(full.softmax(1), classes)
-    tops = [first(places, among, share, "up") for share in bins]
+    places = rank_tokens(finite_scores(one.scores, one.mask), among)
+    full = kept_logits(rerun, one.name, one.mask)
+    classes = followed_class(against, full, attribution, labels)
+    before = at_class(full.softmax(1), classes)
+    tops = [top_share(places, among, share, "up") for share in bins]
     kept = [(one.mask & ~among) | top if only_rationale else one.mask & ~top for top in tops]
-    left = [of_class(logits.softmax(1), classes) for logits in ask_each(rerun, one.name, kept)]
+    left = [
+        at_class(logits.softmax(1), classes) for logits in kept_logits_each(rerun, one.name, kept)
+    ]
     curve = torch.stack([before - one_left for one_left in left], 1)
     return Score(
         curve.mean(1),
         curve,
         bins,
         f"probability of the {against} class lost {'with only' if only_rationale else 'without'}"
-        f" the top shares {listed(bins)} of '{one.name}', their number rounded up, mean of the"
+        f" the top shares {number_list(bins)} of '{one.name}', their number rounded up, mean of the"
         f" bins; special tokens: {special}",
     )

@@ -82,10 +82,10 @@ class Metric:
                     f"metric '{self.name}' has no option {option!r}."
                     f"{nearest(option, self.options)} Its options: {known}."
                 )
-            if not _fits(value, self.kinds[option]):
+            if not _has_type(value, self.kinds[option]):
                 raise OptionError(
                     f"{option}={value!r} of metric '{self.name}': expected"
-                    f" {_said(self.kinds[option])}, such as {self.options[option]!r}"
+                    f" {_type_text(self.kinds[option])}, such as {self.options[option]!r}"
                 )
 
 
@@ -135,25 +135,25 @@ def metric(
     return register
 
 
-def _fits(value: Any, hint: Any) -> bool:
+def _has_type(value: Any, hint: Any) -> bool:
     """Whether a value is what an option's annotation says; a list does for a tuple."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Literal:
         return isinstance(value, str) and value in inner
     if origin in (Union, UnionType):
-        return any(_fits(value, one) for one in inner)
+        return any(_has_type(value, one) for one in inner)
     if origin is tuple:
-        return isinstance(value, tuple | list) and all(_fits(one, inner[0]) for one in value)
+        return isinstance(value, tuple | list) and all(_has_type(one, inner[0]) for one in value)
     return type(value) is hint or (hint is float and type(value) is int)
 
 
-def _said(hint: Any) -> str:
+def _type_text(hint: Any) -> str:
     """An option's annotation in words."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Literal:
         return "one of " + ", ".join(map(repr, inner))
     if origin in (Union, UnionType):
-        return " or ".join(_said(one) for one in inner if one is not NoneType)
+        return " or ".join(_type_text(one) for one in inner if one is not NoneType)
     if origin is tuple:
         return f"a tuple of {inner[0].__name__}s"
     return f"a {hint.__name__}"

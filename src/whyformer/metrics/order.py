@@ -16,7 +16,7 @@ Special = Literal["keep", "remove"]
 Rounding = Literal["down", "up"]
 
 
-def chosen(attribution: Attribution, stream: str | None) -> Stream:
+def find_stream(attribution: Attribution, stream: str | None) -> Stream:
     """The stream of that name, the main one where none is named."""
     name = attribution.main if stream is None else stream
     if name not in attribution.streams:
@@ -26,7 +26,7 @@ def chosen(attribution: Attribution, stream: str | None) -> Stream:
     return attribution.streams[name]
 
 
-def finite(scores: Tensor, mask: Tensor) -> Tensor:
+def finite_scores(scores: Tensor, mask: Tensor) -> Tensor:
     """The scores in at least single precision; refuses those that cannot be put in order."""
     if not scores[mask].isfinite().all():
         raise InputError("the attribution has scores that are not finite: they have no order")
@@ -49,7 +49,7 @@ def removable(stream: Stream, keep: Tensor | None, special: Special) -> Tensor:
     return among
 
 
-def place(scores: Tensor, among: Tensor) -> Tensor:
+def rank_tokens(scores: Tensor, among: Tensor) -> Tensor:
     """Each token's place in the queue, (batch, tokens): 0 for the highest of those among.
 
     Equal scores queue by position; those not among come last.
@@ -59,7 +59,7 @@ def place(scores: Tensor, among: Tensor) -> Tensor:
     return torch.empty_like(queue).scatter_(1, queue, numbers)
 
 
-def first(places: Tensor, among: Tensor, share: float, rounding: Rounding) -> Tensor:
+def top_share(places: Tensor, among: Tensor, share: float, rounding: Rounding) -> Tensor:
     """Which tokens make up the first share of those among, (batch, tokens)."""
     total = share * among.sum(1, keepdim=True).double()
     # 0.7 * 10 is a little more than 7 in floating point, (1 - 0.9) * 10 a little less than 1.
@@ -67,7 +67,7 @@ def first(places: Tensor, among: Tensor, share: float, rounding: Rounding) -> Te
     return (places < count) & among
 
 
-def checked(steps: Iterable[float], what: str = "steps") -> tuple[float, ...]:
+def valid_shares(steps: Iterable[float], what: str = "steps") -> tuple[float, ...]:
     """Shares between 0 and 1, each larger than the one before."""
     shares = tuple(float(step) for step in steps)
     rising = all(a < b for a, b in pairwise(shares))
@@ -76,7 +76,7 @@ def checked(steps: Iterable[float], what: str = "steps") -> tuple[float, ...]:
     return shares
 
 
-def area(curve: Tensor, steps: tuple[float, ...], normalised: bool = True) -> Tensor:
+def area_under(curve: Tensor, steps: tuple[float, ...], normalised: bool = True) -> Tensor:
     """Area under each curve by trapezoids, (batch,); over its width: the curve's mean height."""
     if len(steps) == 1:
         return curve[:, 0] if normalised else torch.zeros_like(curve[:, 0])
@@ -84,6 +84,6 @@ def area(curve: Tensor, steps: tuple[float, ...], normalised: bool = True) -> Te
     return found / (steps[-1] - steps[0]) if normalised else found
 
 
-def listed(steps: Iterable[float]) -> str:
+def number_list(steps: Iterable[float]) -> str:
     """Shares as they are printed."""
     return ", ".join(f"{step:g}" for step in steps)

@@ -12,17 +12,24 @@ from whyformer.metrics.metric import Better, Compute, metric
 from whyformer.metrics.order import (
     Rounding,
     Special,
-    area,
-    checked,
-    chosen,
-    finite,
-    first,
-    listed,
-    place,
+    area_under,
+    find_stream,
+    finite_scores,
+    number_list,
+    rank_tokens,
     removable,
+    top_share,
+    valid_shares,
 )
 from whyformer.metrics.pixels import image_size, pixel_map, pixels_of
-from whyformer.metrics.rerun import Against, Rerun, ask, ask_each, asked_class, of_class
+from whyformer.metrics.rerun import (
+    Against,
+    Predictor,
+    at_class,
+    followed_class,
+    kept_logits,
+    kept_logits_each,
+)
 from whyformer.metrics.score import Score
 
 PAPER = "Chefer, Gur, Wolf: Transformer Interpretability Beyond Attention Visualization, CVPR 2021"
@@ -48,7 +55,7 @@ def _perturbation(way: str, order: str, better: Better) -> Compute:
     )
     def perturbation(
         attribution: Attribution,
-        rerun: Rerun,
+        rerun: Predictor,
         labels: Tensor | None = None,
         keep: Tensor | None = None,
         *,
@@ -67,31 +74,31 @@ def _perturbation(way: str, order: str, better: Better) -> Compute:
         at once, with the least relevant gone it stays up. `parts` has both curves. Steps and
         rounding are those of the authors' ViT script for images, of their LXMERT script else.
         """
-        one = chosen(attribution, stream)
+        one = find_stream(attribution, stream)
         images = one.grid is not None and len(attribution.streams) == 1
-        steps = checked(steps if steps is not None else IMAGE_STEPS if images else TOKEN_STEPS)
+        steps = valid_shares(steps if steps is not None else IMAGE_STEPS if images else TOKEN_STEPS)
         # LXMERT's script rounds down what is left, ViT's what is taken away.
         rounding = rounding or ("down" if images else "up")
         scores, there, among = _items(one, keep, special, level)
-        places = place(scores if order == "most" else -scores, among)
+        places = rank_tokens(scores if order == "most" else -scores, among)
 
-        full = ask(rerun, one.name, there)
-        classes = asked_class(against, full, attribution, labels)
-        kept = [there & ~first(places, among, step, rounding) for step in steps]
+        full = kept_logits(rerun, one.name, there)
+        classes = followed_class(against, full, attribution, labels)
+        kept = [there & ~top_share(places, among, step, rounding) for step in steps]
         right, probable = [], []
-        for logits in ask_each(rerun, one.name, kept):
+        for logits in kept_logits_each(rerun, one.name, kept):
             right.append(logits.argmax(1) == classes)
-            probable.append(of_class(logits.softmax(1), classes))
+            probable.append(at_class(logits.softmax(1), classes))
         curves = {
             "accuracy": torch.stack(right, 1).double(),
             "probability": torch.stack(probable, 1),
         }
         return Score(
-            area(curves[measure], steps, normalised),
+            area_under(curves[measure], steps, normalised),
             curves[measure],
             steps,
             f"{measure} of the {against} class while the {order} relevant {level}s of '{one.name}'"
-            f" are taken away first, shares {listed(steps)}, their number rounded {rounding};"
+            f" are taken away first, shares {number_list(steps)}, their number rounded {rounding};"
             f" area by trapezoids{' over its width' if normalised else ''};"
             f" special tokens: {special}",
             curves,
@@ -110,6 +117,6 @@ def _items(
     """Scores, which are no padding, and which may be taken away, (batch, tokens or pixels)."""
     among = removable(stream, keep, special)
     if level == "token":
-        return finite(stream.scores, stream.mask), stream.mask, among
+        return finite_scores(stream.scores, stream.mask), stream.mask, among
     scores, inside = (part.flatten(1) for part in pixel_map(stream, image_size(stream)))
     return scores, inside, inside & pixels_of(stream, among).flatten(1)

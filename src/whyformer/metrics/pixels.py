@@ -8,7 +8,7 @@ from torch import Tensor
 
 from whyformer.attribution import Stream
 from whyformer.errors import InputError
-from whyformer.metrics.order import finite
+from whyformer.metrics.order import finite_scores
 
 
 def image_size(stream: Stream) -> tuple[int, int]:
@@ -24,7 +24,7 @@ def pixels_of(stream: Stream, patches: Tensor, size: tuple[int, int] | None = No
     if stream.grid is None:
         raise InputError(f"stream '{stream.name}' has no grid: it is not an image")
     maps = patches.unflatten(1, stream.grid).float()
-    return _resized(maps, size or image_size(stream), "nearest") > 0
+    return _resize(maps, size or image_size(stream), "nearest") > 0
 
 
 def pixel_map(stream: Stream, size: tuple[int, int]) -> tuple[Tensor, Tensor]:
@@ -34,16 +34,16 @@ def pixel_map(stream: Stream, size: tuple[int, int]) -> tuple[Tensor, Tensor]:
     """
     inside = pixels_of(stream, stream.mask, size)
     if stream.pixels is not None:
-        reached = finite(stream.pixels, torch.ones_like(stream.pixels, dtype=torch.bool))
+        reached = finite_scores(stream.pixels, torch.ones_like(stream.pixels, dtype=torch.bool))
         same = reached.shape[-2:] == torch.Size(size)
-        return (reached if same else _resized(reached, size, "bilinear")), inside
+        return (reached if same else _resize(reached, size, "bilinear")), inside
     mask = stream.mask.unflatten(1, stream.grid or (1, -1))
-    scores = finite(stream.scores, stream.mask).unflatten(1, mask.shape[1:])
+    scores = finite_scores(stream.scores, stream.mask).unflatten(1, mask.shape[1:])
     # Padding takes on its neighbours' scores, so that a pixel beside it is what it would be at
     # the edge of the image, to the last bit: equal pixels have to stay equal.
-    scores = _filled(scores, mask, 2)
-    scores = _filled(scores, mask.any(2, keepdim=True).expand_as(mask), 1)
-    return _resized(scores, size, "bilinear").masked_fill(~inside, 0), inside
+    scores = _extend_into_padding(scores, mask, 2)
+    scores = _extend_into_padding(scores, mask.any(2, keepdim=True).expand_as(mask), 1)
+    return _resize(scores, size, "bilinear").masked_fill(~inside, 0), inside
 
 
 def minmax(scores: Tensor, counted: Tensor) -> Tensor:
@@ -54,7 +54,7 @@ def minmax(scores: Tensor, counted: Tensor) -> Tensor:
     return scaled.where(counted & (span > 0), 0)
 
 
-def _filled(maps: Tensor, mask: Tensor, dim: int) -> Tensor:
+def _extend_into_padding(maps: Tensor, mask: Tensor, dim: int) -> Tensor:
     """Maps whose padding has the score of the last patch before it, else of the first behind."""
     length = maps.shape[dim]
     shape = [1, 1, 1]
@@ -66,6 +66,6 @@ def _filled(maps: Tensor, mask: Tensor, dim: int) -> Tensor:
     return maps.gather(dim, nearest)
 
 
-def _resized(maps: Tensor, size: tuple[int, int], mode: str) -> Tensor:
+def _resize(maps: Tensor, size: tuple[int, int], mode: str) -> Tensor:
     corners = False if mode == "bilinear" else None
     return F.interpolate(maps.unsqueeze(1), size, mode=mode, align_corners=corners).squeeze(1)

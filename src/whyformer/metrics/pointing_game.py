@@ -8,7 +8,7 @@ from torch import Tensor
 from whyformer.attribution import Attribution
 from whyformer.errors import InputError, OptionError
 from whyformer.metrics.metric import metric
-from whyformer.metrics.order import chosen, finite
+from whyformer.metrics.order import find_stream, finite_scores
 from whyformer.metrics.pixels import pixel_map
 from whyformer.metrics.score import Score
 
@@ -34,13 +34,17 @@ def pointing_game(
     Regions over pixels are compared with the upsampled map, regions over tokens with the scores;
     the tolerance is in pixels and only for those, `keep` leaves tokens out and only there.
     """
-    one = chosen(attribution, stream)
+    one = find_stream(attribution, stream)
     if tolerance < 0:
         raise OptionError(f"tolerance={tolerance}: expected a number of pixels, 0 or more")
     marked = regions.to(one.scores.device).bool()
     if marked.shape == one.scores.shape:
         among = one.mask if keep is None else one.mask & ~keep.to(one.mask.device).bool()
-        scores, marked, how = finite(one.scores, one.mask), marked & among, "the highest token"
+        scores, marked, how = (
+            finite_scores(one.scores, one.mask),
+            marked & among,
+            "the highest token",
+        )
         where = _highest(scores, among)
         hits = marked.gather(1, where).squeeze(1)
     elif marked.ndim == 3 and len(marked) == len(one.scores):

@@ -8,9 +8,9 @@ import torch
 
 from whyformer.attribution import Attribution
 from whyformer.errors import InputError
-from whyformer.metrics.agreement import Rank, correlated
+from whyformer.metrics.agreement import Rank, rank_correlation
 from whyformer.metrics.metric import metric
-from whyformer.metrics.order import chosen
+from whyformer.metrics.order import find_stream
 from whyformer.metrics.score import Score
 
 
@@ -36,12 +36,12 @@ def randomisation(
     from the top: the curve then has them all, and the value is their mean. A map that stays flat
     whatever the weights are scores 1.
     """
-    one = chosen(attribution, stream)
+    one = find_stream(attribution, stream)
     others = [other] if isinstance(other, Attribution) else list(other)
     if not others:
         raise InputError("randomisation needs at least one attribution of a randomised model")
     curve = torch.stack(
-        [correlated(one, chosen(each, one.name), rank, absolute) for each in others], 1
+        [rank_correlation(one, find_stream(each, one.name), rank, absolute) for each in others], 1
     )
     return Score(
         curve.mean(1),

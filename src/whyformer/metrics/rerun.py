@@ -13,7 +13,7 @@ from whyformer.errors import InputError
 Against = Literal["predicted", "target", "label"]
 
 
-class Rerun(Protocol):
+class Predictor(Protocol):
     """Logits (batch, classes) of the samples with only the kept tokens of the named streams.
 
     `kept` has a mask (batch, tokens) by stream, False at padding; where pixels are taken away it
@@ -24,7 +24,7 @@ class Rerun(Protocol):
     def __call__(self, kept: Mapping[str, Tensor]) -> Tensor: ...
 
 
-def ask(rerun: Rerun, stream: str, kept: Tensor) -> Tensor:
+def kept_logits(rerun: Predictor, stream: str, kept: Tensor) -> Tensor:
     """Logits of what is kept of one stream, (batch, classes), in double precision."""
     logits = rerun({stream: kept}).detach()
     if logits.ndim != 2 or len(logits) != len(kept):
@@ -36,16 +36,16 @@ def ask(rerun: Rerun, stream: str, kept: Tensor) -> Tensor:
     return logits.to(kept.device).double()
 
 
-def ask_each(rerun: Rerun, stream: str, masks: Sequence[Tensor]) -> list[Tensor]:
+def kept_logits_each(rerun: Predictor, stream: str, masks: Sequence[Tensor]) -> list[Tensor]:
     """Logits of every mask; a rerun that can take `several` at once is given them all."""
     several = getattr(rerun, "several", None)
     if several is None:
-        return [ask(rerun, stream, kept) for kept in masks]
+        return [kept_logits(rerun, stream, kept) for kept in masks]
     answers = iter(several(stream, masks))
-    return [ask(lambda _: next(answers), stream, kept) for kept in masks]
+    return [kept_logits(lambda _: next(answers), stream, kept) for kept in masks]
 
 
-def asked_class(
+def followed_class(
     against: Against, full: Tensor, attribution: Attribution, labels: Tensor | None
 ) -> Tensor:
     """The class whose fate is followed, (batch,): predicted, explained, or true."""
@@ -66,6 +66,6 @@ def asked_class(
     return chosen
 
 
-def of_class(values: Tensor, classes: Tensor) -> Tensor:
+def at_class(values: Tensor, classes: Tensor) -> Tensor:
     """The values at one class per sample, (batch,)."""
     return values.gather(1, classes.unsqueeze(1)).squeeze(1)

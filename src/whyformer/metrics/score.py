@@ -59,7 +59,7 @@ class Score:
         return (ratio * counts).sum(1) / counts.sum(1)
 
 
-def combined(scores: Sequence[Score]) -> Score:
+def combine_scores(scores: Sequence[Score]) -> Score:
     """The score of several batches as one, in their order."""
     if not scores:
         raise InputError("there are no scores to combine")

@@ -10,7 +10,7 @@ from torch import Tensor
 from whyformer.attribution import Attribution
 from whyformer.errors import InputError
 from whyformer.metrics.metric import metric
-from whyformer.metrics.order import chosen
+from whyformer.metrics.order import find_stream
 from whyformer.metrics.pixels import minmax, pixel_map
 from whyformer.metrics.ranks import equal_runs
 from whyformer.metrics.score import Score
@@ -37,7 +37,7 @@ def measures(
     ignore: int = -1,
 ) -> dict[str, Score]:
     """The scores of all five measures, from one ranking of the pixels."""
-    one = chosen(attribution, stream)
+    one = find_stream(attribution, stream)
     if masks.ndim != 3 or len(masks) != len(one.scores):
         raise InputError(
             f"masks are {tuple(masks.shape)}; expected ({len(one.scores)}, height, width)"
@@ -52,11 +52,11 @@ def measures(
     level = scaled.sum(1, keepdim=True) / inside.sum(1, keepdim=True).clamp(min=1)
     found = scaled > level
     shares = {
-        "pixel_accuracy": _of(((found == truth) & counted).sum(1), counted.sum(1)),
+        "pixel_accuracy": _column(((found == truth) & counted).sum(1), counted.sum(1)),
         "miou": _overlap(found, truth, counted),
         **_precisions(scaled, truth, counted),
     }
-    parts = {name: _each(share) for name, share in shares.items()}
+    parts = {name: _per_image(share) for name, share in shares.items()}
     return {
         measure: Score(
             parts[measure],
@@ -127,9 +127,9 @@ def _precisions(scaled: Tensor, truth: Tensor, counted: Tensor) -> dict[str, Sha
     classes = (object_ + ground) / present.clamp(min=1)
     some = counted.any(1)
     return {
-        "map": _of(joint * some, some),
-        "map_foreground": _of(object_, sides[0]),
-        "map_class_mean": _of(classes * some, some),
+        "map": _column(joint * some, some),
+        "map_foreground": _column(object_, sides[0]),
+        "map_class_mean": _column(classes * some, some),
     }
 
 
@@ -142,11 +142,11 @@ def _overlap(found: Tensor, truth: Tensor, counted: Tensor) -> Shares:
     )
 
 
-def _of(found: Tensor, there: Tensor) -> Shares:
+def _column(found: Tensor, there: Tensor) -> Shares:
     return found.double().unsqueeze(1), there.double().unsqueeze(1)
 
 
-def _each(share: Shares) -> Tensor:
+def _per_image(share: Shares) -> Tensor:
     """The measure of each image by itself, (batch,); 0 where nothing counts."""
     found, there = share
     has = there > 0

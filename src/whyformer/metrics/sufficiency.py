@@ -5,10 +5,10 @@ from __future__ import annotations
 from torch import Tensor
 
 from whyformer.attribution import Attribution
-from whyformer.metrics.eraser import BINS, PAPER, drops
+from whyformer.metrics.eraser import BINS, PAPER, probability_drops
 from whyformer.metrics.metric import metric
 from whyformer.metrics.order import Special
-from whyformer.metrics.rerun import Against, Rerun
+from whyformer.metrics.rerun import Against, Predictor
 from whyformer.metrics.score import Score
 
 
@@ -22,7 +22,7 @@ from whyformer.metrics.score import Score
 )
 def sufficiency(
     attribution: Attribution,
-    rerun: Rerun,
+    rerun: Predictor,
     labels: Tensor | None = None,
     keep: Tensor | None = None,
     *,
@@ -32,4 +32,4 @@ def sufficiency(
     special: Special = "keep",
 ) -> Score:
     """Probability of the class that its top tokens alone do not carry, mean of bins, (batch,)."""
-    return drops(attribution, rerun, labels, keep, stream, bins, against, special, True)
+    return probability_drops(attribution, rerun, labels, keep, stream, bins, against, special, True)

@@ -11,7 +11,7 @@ from whyformer.attribution import Attribution
 from whyformer.errors import InputError, OptionError
 from whyformer.metrics.eraser import PAPER
 from whyformer.metrics.metric import metric
-from whyformer.metrics.order import chosen, finite, listed, place, removable
+from whyformer.metrics.order import find_stream, finite_scores, number_list, rank_tokens, removable
 from whyformer.metrics.score import Score
 from whyformer.metrics.words import Pool, word_index, word_scores
 
@@ -44,12 +44,12 @@ def token_f1(
     """
     if not k or min(k) < 1 or list(k) != sorted(set(k)):
         raise OptionError(f"k={tuple(k)}: expected rising numbers of words, from 1 on")
-    one = chosen(attribution, stream)
+    one = find_stream(attribution, stream)
     if rationales.ndim != 2 or len(rationales) != len(one.scores):
         raise InputError(
             f"rationales are {tuple(rationales.shape)}; expected ({len(one.scores)}, {level}s)"
         )
-    scores, marked = finite(one.scores, one.mask), rationales.to(one.scores.device).bool()
+    scores, marked = finite_scores(one.scores, one.mask), rationales.to(one.scores.device).bool()
     among = removable(one, keep, "keep")
     if level == "word":
         index = word_index(one).masked_fill(~among, -1)
@@ -62,7 +62,7 @@ def token_f1(
         )
     else:
         marked = marked & among
-    places = place(scores, among)
+    places = rank_tokens(scores, among)
     there = marked.sum(1).double()
     heights = []
     for top in k:
@@ -75,7 +75,7 @@ def token_f1(
         curve.mean(1),
         curve,
         tuple(float(top) for top in k),
-        f"F1 per sample of the top {listed(k)} {level}s of '{one.name}'"
+        f"F1 per sample of the top {number_list(k)} {level}s of '{one.name}'"
         f"{f' ({pool} of its tokens)' if level == 'word' else ''}, special tokens left out,"
         " mean over k",
     )

@@ -20,7 +20,7 @@ def word_index(stream: Stream) -> Tensor:
     """
     if stream.word_ids is None:
         raise InputError(f"stream '{stream.name}' has no words: use level='token'")
-    listed = [_counted_on(sample) for sample in stream.word_ids]
+    listed = [_continued(sample) for sample in stream.word_ids]
     index = torch.tensor(listed, dtype=torch.long, device=stream.mask.device)
     if index.shape != stream.mask.shape:
         raise InputError(
@@ -42,7 +42,7 @@ def word_scores(
     return pooled[:, :words], has[:, :words]
 
 
-def _counted_on(words: tuple[int | None, ...]) -> list[int]:
+def _continued(words: tuple[int | None, ...]) -> list[int]:
     found, offset, last = [], 0, -1
     for word in words:
         if word is None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from whyformer.errors import InputError, ModelError, OptionError
 from whyformer.evaluation.evaluate import evaluate
-from whyformer.evaluation.plan import Contender, Plan
+from whyformer.evaluation.plan import MethodSpec, Plan
 from whyformer.evaluation.results import Results
 from whyformer.models import bundled
 from whyformer.models.load import Loaded, load_model
@@ -138,7 +138,7 @@ def _model(part: Part, asked: Asked, say: Told) -> tuple[str, float | None, str]
     return str(made.folder), made.accuracy, recipe.note
 
 
-def _rows(part: Part, methods: Sequence[str]) -> tuple[Contender, ...]:
+def _rows(part: Part, methods: Sequence[str]) -> tuple[MethodSpec, ...]:
     """The rows that are asked for; without any wish, all."""
     if not methods:
         return part.rows

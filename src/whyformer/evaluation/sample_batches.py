@@ -11,7 +11,7 @@ from whyformer.errors import InputError
 from whyformer.evaluation import fingerprint
 from whyformer.evaluation.metric_inputs import classes_of, label_of
 from whyformer.evaluation.plan import Plan
-from whyformer.evaluation.work import Chunk
+from whyformer.evaluation.work import SampleBatch
 from whyformer.inputs.text import unchanged
 from whyformer.models.load import Loaded
 from whyformer.models.processors import tokenizer_of
@@ -21,14 +21,14 @@ IMAGES = 8
 TOKENS = 4096  # at most, padding included
 
 
-def chunked(
+def split_samples(
     samples: Sequence[Sample], loaded: Loaded, plan: Plan, names: Sequence[str]
-) -> Iterator[Chunk]:
+) -> Iterator[SampleBatch]:
     """The samples by length, in pieces that fit; the same pieces whatever is done already."""
     classes = classes_of(loaded)
     # A label that the model does not have is said before anything is computed.
     labels = tuple(label_of(sample, names, classes) for sample in samples)
-    everyone = Chunk(tuple(samples), tuple(map(_named, samples, labels)), labels)
+    everyone = SampleBatch(tuple(samples), tuple(map(_sample_fingerprint, samples, labels)), labels)
     texts = _lengths(samples, loaded)
     most, lengths = (SAMPLES, texts) if texts else (IMAGES, [1] * len(samples))
     batch: list[int] = []
@@ -41,10 +41,10 @@ def chunked(
         yield everyone.among(batch)
 
 
-def _named(sample: Sample, label: int | None) -> str:
+def _sample_fingerprint(sample: Sample, label: int | None) -> str:
     """The sample's name by content, its class included; its files are read for it."""
     try:
-        return fingerprint.named([fingerprint.of_sample(sample), label])
+        return fingerprint.of_facts([fingerprint.of_sample(sample), label])
     except OSError as error:
         what = f" {error.filename!r}" if error.filename else ""
         raise InputError(
@@ -65,9 +65,9 @@ def check_ids(samples: Sequence[Sample]) -> None:
             raise InputError(f"{count} samples have the id {name!r}; give each an id of its own")
 
 
-def check_labels(chunks: Sequence[Chunk], plan: Plan) -> None:
+def check_labels(chunks: Sequence[SampleBatch], plan: Plan) -> None:
     """Nothing; raises where labels are to be used and a sample has none."""
-    against = any(one.options.get("against") == "label" for one in plan.measures)
+    against = any(one.options.get("against") == "label" for one in plan.metrics)
     if "label" in plan.targets or against:
         for chunk in chunks:
             chunk.classes()

@@ -26,10 +26,10 @@ WITH_CLASSES = (
 WITH = {"masks": "mask", "regions": "mask", "rationales": "rationale"}  # need -> extra
 
 
-def fitting(loaded: Loaded, samples: Sequence[Sample]) -> tuple[tuple[str, ...], str]:
+def default_metrics(loaded: Loaded, samples: Sequence[Sample]) -> tuple[tuple[str, ...], str]:
     """The names of the metrics that fit, and why others do not, if so."""
     found = [*ALWAYS]
-    left_out = answers_otherwise(loaded, samples[0])
+    left_out = no_classes_reason(loaded, samples[0])
     if not left_out:
         found = [*WITH_CLASSES, *found]
     extras = set(samples[0].extras)
@@ -40,7 +40,7 @@ def fitting(loaded: Loaded, samples: Sequence[Sample]) -> tuple[tuple[str, ...],
     return tuple(found), left_out
 
 
-def answers_otherwise(loaded: Loaded, sample: Sample) -> str:
+def no_classes_reason(loaded: Loaded, sample: Sample) -> str:
     """Why the model cannot be asked again about its classes; nothing where it can."""
     module = loaded.module
     try:

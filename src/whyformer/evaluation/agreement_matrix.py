@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from whyformer.evaluation.summary import Figure, Row
+from whyformer.evaluation.summary import MethodSummary, MetricSummary
 
 AGREEING = "agreement"
 AGREEMENT = f"{AGREEING}/"  # metrics of this name measure a method against another one
 
 
-def divided(figures: Sequence[Figure], target: str) -> tuple[list[Figure], list[Figure]]:
+def split_agreement(
+    figures: Sequence[MetricSummary], target: str
+) -> tuple[list[MetricSummary], list[MetricSummary]]:
     """The figures of one explained class: those of a method by itself, and of one with another."""
     here = [figure for figure in figures if figure.target == target]
     alone = [figure for figure in here if not figure.metric.startswith(AGREEMENT)]
@@ -19,14 +21,16 @@ def divided(figures: Sequence[Figure], target: str) -> tuple[list[Figure], list[
 
 
 @dataclass(frozen=True)
-class Matrix:
+class AgreementMatrix:
     """Methods by methods: how much the one's attributions agree with the other's."""
 
     names: tuple[str, ...]
-    rows: tuple[tuple[Row | None, ...], ...]  # None where a method meets itself, or nothing
+    rows: tuple[
+        tuple[MethodSummary | None, ...], ...
+    ]  # None where a method meets itself, or nothing
 
 
-def agreement(figures: Sequence[Figure]) -> Matrix:
+def agreement_matrix(figures: Sequence[MetricSummary]) -> AgreementMatrix:
     """The matrix of figures named agreement/<other>; what was measured one way holds both ways."""
     found = {
         (row.method, figure.metric.removeprefix(AGREEMENT)): row
@@ -37,7 +41,7 @@ def agreement(figures: Sequence[Figure]) -> Matrix:
     # The order of the run: the methods that were measured, then those only compared with.
     asked = tuple(dict.fromkeys(one for one, _ in found))
     names = (*asked, *(name for name in names if name not in asked))
-    return Matrix(
+    return AgreementMatrix(
         names,
         tuple(
             tuple(

@@ -13,7 +13,9 @@ from whyformer.models.families import family_of
 LEVELS = 3
 
 
-def randomised(module: nn.Module, stream: str, seed: int, levels: int = LEVELS) -> list[nn.Module]:
+def randomise_weights(
+    module: nn.Module, stream: str, seed: int, levels: int = LEVELS
+) -> list[nn.Module]:
     """Copies of the model, each with more of its blocks shuffled, the top ones and the head first.
 
     Every weight keeps its own values in another order, so that norms and scales stay what they
