@@ -32,9 +32,9 @@ from report import ended
 from whyformer import explain
 from whyformer.datasets import Sample, open_dataset
 from whyformer.engine.predict import predict
-from whyformer.evaluation.evaluate import evaluate
+from whyformer.evaluation.evaluate import run_evaluation
 from whyformer.evaluation.plan import SLOW, Plan, method_specs, metric_specs
-from whyformer.evaluation.results import ResultKey
+from whyformer.evaluation.results import ResultKey, Results
 from whyformer.inputs.prepare import prepare
 from whyformer.inputs.removal import Removal
 from whyformer.methods import methods
@@ -85,7 +85,7 @@ def measure(data: Path, limit: int | None, few: int, names: list[str]) -> dict[s
     own: dict[tuple[str, str], float] = {}
     loop, everything = Clock(), Clock()
 
-    def meanwhile(doing: str, done: int, total: int) -> None:
+    def meanwhile(done: int, total: int) -> None:
         """A part of the loop, so that both see the same machine: `few` sentences in all."""
         due = some[: -(-len(some) * done // total)] if total else []
         for sample in due:
@@ -95,9 +95,13 @@ def measure(data: Path, limit: int | None, few: int, names: list[str]) -> dict[s
                         own[sample.id, name] = alone(loaded, sample, name, options)
 
     with tempfile.TemporaryDirectory() as folder, everything:
-        found = evaluate(loaded, samples, plan, folder, report=False, tell=meanwhile)
+        for event in run_evaluation(loaded, samples, plan, folder, report=False):
+            if isinstance(event, Results):
+                found = event
+            else:
+                meanwhile(event.done, event.total)
     batched = {"wall": everything.wall - loop.wall, "cpu": everything.cpu - loop.cpu}
-    meanwhile("", 1, 1)
+    meanwhile(1, 1)
     scale = len(samples) / len(some)
     single = {"wall": loop.wall * scale, "cpu": loop.cpu * scale}
     off = {}

@@ -7,7 +7,7 @@ import pytest
 from tests.evaluation.making import plan
 from whyformer.errors import OptionError, UnknownNameError
 from whyformer.evaluation.plan import SLOW, MethodSpec, MetricSpec, Plan, method_specs, metric_specs
-from whyformer.evaluation.work import EvaluatedModel, row_facts, unit_id
+from whyformer.evaluation.units import EvaluatedModel, row_facts, unit_id
 from whyformer.methods import methods
 from whyformer.metrics import metrics
 
@@ -59,8 +59,8 @@ def test_options_given_are_not_written_into() -> None:
         (lambda: metric_specs(["auac"], {"auac": {"specials": "keep"}}), "Did you mean 'special'"),
         (lambda: metric_specs(["auac"], {"auac": {"special": "none"}}), "expected one of 'keep'"),
         (lambda: plan(options={"gae": {"start": 1}}), "gae"),
-        (lambda: plan(targets=("true",)), "choose one of predicted, label"),
-        (lambda: plan(fill="erase"), "fill='erase': choose one of drop"),
+        (lambda: plan(targets=("true",)), "Choose one of predicted, label"),
+        (lambda: plan(fill="erase"), "fill='erase'.*Choose one of drop"),
         (lambda: plan(methods=("gae", "gae")), "method 'gae' is named twice"),
         (lambda: plan(metrics=("auac", "auac")), "metric 'auac' is named twice"),
         (lambda: plan(methods=()), "there is no method"),
@@ -126,5 +126,5 @@ def test_conservation_is_asked_only_of_scores_with_a_sign() -> None:
     wanted = plan(("gae", "lrp_ah"), ("auac", "conservation"))
     labels = [[one.label for one in wanted.metrics_for(who)] for who in wanted.methods]
     assert labels == [["auac"], ["auac", "conservation"]]
-    with pytest.raises(OptionError, match="conservation is for methods whose scores have a sign"):
+    with pytest.raises(OptionError, match="conservation only applies to methods whose scores have a sign"):
         plan(("gae", "random"), ("conservation",))

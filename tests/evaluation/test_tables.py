@@ -17,7 +17,8 @@ from whyformer.evaluation.results import ResultKey, Results
 from whyformer.evaluation.summary import MetricSummary
 from whyformer.evaluation.tables import escape_markdown, markdown, summary, terminal_tables
 from whyformer.evaluation.wording import MINUS, decimals_for, number_text
-from whyformer.metrics.bootstrap import interval
+from whyformer.metrics import interval
+from whyformer.statistics.bootstrap import Bootstrap
 
 Make = Callable[..., Results]
 HOSTILE = "<b>|x|</b> `*_a_*` [l](javascript:1)\n# ~~x~~ \\| ![i](x) &amp; \x1b[31m\u202e"
@@ -139,11 +140,11 @@ def test_one_sample_has_a_mean_and_no_interval(tiny: Make) -> None:
 def test_settings_decide_unless_asked_otherwise(tiny: Make) -> None:
     values = {"m": {"a": [0.1, 0.5, 0.2, 0.9, 0.3, 0.7]}}
     results = tiny(values, bootstrap={"level": 0.5, "draws": 50, "seed": 3})
-    assert only(summary(results)).how == (0.5, 50, 3)
-    assert only(summary(results, level=0.9)).how == (0.9, 50, 3)
-    assert only(summary(Results(results.rows, {}))).how == (0.95, 1000, 0)
+    assert only(summary(results)).how == Bootstrap(50, 3, 0.5)
+    assert only(summary(results, level=0.9)).how == Bootstrap(50, 3, 0.9)
+    assert only(summary(Results(results.rows, {}))).how == Bootstrap()
     for wrong in ({"level": 0.0}, {"level": 1.0}, {"draws": 0}):
-        with pytest.raises(OptionError, match="between 0 and 1"):
+        with pytest.raises(OptionError, match=r"level=|draws="):
             summary(results, **wrong)
 
 
@@ -184,18 +185,18 @@ def test_a_table_by_hand() -> None:
     }
     assert markdown(Results(rows, settings)) == (
         "# Evaluation of tiny\n\n"
-        "## The predicted class explained\n\n"
+        "## Explaining the predicted class\n\n"
         "| method | m ↑ |\n"
         "|---|---:|\n"
         "| a | 0.250 [0.250, 0.250] |\n"
         "| b | **0.750 [0.750, 0.750]** |\n\n"
-        "Mean and 95 % interval. **Bold** is the best mean; ≈ marks means that the samples do not"
-        " tell apart from it.\n\n"
+        "Mean and 95 % interval. **Bold** is the best mean; ≈ marks means that do not differ"
+        " significantly from it.\n\n"
         "- m: by hand; steps 0, 0.5, 1; options against=label; higher is better; 3 samples.\n\n"
         "model: tiny; family: bert; data: here; samples: 3; removed tokens: mask; seed: 1.\n\n"
-        "Intervals: 95 % percentile bootstrap over the samples, 1000 redraws, seed 0. Methods are"
-        " compared with the best by their difference on the same redrawn samples, each by itself:"
-        " no correction is made for many comparisons.\n\n"
+        "Intervals: 95 % percentile bootstrap over the samples, 1000 draws, seed 0. Methods are"
+        " compared with the best by paired differences, without correction for multiple"
+        " comparisons.\n\n"
         "torch 2.0\n\n"
         "Command: `whyformer evaluate`\n"
     )
@@ -242,8 +243,8 @@ def test_the_same_run_gives_the_same_text(run: Make) -> None:
 def test_every_class_has_a_table_of_its_own(run: Make) -> None:
     text = markdown(run())
     assert text.count("| method |") == 2
-    assert text.index("The predicted class") < text.index("The true class")
-    assert text.count("Agreement of the methods") == 2
+    assert text.index("the predicted class") < text.index("the true class")
+    assert text.count("Agreement between methods") == 2
     assert "agreement/" not in text
 
 

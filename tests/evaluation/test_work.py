@@ -16,11 +16,14 @@ import whyformer as wf
 from tests.evaluation.making import classifier, plan, sentences, tokenizer
 from whyformer.datasets import Mask, Sample
 from whyformer.errors import InputError
-from whyformer.evaluation import work
+from whyformer.evaluation import batch_evaluation
+from whyformer.evaluation.batch_evaluation import BatchEvaluation
 from whyformer.evaluation.collation import inputs_of
 from whyformer.evaluation.fingerprint import of_model, of_sample
 from whyformer.evaluation.plan import Plan
-from whyformer.evaluation.work import BatchEvaluation, EvaluatedModel, SampleBatch
+from whyformer.evaluation.sample_batches import SampleBatch
+from whyformer.evaluation.units import EvaluatedModel
+from whyformer.explain import explain_each
 from whyformer.metrics import metrics
 from whyformer.models.families.tiny import tiny_model, tiny_models
 from whyformer.models.load import Loaded
@@ -42,11 +45,12 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
     """The methods and targets that `explain` was called with."""
     calls: list[tuple[str, Any]] = []
 
-    def counted(inputs: Any, model: Any, *, method: str, target: Any, **more: Any) -> Any:
-        calls.append((method, target))
-        return wf.explain(inputs, model, method=method, target=target, **more)
+    def counted(inputs: Any, model: Any, asks: Any) -> Any:
+        asks = list(asks)
+        calls.extend((ask.method, ask.target) for ask in asks)
+        return explain_each(inputs, model, asks)
 
-    monkeypatch.setattr(work, "explain", counted)
+    monkeypatch.setattr(batch_evaluation, "explain_each", counted)
     return calls
 
 
@@ -72,7 +76,7 @@ def test_labels_that_are_predicted_are_not_explained_again(asked: list[Any]) -> 
     assert asked == [("gae", None)]
     assert [row["explained"] for row in rows] == [*right, *right]
     wrong = [1 - right[0], *right[1:]]
-    bench(loaded, samples, wanted, wrong).explained(wanted.methods[0], "label")
+    bench(loaded, samples, wanted, wrong).attribution(wanted.methods[0], "label")
     assert asked[1:] == [("gae", wrong)]
 
 
@@ -91,9 +95,9 @@ def test_rows_have_what_a_table_needs() -> None:
         wanted.methods[0], {"predicted": wanted.metrics}
     )
     assert row["sample"] == "dev/0"
-    assert row["convention"].endswith("what is taken away is filled: mask")
+    assert row["convention"].endswith("removed tokens filled: mask")
     assert len(row["curve"]) == len(row["steps"]) == 11
-    assert "filled" not in last["convention"]  # nothing is taken away
+    assert "filled" not in last["convention"]  # nothing is removed
     assert last["curve"] is None
 
 
@@ -144,14 +148,14 @@ def test_an_error_that_is_nobodys_stays_as_it_is() -> None:
     wanted = plan(("gradient_x_input",), ("conservation",))
     one = bench(Loaded(module, tokenizer(), "tiny"), sentences(2), wanted)
     with pytest.raises(InputError, match=r"^GPT2ForSequenceClassification finds the last token"):
-        one.explained(wanted.methods[0], "predicted")
+        one.attribution(wanted.methods[0], "predicted")
 
 
 def test_a_sample_without_a_label_is_named() -> None:
     wanted = plan(targets=("label",))
     one = bench(classifier(), [*sentences(1), Sample("x", "a film")], wanted, [1, None])
     with pytest.raises(InputError, match="sample 'x' has no label"):
-        one.explained(wanted.methods[0], "label")
+        one.attribution(wanted.methods[0], "label")
 
 
 # -- streams ---------------------------------------------------------------------------------------
@@ -175,7 +179,7 @@ def test_masks_are_of_the_image_where_the_text_is_the_main_stream() -> None:
     wanted = plan(("gae",), ("pointing_game",), options={"pointing_game": {"tolerance": 0}})
     one = bench(loaded, [sample], wanted)
     (row,) = one.rows(wanted.methods[0], {"predicted": wanted.metrics})
-    attribution = one.explained(wanted.methods[0], "predicted")
+    attribution = one.attribution(wanted.methods[0], "predicted")
     assert attribution.main == "text"
     assert "region of 'image'" in row["convention"]
     regions = torch.from_numpy(shape.astype(bool)).unsqueeze(0)
@@ -243,15 +247,15 @@ def test_every_measure_at_the_cost_of_one() -> None:
     inputs = {"pixel_values": torch.randn(2, 3, 12, 12)}
     attribution = wf.explain(inputs, tiny_models()["vit"][1](), method="random", target=0)
     masks = (torch.rand(2, 12, 12) < 0.4).long()
-    each = segmentation.each(attribution, masks=masks)
+    each = segmentation.scores(attribution, masks=masks)
     assert set(each) == set(segmentation.kinds["measure"].__args__)
     for name, score in each.items():
         alone = segmentation(attribution, masks=masks, measure=name)
         assert torch.equal(score.values, alone.values)
-        assert segmentation.each(attribution, masks=masks, measure=name).keys() == {""}
+        assert segmentation.scores(attribution, masks=masks, measure=name).keys() == {""}
     with pytest.raises(InputError, match="needs masks"):
-        segmentation.each(attribution)
+        segmentation.scores(attribution)
     with pytest.raises(InputError, match="no use for labels"):
-        segmentation.each(attribution, masks=masks, labels=torch.zeros(2))
+        segmentation.scores(attribution, masks=masks, labels=torch.zeros(2))
     with pytest.raises(wf.errors.OptionError, match="has no option 'measures'"):
-        segmentation.each(attribution, masks=masks, measures="miou")
+        segmentation.scores(attribution, masks=masks, measures="miou")

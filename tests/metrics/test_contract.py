@@ -27,7 +27,7 @@ from tests.metrics.making import (
 from whyformer.attribution import Attribution
 from whyformer.errors import InputError, OptionError, WhyformerError
 from whyformer.metrics import Metric, Score, combine_scores, metric
-from whyformer.metrics.metric import NEEDS
+from whyformer.metrics.needs import NEEDS
 
 METRICS = wf.metrics()
 NAMES = sorted(METRICS)

@@ -11,7 +11,7 @@ from scipy.stats import bootstrap
 
 from whyformer.errors import InputError, OptionError
 from whyformer.metrics import Score, combine_scores, interval
-from whyformer.metrics import bootstrap as drawing
+from whyformer.statistics import bootstrap as under_test
 
 
 def test_the_mean_is_of_the_values() -> None:
@@ -55,7 +55,7 @@ def test_an_interval_of_shares_redraws_samples() -> None:
     there = torch.tensor([[1.0], [1.0], [98.0]])
     score = Score(torch.ones(3), shares=(torch.tensor([[1.0], [1.0], [0.0]]), there))
     low, high = interval(score)
-    assert score.mean == 0.02
+    assert score.mean == pytest.approx(0.02)
     assert low == 0
     assert high == 1  # one draw in 27 leaves the large sample out
 
@@ -65,9 +65,10 @@ def test_one_sample_has_no_spread() -> None:
 
 
 def test_drawing_in_parts_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    score = Score(torch.rand(20, generator=torch.Generator().manual_seed(0)))
+    found = torch.rand(20, 1, generator=torch.Generator().manual_seed(0))
+    score = Score(found.squeeze(1), shares=(found, torch.ones(20, 1)))
     whole = interval(score)
-    monkeypatch.setattr(drawing, "AT_ONCE", 50)
+    monkeypatch.setattr(under_test, "PICKS_AT_ONCE", 50)
     assert interval(score) == whole
 
 

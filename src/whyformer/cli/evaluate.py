@@ -19,7 +19,7 @@ from whyformer.datasets import Dataset, Sample, open_dataset
 from whyformer.errors import InputError, ModelError, OptionError, WhyformerError
 from whyformer.evaluation.bundled_samples import bundled_samples
 from whyformer.evaluation.default_metrics import default_metrics, no_classes_reason
-from whyformer.evaluation.evaluate import REPORT, TABLE, evaluate
+from whyformer.evaluation.evaluate import REPORT, TABLE, run_evaluation
 from whyformer.evaluation.plan import Plan, method_specs, metric_specs
 from whyformer.evaluation.results import Results
 from whyformer.evaluation.tables import terminal_tables
@@ -189,15 +189,18 @@ def _evaluated(
         seed,
         truncation,
     )
-    return evaluate(
+    for event in run_evaluation(
         loaded,
         samples if isinstance(samples, Dataset) else read,
         plan,
         out,
         names=samples.labels if isinstance(samples, Dataset) else (),
         facts={"command": _command(), "data": _facts(samples, data)},
-        tell=tell,
-    )
+    ):
+        if isinstance(event, Results):
+            return event
+        tell(event.doing, event.done, event.total)
+    raise AssertionError("an evaluation ends with its results")
 
 
 def _subjects(
@@ -264,12 +267,9 @@ def _value(text: str) -> Any:
 
 
 def _filled(found: Results) -> list[str]:
-    """How what was taken away was filled, a sentence each; none where nothing was."""
-    known = found.settings["metrics"].values()
-    said = {metric["convention"].rpartition("filled: ")[2] for metric in known}
-    return [
-        f"Filled by '{fill}': what is taken away is {HOW[fill]}." for fill in HOW if fill in said
-    ]
+    """What replaced removed tokens, a sentence for each fill."""
+    fills = {metric["fill"] for metric in found.settings["metrics"].values()}
+    return [f"Filled by '{fill}': removed tokens are {HOW[fill]}." for fill in HOW if fill in fills]
 
 
 def _source(data: str | None) -> str:

@@ -103,7 +103,7 @@ def score(job: Job) -> None:
         if first is None:
             raise InputError(f"there are no rows in {job.source!r} to explain; check --split")
         loaded = load_model(job.model, None, first.inputs)
-        file = ScoreFile(out, _facts(job, loaded.name, fingerprint.of_subject(loaded)))
+        file = ScoreFile(out, _facts(job, loaded.name, fingerprint.of_loaded(loaded)))
         rest = chain([first], reading)
         size, total = window_of(job.batch_size), len(samples)
         start = _passed(file, rest, size)

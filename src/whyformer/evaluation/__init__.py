@@ -1,6 +1,6 @@
-"""Methods measured on data: units of work that can be resumed, tables, and a report."""
+"""Evaluate methods on a dataset: resumable runs, tables and a report."""
 
-from whyformer.evaluation.evaluate import evaluate
+from whyformer.evaluation.evaluate import Progress, evaluate, run_evaluation
 from whyformer.evaluation.plan import MethodSpec, MetricSpec, Plan, method_specs, metric_specs
 from whyformer.evaluation.results import ResultKey, Results
 from whyformer.models.load import load_model
@@ -9,10 +9,12 @@ __all__ = [
     "MethodSpec",
     "MetricSpec",
     "Plan",
+    "Progress",
     "ResultKey",
     "Results",
     "evaluate",
     "load_model",
     "method_specs",
     "metric_specs",
+    "run_evaluation",
 ]

@@ -12,8 +12,9 @@ from torch import Tensor
 
 from whyformer.errors import InputError
 from whyformer.evaluation.results import ResultKey, Results
-from whyformer.evaluation.summary import Bootstrap, Resamples, bootstrap_of, with_metric_settings
+from whyformer.evaluation.summary import bootstrap_of, with_metric_settings
 from whyformer.evaluation.wording import decimals_for, visible
+from whyformer.statistics.bootstrap import Bootstrap, Resamples
 
 # Found by search: under each common colour blindness any two differ by 0.14 in OKLab, and all have
 # a contrast of 3 and more against their page. Beyond six, dashes tell lines apart.
@@ -78,7 +79,7 @@ def _curve(method: str, curve: Tensor, redraws: Resamples) -> Curve:
     if len(kept) < 2:
         nothing = (math.nan,) * curve.shape[1]
         return Curve(method, mean, nothing, nothing)
-    low, high = torch.quantile(redraws.averaged(kept), redraws.ends, dim=0).tolist()
+    low, high = torch.quantile(redraws.means(kept), redraws.bootstrap.quantiles(), dim=0).tolist()
     return Curve(method, mean, tuple(low), tuple(high))
 
 

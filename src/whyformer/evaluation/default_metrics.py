@@ -1,4 +1,4 @@
-"""Which metrics a model and a dataset allow, where the user names none."""
+"""The metrics that fit a model and its data, for users who name none."""
 
 from __future__ import annotations
 
@@ -9,39 +9,35 @@ from whyformer.engine.predict import predict
 from whyformer.errors import InputError, ModelError, TargetError
 from whyformer.evaluation.collation import inputs_of
 from whyformer.inputs.prepare import prepare
-from whyformer.metrics import metrics
+from whyformer.metrics import Metric, metrics
 from whyformer.models.families import family_of
 from whyformer.models.load import Loaded
 
-# What needs nothing from the data, and what needs a model that answers with classes.
-ALWAYS = ("conservation",)
-WITH_CLASSES = (
-    "auac",
-    "au_mse",
-    "perturbation_positive",
-    "perturbation_negative",
-    "comprehensiveness",
-    "sufficiency",
-)
-WITH = {"masks": "mask", "regions": "mask", "rationales": "rationale"}  # need -> extra
-
 
 def default_metrics(loaded: Loaded, samples: Sequence[Sample]) -> tuple[tuple[str, ...], str]:
-    """The names of the metrics that fit, and why others do not, if so."""
-    found = [*ALWAYS]
-    left_out = no_classes_reason(loaded, samples[0])
-    if not left_out:
-        found = [*WITH_CLASSES, *found]
+    """The names of the metrics that fit, and why those that rerun the model do not, or "".
+
+    A metric fits if the model and the first sample provide all that it needs. Metrics that rerun
+    the model come first, those that need data from the sample last.
+    """
+    reason = no_classes_reason(loaded, samples[0])
     extras = set(samples[0].extras)
-    for name, metric in metrics.items():
-        wanted = [WITH[need] for need in metric.needs if need in WITH]
-        if wanted and set(wanted) <= extras and "rerun" not in metric.needs:
-            found.append(name)
-    return tuple(found), left_out
+
+    def fits(metric: Metric) -> bool:
+        return all(
+            need.extra in extras
+            if need.source == "sample"
+            else need.source == "model" and not reason
+            for need in metric.required({})
+        )
+
+    found = [metric for metric in metrics.values() if fits(metric)]
+    found.sort(key=lambda metric: (not metric.reruns, len(metric.needs)))
+    return tuple(metric.name for metric in found), reason
 
 
 def no_classes_reason(loaded: Loaded, sample: Sample) -> str:
-    """Why the model cannot be asked again about its classes; nothing where it can."""
+    """Why the model gives no class probabilities for a sample; "" if it does."""
     module = loaded.module
     try:
         inputs = inputs_of([sample], loaded)
@@ -50,5 +46,5 @@ def no_classes_reason(loaded: Loaded, sample: Sample) -> str:
     except (ModelError, InputError, TargetError) as error:
         return str(error)
     if logits.shape[1] < 2:
-        return f"{type(module).__name__} answers with one number, which has no probability"
+        return f"{type(module).__name__} gives one number, which has no probability"
     return ""

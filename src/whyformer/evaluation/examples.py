@@ -12,7 +12,6 @@ from whyformer.evaluation.agreement_matrix import AGREEING, AGREEMENT, split_agr
 from whyformer.evaluation.results import ResultKey, Results
 from whyformer.evaluation.summary import (
     MetricSummary,
-    samples_that_count,
     summary,
     with_metric_settings,
 )
@@ -85,9 +84,7 @@ def _values(run: Results, cell: ResultKey) -> dict[str, float]:
     score = run.score(cell)
     if score is None:
         return {}
-    told = zip(
-        run.samples(cell), score.values.tolist(), samples_that_count(score).tolist(), strict=True
-    )
+    told = zip(run.samples(cell), score.values.tolist(), score.counted.tolist(), strict=True)
     return {sample: value for sample, value, here in told if here and math.isfinite(value)}
 
 

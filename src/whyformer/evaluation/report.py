@@ -27,7 +27,7 @@ from whyformer.evaluation.curves import DARK, FEW, LIGHT, Curves, curves
 from whyformer.evaluation.drawing import drawing
 from whyformer.evaluation.examples import HOW, HOW_AGREEMENT, Choice, Example, chosen
 from whyformer.evaluation.results import Results
-from whyformer.evaluation.summary import Bootstrap, MetricSummary, bootstrap_of, summary
+from whyformer.evaluation.summary import MetricSummary, bootstrap_of, summary
 from whyformer.evaluation.tables import interval_note
 from whyformer.evaluation.wording import (
     ALIKE,
@@ -43,6 +43,7 @@ from whyformer.evaluation.wording import (
     target_title,
     visible,
 )
+from whyformer.statistics.bootstrap import Bootstrap
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -1,4 +1,4 @@
-"""The tables of a run: Markdown for a paper or a README, and the same for a terminal."""
+"""The tables of a run, as Markdown and for a terminal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from whyformer.evaluation.agreement_matrix import (
 )
 from whyformer.evaluation.results import Results
 from whyformer.evaluation.summary import (
-    Bootstrap,
     MethodSummary,
     MetricSummary,
     bootstrap_of,
@@ -40,16 +39,22 @@ from whyformer.evaluation.wording import (
     target_title,
     visible,
 )
+from whyformer.statistics.bootstrap import Bootstrap
 
 __all__ = ["MethodSummary", "MetricSummary", "markdown", "summary", "terminal_tables"]
 
-BEST = "*"  # of a terminal, which may have no bold
-GAP = 2  # characters between a terminal's columns
+BEST = "*"  # in a terminal, which may have no bold
+GAP = 2  # characters between columns in a terminal
 NO_ROWS = "Nothing was measured."
 
 
 def markdown(results: Results, figures: Sequence[MetricSummary] | None = None) -> str:
-    """One table per explained class, methods down and metrics across, and how each was taken."""
+    """Return the results as Markdown: a table per target, methods by metrics, with conventions.
+
+    Args:
+        results: The run.
+        figures: Its summary, if there is one already.
+    """
     figures = summary(results) if figures is None else figures
     parts = [_title(results)]
     for target in _targets(figures):
@@ -59,7 +64,7 @@ def markdown(results: Results, figures: Sequence[MetricSummary] | None = None) -
             parts += [_table(measured), legend(measured[0].how), _conventions(measured)]
         if agreeing:
             parts += [
-                "Agreement of the methods with each other, mean over the samples:",
+                "Agreement between methods, mean over the samples:",
                 _agreement(agreement_matrix(agreeing)),
                 _conventions(agreeing[:1]),
             ]
@@ -70,15 +75,15 @@ def markdown(results: Results, figures: Sequence[MetricSummary] | None = None) -
 
 
 def legend(how: Bootstrap, best: str = "**Bold**") -> str:
-    """What the signs in a table of means mean."""
+    """What the marks in a table of means stand for."""
     return (
         f"Mean and {100 * how.level:g} % interval. {best} is the best mean; {ALIKE} marks means"
-        " that the samples do not tell apart from it."
+        " that do not differ significantly from it."
     )
 
 
 def metric_heading(figure: MetricSummary) -> str:
-    """A metric's name with an arrow that points where it is better."""
+    """A metric's name, with an arrow in the better direction."""
     return f"{visible(figure.metric)} {ARROWS.get(figure.better, '')}".strip()
 
 
@@ -104,7 +109,7 @@ _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
 def escape_markdown(text: object) -> str:
-    """The text as Markdown that shows just that text, in a table or out of it."""
+    """The text escaped for Markdown, inside and outside of tables."""
     plain = _MARKUP.sub(lambda sign: "\\" + sign[0], visible(text))
     return "".join(_ENTITIES.get(character, character) for character in plain)
 
@@ -125,7 +130,7 @@ def _table(figures: Sequence[MetricSummary]) -> str:
 
 def _cell(figure: MetricSummary, method: str) -> str:
     row = figure.by_method.get(method)
-    # Brackets of an interval start no link: nothing like (address) follows them.
+    # The brackets of an interval are no link: no (address) follows them.
     text = cell_text(row, figure.places)
     if row is None:
         return text
@@ -144,19 +149,19 @@ def _conventions(figures: Sequence[MetricSummary]) -> str:
     lines = []
     for figure in figures:
         name = AGREEING if figure.metric.startswith(AGREEMENT) else figure.metric
-        told = [
+        parts = [
             escape_markdown(convention_text(figure.known)).rstrip(".")
             or escape_markdown(figure.title)
         ]
         if figure.better != "neither":
-            told.append(f"{figure.better} is better")
-        told.append(_sizes(figure))
-        lines.append(f"- {escape_markdown(name)}: {'; '.join(told)}.")
+            parts.append(f"{figure.better} is better")
+        parts.append(_sizes(figure))
+        lines.append(f"- {escape_markdown(name)}: {'; '.join(parts)}.")
     return "\n".join(lines)
 
 
 def _sizes(figure: MetricSummary) -> str:
-    """How many samples count, one number where it is the same for all methods."""
+    """How many samples count: one number if it is the same for all methods, else a range."""
     sizes = sorted({row.n for row in figure.rows})
     return (
         count_text(sizes[0], "sample") if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} samples"
@@ -171,9 +176,9 @@ def _title(results: Results) -> str:
 
 def _settings(results: Results, figures: Sequence[MetricSummary]) -> str:
     how = figures[0].how if figures else bootstrap_of(results)
-    told = [f"{name}: {escape_markdown(value)}" for name, value in run_facts(results)]
+    known = [f"{name}: {escape_markdown(value)}" for name, value in run_facts(results)]
     lines = [
-        "; ".join(told) + "." if told else "",
+        "; ".join(known) + "." if known else "",
         interval_note(how),
         "; ".join(
             f"{escape_markdown(name)} {escape_markdown(value)}"
@@ -187,18 +192,18 @@ def _settings(results: Results, figures: Sequence[MetricSummary]) -> str:
 
 
 def _code(text: str) -> str:
-    """A code span that nothing in the text can end."""
+    """A code span that no backtick in the text can end."""
     fence = "`" * (max((len(run) for run in re.findall("`+", text)), default=0) + 1)
     pad = " " if "`" in text else ""
     return f"{fence}{pad}{text}{pad}{fence}"
 
 
 def interval_note(how: Bootstrap) -> str:
-    """How intervals were obtained, in words."""
+    """How the intervals were computed."""
     return (
         f"Intervals: {100 * how.level:g} % percentile bootstrap over the samples, {how.draws}"
-        f" redraws, seed {how.seed}. Methods are compared with the best by their difference on the"
-        " same redrawn samples, each by itself: no correction is made for many comparisons."
+        f" draws, seed {how.seed}. Methods are compared with the best by paired differences,"
+        " without correction for multiple comparisons."
     )
 
 
@@ -208,14 +213,19 @@ def interval_note(how: Bootstrap) -> str:
 def terminal_tables(
     results: Results, figures: Sequence[MetricSummary] | None = None
 ) -> RenderableType:
-    """The same tables for a rich console; metrics that do not fit beside each other go below."""
+    """Return the tables for a rich console; metrics that do not fit in its width go below.
+
+    Args:
+        results: The run.
+        figures: Its summary, if there is one already.
+    """
     figures = summary(results) if figures is None else figures
     if not figures:
         return Text(NO_ROWS)
     known = dict(run_facts(results))
-    told = [known[name] for name in ("model", "data") if name in known]
+    title = [known[name] for name in ("model", "data") if name in known]
     parts: list[RenderableType] = [
-        Text(" on ".join(told) or "Evaluation", style="bold"),
+        Text(" on ".join(title) or "Evaluation", style="bold"),
         Text(count_text(sample_count(results), "sample")),
     ]
     for target in _targets(figures):
@@ -225,7 +235,7 @@ def terminal_tables(
             parts.append(_FittingColumns(tuple(measured)))
         if agreeing:
             parts += [
-                Text("\nagreement of the methods"),
+                Text("\nagreement between methods"),
                 _terminal_agreement(agreement_matrix(agreeing)),
             ]
     parts.append(Text("\n" + legend(figures[0].how, BEST)))
@@ -234,7 +244,7 @@ def terminal_tables(
 
 @dataclass(frozen=True)
 class _FittingColumns:
-    """As many metrics beside each other as the console is wide."""
+    """The metrics in as many tables as the width of the console requires."""
 
     figures: tuple[MetricSummary, ...]
 

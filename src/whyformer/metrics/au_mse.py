@@ -22,17 +22,17 @@ from whyformer.metrics.order import (
     top_share,
     valid_shares,
 )
-from whyformer.metrics.rerun import Predictor, kept_logits, kept_logits_each
+from whyformer.metrics.predictor import Predictor, kept_logits, kept_logits_each
 from whyformer.metrics.score import Score
 
 
 @metric(
     "au_mse",
-    title="Pruning: the least relevant are taken away first, the logits should stay",
+    title="Pruning: remove the least relevant tokens first; the logits should not change",
     paper="Ali et al.: XAI for Transformers, ICML 2022",
     better="lower",
     range=(0.0, None),
-    convention="Area under the squared error of the logits, smallest |score| taken away first.",
+    convention="Area under the squared error of the logits, smallest |score| removed first.",
 )
 def au_mse(
     attribution: Attribution,
@@ -46,10 +46,10 @@ def au_mse(
     special: Special = "remove",
     rounding: Rounding = "up",
 ) -> Score:
-    """Area under the squared error of the logits while the input empties, (batch,).
+    """Area under the squared error of the logits while tokens are removed, (batch,).
 
-    As in the authors' code: the smallest |score| goes first, since evidence against a class moves
-    the logits as much as evidence for it, and squares are summed over classes, not averaged.
+    As in the authors' code: the smallest |score| is removed first, because evidence against a
+    class changes the logits as much as evidence for it, and squares are summed over classes.
     """
     one = find_stream(attribution, stream)
     steps = valid_shares(steps)
@@ -68,6 +68,7 @@ def au_mse(
         curve,
         steps,
         f"squared error of the logits ({error} over classes) while the least relevant tokens of"
-        f" '{one.name}' ({order} scores) are taken away first, shares {number_list(steps)}, their"
-        f" number rounded {rounding}; area by trapezoids over its width; special tokens: {special}",
+        f" '{one.name}' ({order} scores) are removed first, shares {number_list(steps)}, token"
+        f" counts rounded {rounding}; trapezoidal area divided by its width; special tokens:"
+        f" {special}",
     )

@@ -21,7 +21,7 @@ from whyformer.metrics.order import (
     top_share,
     valid_shares,
 )
-from whyformer.metrics.rerun import (
+from whyformer.metrics.predictor import (
     Against,
     Predictor,
     at_class,
@@ -36,7 +36,7 @@ STEPS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 @metric(
     "auac",
-    title="Activation: the most relevant are added first to an empty input",
+    title="Activation: add the most relevant tokens first to an empty input",
     paper="Ali et al.: XAI for Transformers, ICML 2022",
     better="higher",
     range=(0.0, 1.0),
@@ -55,10 +55,10 @@ def auac(
     special: Special = "remove",
     rounding: Rounding = "up",
 ) -> Score:
-    """Area under the class while an empty input fills up, the most relevant first, (batch,).
+    """Area under the class's curve while tokens are added, the most relevant first, (batch,).
 
-    As in the authors' code: signed scores, eleven shares, their number rounded up, [CLS] and [SEP]
-    taken away like any other token.
+    As in the authors' code: signed scores, eleven shares, token counts rounded up, [CLS] and [SEP]
+    removed like any other token.
     """
     one = find_stream(attribution, stream)
     steps = valid_shares(steps)
@@ -76,6 +76,6 @@ def auac(
         curve,
         steps,
         f"{measure} of the {against} class while the most relevant tokens of '{one.name}' are"
-        f" added first to an empty input, shares {number_list(steps)}, their number rounded {rounding};"
-        f" area by trapezoids over its width; special tokens: {special}",
+        f" added first to an empty input, shares {number_list(steps)}, token counts rounded"
+        f" {rounding}; trapezoidal area divided by its width; special tokens: {special}",
     )

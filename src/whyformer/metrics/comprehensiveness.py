@@ -1,4 +1,4 @@
-"""Comprehensiveness: what is lost without the rationale (DeYoung et al., ACL 2020, eq. 1)."""
+"""Comprehensiveness: probability lost without the rationale (DeYoung et al., ACL 2020, eq. 1)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from whyformer.attribution import Attribution
 from whyformer.metrics.eraser import BINS, PAPER, probability_drops
 from whyformer.metrics.metric import metric
 from whyformer.metrics.order import Special
-from whyformer.metrics.rerun import Against, Predictor
+from whyformer.metrics.predictor import Against, Predictor
 from whyformer.metrics.score import Score
 
 
@@ -31,7 +31,7 @@ def comprehensiveness(
     against: Against = "predicted",
     special: Special = "keep",
 ) -> Score:
-    """Probability of the class that goes with its top tokens, mean over the bins, (batch,)."""
+    """Probability that the class loses without its top tokens, mean over the bins, (batch,)."""
     return probability_drops(
         attribution, rerun, labels, keep, stream, bins, against, special, False
     )

@@ -1,4 +1,4 @@
-"""What ERASER's two measures share (DeYoung et al., ACL 2020, sec. 4.2, eqs. 1-2)."""
+"""Probability drops for ERASER's two metrics (DeYoung et al., ACL 2020, sec. 4.2, eqs. 1-2)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from whyformer.metrics.order import (
     top_share,
     valid_shares,
 )
-from whyformer.metrics.rerun import (
+from whyformer.metrics.predictor import (
     Against,
     Predictor,
     at_class,
@@ -41,9 +41,9 @@ def probability_drops(
     special: Special,
     only_rationale: bool,
 ) -> Score:
-    """What the class loses with only, or without, the top share of the tokens, (batch,).
+    """Probability lost with only, or without, the top shares of the tokens, mean, (batch,).
 
-    The number of tokens is rounded up, so that the smallest share of a sentence is one token.
+    Token counts are rounded up, so that the smallest share of a sentence is one token.
     """
     one = find_stream(attribution, stream)
     bins = valid_shares(bins, "bins")
@@ -63,6 +63,6 @@ def probability_drops(
         curve,
         bins,
         f"probability of the {against} class lost {'with only' if only_rationale else 'without'}"
-        f" the top shares {number_list(bins)} of '{one.name}', their number rounded up, mean of the"
+        f" the top shares {number_list(bins)} of '{one.name}', token counts rounded up, mean of the"
         f" bins; special tokens: {special}",
     )

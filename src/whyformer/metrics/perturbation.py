@@ -22,7 +22,7 @@ from whyformer.metrics.order import (
     valid_shares,
 )
 from whyformer.metrics.pixels import image_size, pixel_map, pixels_of
-from whyformer.metrics.rerun import (
+from whyformer.metrics.predictor import (
     Against,
     Predictor,
     at_class,
@@ -43,15 +43,15 @@ Measure = Literal["accuracy", "probability"]
 
 
 def _perturbation(way: str, order: str, better: Better) -> Compute:
-    """The metric that takes the most, or the least, relevant away first."""
+    """The metric that removes the most, or the least, relevant tokens first."""
 
     @metric(
         f"perturbation_{way}",
-        title=f"{way.capitalize()} perturbation: the {order} relevant are taken away first",
+        title=f"{way.capitalize()} perturbation: remove the {order} relevant tokens first",
         paper=PAPER,
         better=better,
         range=(0.0, 1.0),
-        convention=f"Area under the accuracy while the {order} relevant are taken away first.",
+        convention=f"Area under the accuracy while the {order} relevant tokens are removed first.",
     )
     def perturbation(
         attribution: Attribution,
@@ -68,16 +68,16 @@ def _perturbation(way: str, order: str, better: Better) -> Compute:
         rounding: Rounding | None = None,
         normalised: bool = True,
     ) -> Score:
-        """Area under what is left of a class while its tokens, or pixels, go, (batch,).
+        """Area under the accuracy or probability while tokens or pixels are removed, (batch,).
 
-        A faithful map finds what the class rests on: with the most relevant gone the curve falls
-        at once, with the least relevant gone it stays up. `parts` has both curves. Steps and
-        rounding are those of the authors' ViT script for images, of their LXMERT script else.
+        If the map is faithful, the curve falls at once when the most relevant tokens are removed
+        first, and stays up when the least relevant are. `parts` has both curves. Steps and
+        rounding are those of the authors' ViT script for images, else of their LXMERT script.
         """
         one = find_stream(attribution, stream)
         images = one.grid is not None and len(attribution.streams) == 1
         steps = valid_shares(steps if steps is not None else IMAGE_STEPS if images else TOKEN_STEPS)
-        # LXMERT's script rounds down what is left, ViT's what is taken away.
+        # LXMERT's script rounds down the number of kept tokens, ViT's that of removed pixels.
         rounding = rounding or ("down" if images else "up")
         scores, there, among = _items(one, keep, special, level)
         places = rank_tokens(scores if order == "most" else -scores, among)
@@ -98,8 +98,8 @@ def _perturbation(way: str, order: str, better: Better) -> Compute:
             curves[measure],
             steps,
             f"{measure} of the {against} class while the {order} relevant {level}s of '{one.name}'"
-            f" are taken away first, shares {number_list(steps)}, their number rounded {rounding};"
-            f" area by trapezoids{' over its width' if normalised else ''};"
+            f" are removed first, shares {number_list(steps)}, {level} counts rounded {rounding};"
+            f" trapezoidal area{' divided by its width' if normalised else ''};"
             f" special tokens: {special}",
             curves,
         )
@@ -114,7 +114,7 @@ negative = _perturbation("negative", "least", "higher")
 def _items(
     stream: Stream, keep: Tensor | None, special: Special, level: Level
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Scores, which are no padding, and which may be taken away, (batch, tokens or pixels)."""
+    """Scores, which are not padding, and which may be removed, (batch, tokens or pixels) each."""
     among = removable(stream, keep, special)
     if level == "token":
         return finite_scores(stream.scores, stream.mask), stream.mask, among

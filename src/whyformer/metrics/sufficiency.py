@@ -1,4 +1,4 @@
-"""Sufficiency: what is lost with the rationale alone (DeYoung et al., ACL 2020, eq. 2)."""
+"""Sufficiency: probability lost with the rationale alone (DeYoung et al., ACL 2020, eq. 2)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from whyformer.attribution import Attribution
 from whyformer.metrics.eraser import BINS, PAPER, probability_drops
 from whyformer.metrics.metric import metric
 from whyformer.metrics.order import Special
-from whyformer.metrics.rerun import Against, Predictor
+from whyformer.metrics.predictor import Against, Predictor
 from whyformer.metrics.score import Score
 
 
@@ -31,5 +31,5 @@ def sufficiency(
     against: Against = "predicted",
     special: Special = "keep",
 ) -> Score:
-    """Probability of the class that its top tokens alone do not carry, mean of bins, (batch,)."""
+    """Probability that the class loses with only its top tokens, mean over the bins, (batch,)."""
     return probability_drops(attribution, rerun, labels, keep, stream, bins, against, special, True)

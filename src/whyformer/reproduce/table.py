@@ -12,10 +12,10 @@ import torch
 from whyformer.evaluation.results import ResultKey, Results
 from whyformer.evaluation.tables import escape_markdown
 from whyformer.evaluation.wording import ARROWS, interval_text, number_text
-from whyformer.metrics.bootstrap import interval
-from whyformer.metrics.ranks import spearman
+from whyformer.metrics import interval
 from whyformer.reproduce.experiments import Experiment, Part
 from whyformer.reproduce.reproduce import Outcome
+from whyformer.statistics.ranks import spearman
 
 CLASSES = {"predicted": "predicted class", "label": "true class"}
 
