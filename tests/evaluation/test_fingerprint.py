@@ -115,7 +115,7 @@ def test_a_file_is_what_is_in_it(tmp_path: Path) -> None:
 def test_the_same_in_another_process() -> None:
     script = (
         "from whyformer.datasets import Sample\n"
-        "from whyformer.evaluation.fingerprint import of_sample, named\n"
+        "from whyformer.evaluation.fingerprint import of_sample\n"
         "print(of_sample(Sample('naïve/漢', 'a good film', 1, extras={'b': {'x': 1}, 'a': 2})))\n"
     )
     done = subprocess.run(

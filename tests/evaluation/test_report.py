@@ -155,7 +155,7 @@ def test_the_page_says_what_was_measured(run: Make, words: Words) -> None:
         "leads with",
         "removed tokens",
         "s99: empty text",
-        "95 % percentile bootstrap over the samples, 200 redraws, seed 0",
+        "95 % percentile bootstrap over the samples, 200 draws, seed 0",
         "whyformer evaluate --model sst2",
         "how auac was taken, against the target class; steps 0, 0.25, 0.5, 0.75, 1",
         "Lower is better",
