@@ -14,7 +14,7 @@ from benchmarks.segmentation import Tally
 from tests.metrics.making import image, stream_of, text
 from whyformer.errors import InputError
 from whyformer.metrics import combine_scores
-from whyformer.metrics.segmentation import average_precision, measures
+from whyformer.metrics.segmentation import all_measures, average_precision
 
 SEGMENTATION = wf.metrics()["segmentation"]
 MEASURES = ("pixel_accuracy", "miou", "map", "map_foreground", "map_class_mean")
@@ -44,7 +44,7 @@ def test_it_says_which_map_it_took() -> None:
 
 def test_all_measures_at_once() -> None:
     maps, masks = maps_and_masks(0)
-    found = measures(image(maps), masks)
+    found = all_measures(image(maps), masks)
     assert tuple(found) == MEASURES
     for measure, score in found.items():
         alone = SEGMENTATION(image(maps), masks=masks, measure=measure)

@@ -18,13 +18,7 @@ SLOW = ("attention_flow",)
 
 @dataclass(frozen=True)
 class MethodSpec:
-    """A method and its options.
-
-    Args:
-        label: The name in the table.
-        method: The name of the method.
-        options: Its options.
-    """
+    """A method and its options, with its label in the tables."""
 
     label: str
     method: str
@@ -38,13 +32,7 @@ class MethodSpec:
 
 @dataclass(frozen=True)
 class MetricSpec:
-    """A metric and its options.
-
-    Args:
-        label: The name in the table.
-        metric: The name of the metric.
-        options: Its options.
-    """
+    """A metric and its options, with its label in the tables."""
 
     label: str
     metric: str

@@ -90,8 +90,10 @@ def bootstrap_of(
     """The given settings, else those of the run, else the defaults."""
     given = {"level": level, "draws": draws, "seed": seed}
     known = settings_group(results.settings, "bootstrap")
-    chosen = {k: known.get(k) if value is None else value for k, value in given.items()}
-    return Bootstrap(**{k: value for k, value in chosen.items() if value is not None})
+    chosen: dict[str, Any] = {
+        name: known.get(name) if value is None else value for name, value in given.items()
+    }
+    return Bootstrap(**{name: value for name, value in chosen.items() if value is not None})
 
 
 def summary(

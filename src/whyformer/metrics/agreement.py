@@ -10,8 +10,8 @@ from whyformer.attribution import Attribution, Stream
 from whyformer.errors import InputError
 from whyformer.metrics.metric import metric
 from whyformer.metrics.needs import OTHER_METHOD
-from whyformer.metrics.order import find_stream, finite_scores
 from whyformer.metrics.score import Score
+from whyformer.metrics.token_order import find_stream, finite_scores
 from whyformer.statistics.ranks import kendall, spearman
 
 Rank = Literal["spearman", "kendall"]

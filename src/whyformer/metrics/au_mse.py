@@ -8,22 +8,12 @@ import torch
 from torch import Tensor
 
 from whyformer.attribution import Attribution
+from whyformer.metrics import predictor, token_order
 from whyformer.metrics.auac import STEPS
 from whyformer.metrics.metric import metric
-from whyformer.metrics.order import (
-    Rounding,
-    Special,
-    area_under,
-    find_stream,
-    finite_scores,
-    number_list,
-    rank_tokens,
-    removable,
-    top_share,
-    valid_shares,
-)
-from whyformer.metrics.predictor import Predictor, kept_logits, kept_logits_each
+from whyformer.metrics.predictor import Predictor
 from whyformer.metrics.score import Score
+from whyformer.metrics.token_order import Rounding, Special
 
 
 @metric(
@@ -51,24 +41,24 @@ def au_mse(
     As in the authors' code: the smallest |score| is removed first, because evidence against a
     class changes the logits as much as evidence for it, and squares are summed over classes.
     """
-    one = find_stream(attribution, stream)
-    steps = valid_shares(steps)
-    among = removable(one, keep, special)
-    scores = finite_scores(one.scores, one.mask)
-    places = rank_tokens(-(scores.abs() if order == "absolute" else scores), among)
-    full = kept_logits(rerun, one.name, one.mask)
-    kept = [one.mask & ~top_share(places, among, step, rounding) for step in steps]
+    one = token_order.find_stream(attribution, stream)
+    steps = token_order.valid_shares(steps)
+    among = token_order.removable(one, keep, special)
+    scores = token_order.finite_scores(one.scores, one.mask)
+    places = token_order.rank_tokens(-(scores.abs() if order == "absolute" else scores), among)
+    full = predictor.kept_logits(rerun, one.name, one.mask)
+    kept = [one.mask & ~token_order.top_share(places, among, step, rounding) for step in steps]
     errors = []
-    for logits in kept_logits_each(rerun, one.name, kept):
+    for logits in predictor.kept_logits_each(rerun, one.name, kept):
         squares = (logits - full).square()
         errors.append(squares.sum(1) if error == "sum" else squares.mean(1))
     curve = torch.stack(errors, 1)
     return Score(
-        area_under(curve, steps),
+        token_order.area_under(curve, steps),
         curve,
         steps,
         f"squared error of the logits ({error} over classes) while the least relevant tokens of"
-        f" '{one.name}' ({order} scores) are removed first, shares {number_list(steps)}, token"
-        f" counts rounded {rounding}; trapezoidal area divided by its width; special tokens:"
-        f" {special}",
+        f" '{one.name}' ({order} scores) are removed first, shares"
+        f" {token_order.number_list(steps)}, token counts rounded {rounding}; trapezoidal area"
+        f" divided by its width; special tokens: {special}",
     )

@@ -8,28 +8,11 @@ import torch
 from torch import Tensor
 
 from whyformer.attribution import Attribution
+from whyformer.metrics import predictor, token_order
 from whyformer.metrics.metric import metric
-from whyformer.metrics.order import (
-    Rounding,
-    Special,
-    area_under,
-    find_stream,
-    finite_scores,
-    number_list,
-    rank_tokens,
-    removable,
-    top_share,
-    valid_shares,
-)
-from whyformer.metrics.predictor import (
-    Against,
-    Predictor,
-    at_class,
-    followed_class,
-    kept_logits,
-    kept_logits_each,
-)
+from whyformer.metrics.predictor import Against, Predictor
 from whyformer.metrics.score import Score
+from whyformer.metrics.token_order import Rounding, Special
 
 STEPS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
@@ -60,22 +43,26 @@ def auac(
     As in the authors' code: signed scores, eleven shares, token counts rounded up, [CLS] and [SEP]
     removed like any other token.
     """
-    one = find_stream(attribution, stream)
-    steps = valid_shares(steps)
-    among = removable(one, keep, special)
-    places = rank_tokens(finite_scores(one.scores, one.mask), among)
-    classes = followed_class(against, kept_logits(rerun, one.name, one.mask), attribution, labels)
-    kept = [(one.mask & ~among) | top_share(places, among, step, rounding) for step in steps]
+    one = token_order.find_stream(attribution, stream)
+    steps = token_order.valid_shares(steps)
+    among = token_order.removable(one, keep, special)
+    places = token_order.rank_tokens(token_order.finite_scores(one.scores, one.mask), among)
+    classes = predictor.followed_class(
+        against, predictor.kept_logits(rerun, one.name, one.mask), attribution, labels
+    )
+    kept = [
+        (one.mask & ~among) | token_order.top_share(places, among, step, rounding) for step in steps
+    ]
     heights = [
-        at_class(logits.softmax(1) if measure == "probability" else logits, classes)
-        for logits in kept_logits_each(rerun, one.name, kept)
+        predictor.at_class(logits.softmax(1) if measure == "probability" else logits, classes)
+        for logits in predictor.kept_logits_each(rerun, one.name, kept)
     ]
     curve = torch.stack(heights, 1)
     return Score(
-        area_under(curve, steps),
+        token_order.area_under(curve, steps),
         curve,
         steps,
         f"{measure} of the {against} class while the most relevant tokens of '{one.name}' are"
-        f" added first to an empty input, shares {number_list(steps)}, token counts rounded"
-        f" {rounding}; trapezoidal area divided by its width; special tokens: {special}",
+        f" added first to an empty input, shares {token_order.number_list(steps)}, token counts"
+        f" rounded {rounding}; trapezoidal area divided by its width; special tokens: {special}",
     )

@@ -8,8 +8,8 @@ import torch
 
 from whyformer.attribution import Attribution
 from whyformer.metrics.metric import metric
-from whyformer.metrics.order import finite_scores
 from whyformer.metrics.score import Score
+from whyformer.metrics.token_order import finite_scores
 from whyformer.statistics.ranks import pearson
 
 

@@ -25,21 +25,15 @@ metrics: Registry[Metric] = Registry("metric", "whyformer.metrics")
 class Metric:
     """One metric: `compute(attribution, **needs, **options)` returns a score per sample.
 
+    The fields up to `convention`, `signed` and `compute_all` are the arguments of `metric`.
+
     Args:
-        name: The name in the registry.
-        title: What it measures, in one line.
-        paper: Where it comes from.
-        better: Which direction is better.
-        range: Lowest and highest value with the default options; None if unbounded.
-        convention: How the value is computed, in one sentence.
         needs: The arguments that must be passed.
         accepts: The arguments that may be passed.
         declared: What is known about each of these arguments.
-        signed: Whether it only applies to methods whose scores have a sign.
         options: The default of each option.
         kinds: The type of each option.
         compute: The function itself.
-        compute_all: Returns the scores for every value of option `measure` at the cost of one.
     """
 
     name: str

@@ -8,29 +8,12 @@ import torch
 from torch import Tensor
 
 from whyformer.attribution import Attribution, Stream
+from whyformer.metrics import predictor, token_order
 from whyformer.metrics.metric import Better, Compute, metric
-from whyformer.metrics.order import (
-    Rounding,
-    Special,
-    area_under,
-    find_stream,
-    finite_scores,
-    number_list,
-    rank_tokens,
-    removable,
-    top_share,
-    valid_shares,
-)
 from whyformer.metrics.pixels import image_size, pixel_map, pixels_of
-from whyformer.metrics.predictor import (
-    Against,
-    Predictor,
-    at_class,
-    followed_class,
-    kept_logits,
-    kept_logits_each,
-)
+from whyformer.metrics.predictor import Against, Predictor
 from whyformer.metrics.score import Score
+from whyformer.metrics.token_order import Rounding, Special
 
 PAPER = "Chefer, Gur, Wolf: Transformer Interpretability Beyond Attention Visualization, CVPR 2021"
 
@@ -74,32 +57,34 @@ def _perturbation(way: str, order: str, better: Better) -> Compute:
         first, and stays up when the least relevant are. `parts` has both curves. Steps and
         rounding are those of the authors' ViT script for images, else of their LXMERT script.
         """
-        one = find_stream(attribution, stream)
+        one = token_order.find_stream(attribution, stream)
         images = one.grid is not None and len(attribution.streams) == 1
-        steps = valid_shares(steps if steps is not None else IMAGE_STEPS if images else TOKEN_STEPS)
+        steps = token_order.valid_shares(
+            steps if steps is not None else IMAGE_STEPS if images else TOKEN_STEPS
+        )
         # LXMERT's script rounds down the number of kept tokens, ViT's that of removed pixels.
         rounding = rounding or ("down" if images else "up")
         scores, there, among = _items(one, keep, special, level)
-        places = rank_tokens(scores if order == "most" else -scores, among)
+        places = token_order.rank_tokens(scores if order == "most" else -scores, among)
 
-        full = kept_logits(rerun, one.name, there)
-        classes = followed_class(against, full, attribution, labels)
-        kept = [there & ~top_share(places, among, step, rounding) for step in steps]
+        full = predictor.kept_logits(rerun, one.name, there)
+        classes = predictor.followed_class(against, full, attribution, labels)
+        kept = [there & ~token_order.top_share(places, among, step, rounding) for step in steps]
         right, probable = [], []
-        for logits in kept_logits_each(rerun, one.name, kept):
+        for logits in predictor.kept_logits_each(rerun, one.name, kept):
             right.append(logits.argmax(1) == classes)
-            probable.append(at_class(logits.softmax(1), classes))
+            probable.append(predictor.at_class(logits.softmax(1), classes))
         curves = {
             "accuracy": torch.stack(right, 1).double(),
             "probability": torch.stack(probable, 1),
         }
         return Score(
-            area_under(curves[measure], steps, normalised),
+            token_order.area_under(curves[measure], steps, normalised),
             curves[measure],
             steps,
             f"{measure} of the {against} class while the {order} relevant {level}s of '{one.name}'"
-            f" are removed first, shares {number_list(steps)}, {level} counts rounded {rounding};"
-            f" trapezoidal area{' divided by its width' if normalised else ''};"
+            f" are removed first, shares {token_order.number_list(steps)}, {level} counts rounded"
+            f" {rounding}; trapezoidal area{' divided by its width' if normalised else ''};"
             f" special tokens: {special}",
             curves,
         )
@@ -115,8 +100,8 @@ def _items(
     stream: Stream, keep: Tensor | None, special: Special, level: Level
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Scores, which are not padding, and which may be removed, (batch, tokens or pixels) each."""
-    among = removable(stream, keep, special)
+    among = token_order.removable(stream, keep, special)
     if level == "token":
-        return finite_scores(stream.scores, stream.mask), stream.mask, among
+        return token_order.finite_scores(stream.scores, stream.mask), stream.mask, among
     scores, inside = (part.flatten(1) for part in pixel_map(stream, image_size(stream)))
     return scores, inside, inside & pixels_of(stream, among).flatten(1)

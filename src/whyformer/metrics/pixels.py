@@ -8,7 +8,7 @@ from torch import Tensor
 
 from whyformer.attribution import Stream
 from whyformer.errors import InputError
-from whyformer.metrics.order import finite_scores
+from whyformer.metrics.token_order import finite_scores
 
 
 def image_size(stream: Stream) -> tuple[int, int]:

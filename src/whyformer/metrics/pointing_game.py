@@ -8,9 +8,9 @@ from torch import Tensor
 from whyformer.attribution import Attribution
 from whyformer.errors import InputError, OptionError
 from whyformer.metrics.metric import metric
-from whyformer.metrics.order import find_stream, finite_scores
 from whyformer.metrics.pixels import pixel_map
 from whyformer.metrics.score import Score
+from whyformer.metrics.token_order import find_stream, finite_scores
 
 
 @metric(

@@ -11,8 +11,8 @@ from whyformer.errors import InputError
 from whyformer.metrics.agreement import Rank, rank_correlation
 from whyformer.metrics.metric import metric
 from whyformer.metrics.needs import RANDOMISED
-from whyformer.metrics.order import find_stream
 from whyformer.metrics.score import Score
+from whyformer.metrics.token_order import find_stream
 
 
 @metric(

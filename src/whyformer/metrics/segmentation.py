@@ -10,9 +10,9 @@ from torch import Tensor
 from whyformer.attribution import Attribution
 from whyformer.errors import InputError
 from whyformer.metrics.metric import metric
-from whyformer.metrics.order import find_stream
 from whyformer.metrics.pixels import minmax, pixel_map
 from whyformer.metrics.score import Score
+from whyformer.metrics.token_order import find_stream
 from whyformer.statistics.ranks import equal_runs
 
 Shares = tuple[Tensor, Tensor]

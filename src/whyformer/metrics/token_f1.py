@@ -11,8 +11,14 @@ from whyformer.attribution import Attribution
 from whyformer.errors import InputError, OptionError
 from whyformer.metrics.eraser import PAPER
 from whyformer.metrics.metric import metric
-from whyformer.metrics.order import find_stream, finite_scores, number_list, rank_tokens, removable
 from whyformer.metrics.score import Score
+from whyformer.metrics.token_order import (
+    find_stream,
+    finite_scores,
+    number_list,
+    rank_tokens,
+    removable,
+)
 from whyformer.metrics.words import Pool, word_index, word_scores
 
 TOP = (10, 20, 30, 40, 50, 60, 70, 80)
