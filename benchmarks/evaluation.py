@@ -33,7 +33,7 @@ from whyformer import explain
 from whyformer.datasets import Sample, open_dataset
 from whyformer.engine.predict import predict
 from whyformer.evaluation.evaluate import run_evaluation
-from whyformer.evaluation.plan import SLOW, Plan, method_specs, metric_specs
+from whyformer.evaluation.plan import Plan, method_specs, metric_specs
 from whyformer.evaluation.results import ResultKey, Results
 from whyformer.inputs.prepare import prepare
 from whyformer.inputs.removal import Removal
@@ -54,7 +54,7 @@ def alone(loaded: Loaded, sample: Sample, method: str, options: Mapping[str, obj
 
     def rerun(kept: Mapping[str, Tensor]) -> Tensor:
         ((stream, mask),) = kept.items()
-        return predict(module, removal.left(stream, mask, torch.tensor([0])).prepared)
+        return predict(module, removal.remove(stream, mask, torch.tensor([0])).batch)
 
     return float(metrics["auac"](attribution, rerun=rerun, **options).values[0])
 
@@ -76,7 +76,7 @@ class Clock:
 
 def measure(data: Path, limit: int | None, few: int, names: list[str]) -> dict[str, Any]:
     """Seconds both ways, and by how much the areas differ."""
-    loaded = load_model("sst2", None, None)
+    loaded = load_model("sst2")
     dataset = open_dataset(f"sst2:{data / 'sst2'}", "dev", limit=limit, seed=0)
     samples = sorted(dataset, key=lambda sample: len(sample.inputs))
     some = samples[:: max(1, len(samples) // few)][:few]
@@ -134,7 +134,7 @@ def main() -> int:
     parser.add_argument("--limit", type=int)
     parser.add_argument("--alone", type=int, default=48)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    every = [name for name in methods if name not in (*SLOW, *BEYOND)]
+    every = [name for name, one in methods.items() if not one.slow and name not in BEYOND]
     parser.add_argument("--methods", default=",".join(every))
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()

@@ -13,7 +13,7 @@ from tests.evaluation.making import classifier, sentences, shortened
 from tests.several import columns_of, only, sources_of
 from whyformer.errors import ModelError
 from whyformer.inputs.prepare import prepare
-from whyformer.inputs.removal import HOW, Removal
+from whyformer.inputs.removal import FILL_TEXTS, Removal
 from whyformer.metrics import rerun as module_under_test
 from whyformer.metrics.rerun import Grids, Rerun
 from whyformer.models.families import family_of
@@ -160,8 +160,8 @@ def test_the_smallest_images_have_patches_and_pixels_too() -> None:
 
 
 def test_how_gaps_are_filled_is_said(loaded: Loaded, texts: list[str]) -> None:
-    assert asking(loaded, texts).fill_text("text") == f"drop: {HOW['drop']}"
-    assert asking(loaded, texts, "mask").fill_text("text") == f"mask: {HOW['mask']}"
+    assert asking(loaded, texts).fill_text("text") == f"drop: {FILL_TEXTS['drop']}"
+    assert asking(loaded, texts, "mask").fill_text("text") == f"mask: {FILL_TEXTS['mask']}"
 
 
 @pytest.mark.parametrize("fill", ["drop", "mask", "unknown", "zero", "mean"])

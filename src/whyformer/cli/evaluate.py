@@ -23,7 +23,7 @@ from whyformer.evaluation.evaluate import REPORT, TABLE, run_evaluation
 from whyformer.evaluation.plan import Plan, method_specs, metric_specs
 from whyformer.evaluation.results import Results
 from whyformer.evaluation.tables import terminal_tables
-from whyformer.inputs.removal import HOW
+from whyformer.inputs.removal import FILL_TEXTS
 from whyformer.models import bundled
 from whyformer.models.load import load_model
 
@@ -132,7 +132,7 @@ def evaluate_command(
             place = out / name
         try:
             with watched() as tell:
-                loaded = load_model(name, None, None)
+                loaded = load_model(name)
                 found = _evaluated(
                     loaded, samples, chosen, named, options, TARGETS[target], fill, seed, place,
                     truncation, data, every, tell,
@@ -269,7 +269,11 @@ def _value(text: str) -> Any:
 def _filled(found: Results) -> list[str]:
     """What replaced removed tokens, a sentence for each fill."""
     fills = {metric["fill"] for metric in found.settings["metrics"].values()}
-    return [f"Filled by '{fill}': removed tokens are {HOW[fill]}." for fill in HOW if fill in fills]
+    return [
+        f"Filled by '{fill}': removed tokens are {text}."
+        for fill, text in FILL_TEXTS.items()
+        if fill in fills
+    ]
 
 
 def _source(data: str | None) -> str:

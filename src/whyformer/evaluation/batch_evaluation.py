@@ -19,12 +19,11 @@ from whyformer.evaluation.sample_batches import SampleBatch
 from whyformer.evaluation.units import EvaluatedModel, ResultRow, row_facts, row_label, unit_id
 from whyformer.explain import Ask, explain_each
 from whyformer.inputs.batch import Batch
-from whyformer.inputs.images import plain_images
+from whyformer.inputs.images import plain_processor
 from whyformer.inputs.prepare import prepare
 from whyformer.inputs.removal import Removal
 from whyformer.metrics import Rerun, Score, metrics
 from whyformer.metrics.needs import Need
-from whyformer.models.families import family_of
 from whyformer.models.load import Loaded
 from whyformer.models.processors import image_processor_of
 
@@ -53,11 +52,13 @@ class BatchEvaluation:
     @cached_property
     def removal(self) -> Removal:
         """How tokens are removed from these samples."""
-        module, processor = self.model.loaded.module, self.model.loaded.processor
+        loaded = self.model.loaded
         steps = None
         if any("pixel_values" in one.carrier for one in self.prepared):
-            steps = image_processor_of(processor, module) or plain_images(module)
-        return Removal(self.prepared, module, family_of(module), self.plan.fill, steps)
+            steps = image_processor_of(loaded.processor, loaded.module) or plain_processor(
+                loaded.module
+            )
+        return Removal(self.prepared, loaded.module, loaded.family, self.plan.fill, steps)
 
     @cached_property
     def rerun(self) -> Rerun:
@@ -192,7 +193,7 @@ class BatchEvaluation:
         facts = row_facts(spec, self.plan)[label]
         fill, convention = None, score.convention
         if metrics[spec.metric].reruns:
-            fill = self.removal.chosen(spec.options.get("stream") or attribution.main)
+            fill = self.removal.fill_of(spec.options.get("stream") or attribution.main)
             convention = f"{convention}; removed tokens filled: {fill}"
         return [
             {
@@ -218,8 +219,7 @@ class BatchEvaluation:
 
 
 def _prepare(inputs: Any, loaded: Loaded, truncation: bool) -> Batch:
-    module = loaded.module
-    return prepare(inputs, module, loaded.processor, family_of(module), truncation)
+    return prepare(inputs, loaded.module, loaded.processor, loaded.family, truncation)
 
 
 def _image_stream(attribution: Attribution) -> str:

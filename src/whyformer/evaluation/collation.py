@@ -14,7 +14,7 @@ from whyformer.datasets import Sample
 from whyformer.errors import InputError
 from whyformer.inputs.images import open_image
 from whyformer.inputs.text import text_arguments
-from whyformer.models.families import Source, family_of
+from whyformer.models.families import Source
 from whyformer.models.load import Loaded
 from whyformer.models.processors import tokenizer_of
 from whyformer.models.signature import forward_of
@@ -30,7 +30,7 @@ def inputs_of(samples: Sequence[Sample], loaded: Loaded) -> Any:
 def _with_regions(samples: Sequence[Sample], loaded: Loaded) -> dict[str, Any]:
     """Token ids of the questions, with the features and boxes of each image's regions."""
     module = loaded.module
-    family = family_of(module)
+    family = loaded.family
     sources = {s.kind: s for s in family.sources} if family else {}
     if "features" not in sources or "ids" not in sources:
         raise InputError(

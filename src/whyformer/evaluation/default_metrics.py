@@ -10,7 +10,6 @@ from whyformer.errors import InputError, ModelError, TargetError
 from whyformer.evaluation.collation import inputs_of
 from whyformer.inputs.prepare import prepare
 from whyformer.metrics import Metric, metrics
-from whyformer.models.families import family_of
 from whyformer.models.load import Loaded
 
 
@@ -41,7 +40,7 @@ def no_classes_reason(loaded: Loaded, sample: Sample) -> str:
     module = loaded.module
     try:
         inputs = inputs_of([sample], loaded)
-        prepared = prepare(inputs, module, loaded.processor, family_of(module), True)
+        prepared = prepare(inputs, module, loaded.processor, loaded.family, True)
         logits = predict(module, prepared)
     except (ModelError, InputError, TargetError) as error:
         return str(error)

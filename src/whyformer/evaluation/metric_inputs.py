@@ -14,9 +14,15 @@ from torch import Tensor
 from whyformer.attribution import Attribution
 from whyformer.datasets import Mask, Sample
 from whyformer.errors import InputError
-from whyformer.inputs.images import MODES, PlainImages, channels_of, open_image, plain_images
-from whyformer.inputs.raw_inputs import regions_of as region_grid
-from whyformer.inputs.text import unchanged
+from whyformer.inputs.images import (
+    MODES,
+    PlainImageProcessor,
+    channels_of,
+    open_image,
+    plain_processor,
+)
+from whyformer.inputs.raw_inputs import region_grid_of as region_grid
+from whyformer.inputs.text import tokenizer_scope
 from whyformer.metrics.needs import Need
 from whyformer.models.load import Loaded
 from whyformer.models.processors import first_line, image_processor_of, tokenizer_of
@@ -105,8 +111,8 @@ def _mask(sample: Sample, loaded: Loaded) -> Tensor:
         )
     grey = Image.fromarray(((values + 1) * 100).astype(numpy.uint8))  # 0, 100, 200
     steps = image_processor_of(loaded.processor, loaded.module)
-    if steps is None or isinstance(steps, PlainImages):
-        plain = steps or region_grid(loaded.module) or plain_images(loaded.module)
+    if steps is None or isinstance(steps, PlainImageProcessor):
+        plain = steps or region_grid(loaded.module) or plain_processor(loaded.module)
         small = grey.resize((plain.size[1], plain.size[0]), Image.Resampling.NEAREST)
         pixels = torch.from_numpy(numpy.array(small)).float()
     else:
@@ -174,7 +180,7 @@ def _words(sample: Sample, tokenizer: Any, width: int) -> tuple[int | None, ...]
             argument="processor",
             remedy="Load the model's fast tokenizer",
         )
-    with unchanged(tokenizer):
+    with tokenizer_scope(tokenizer):
         encoding = tokenizer(*texts, truncation=True, max_length=width, padding=False)
     parts, spans = encoding.sequence_ids(0), encoding.encodings[0].offsets
     # The document is the last text; a query before it has no marks.

@@ -7,13 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from whyformer.errors import OptionError
-from whyformer.inputs.removal import HOW
+from whyformer.inputs.removal import FILL_TEXTS
 from whyformer.methods import methods
 from whyformer.metrics import metrics
 
 TARGETS = ("predicted", "label")
-# Not part of "all": it costs many times as much as the others.
-SLOW = ("attention_flow",)
 
 
 @dataclass(frozen=True)
@@ -69,19 +67,19 @@ class Plan:
 
     def metrics_for(self, method: MethodSpec) -> tuple[MetricSpec, ...]:
         """The metrics that apply to a method: some need scores with a sign."""
-        unsigned = "nonnegative" in methods[method.method].promises
-        return tuple(one for one in self.metrics if not (unsigned and metrics[one.metric].signed))
+        signed = methods[method.method].signed
+        return tuple(one for one in self.metrics if signed or not metrics[one.metric].signed)
 
     def __post_init__(self) -> None:
         for one in self.methods:
             methods[one.method].check(one.options)
         for spec in self.metrics:
             metrics[spec.metric].check(spec.options)
-        if self.fill is not None and self.fill not in HOW:
+        if self.fill is not None and self.fill not in FILL_TEXTS:
             raise OptionError(
                 f"fill={self.fill!r} is unknown",
                 argument="fill",
-                remedy=f"Choose one of {', '.join(HOW)}",
+                remedy=f"Choose one of {', '.join(FILL_TEXTS)}",
             )
         for target in self.targets:
             if target not in TARGETS:
@@ -135,7 +133,7 @@ def method_specs(
     """
     wanted = list(names)
     if "all" in wanted:
-        every = [name for name in methods if name not in SLOW]
+        every = [name for name, method in methods.items() if not method.slow]
         at = wanted.index("all")
         wanted = [*wanted[:at], *(n for n in every if n not in wanted), *wanted[at + 1 :]]
     given = _options_by_name("method", wanted, options)

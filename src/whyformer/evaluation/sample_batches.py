@@ -16,9 +16,8 @@ from whyformer.errors import InputError
 from whyformer.evaluation import fingerprint
 from whyformer.evaluation.metric_inputs import classes_of, label_of
 from whyformer.evaluation.plan import Plan
-from whyformer.inputs.sizes import sizes
+from whyformer.inputs.sizes import input_sizes
 from whyformer.metrics import metrics
-from whyformer.models.families import family_of
 from whyformer.models.load import Loaded
 from whyformer.models.processors import tokenizer_of
 from whyformer.models.signature import stream_of
@@ -124,8 +123,8 @@ def _text_lengths(samples: Sequence[Sample], loaded: Loaded) -> list[int]:
     tokenizer = tokenizer_of(loaded.processor, module)
     if tokenizer is None:
         return []
-    stream = stream_of(module, family_of(module))
-    found = sizes([_text_part(sample.inputs) for sample in samples], tokenizer, stream)
+    stream = stream_of(module, loaded.family)
+    found = input_sizes([_text_part(sample.inputs) for sample in samples], tokenizer, stream)
     return [size.tokens for size in found] if all(size.is_text for size in found) else []
 
 

@@ -7,12 +7,11 @@ from typing import Any
 
 import torch
 
-from whyformer.assemble import version_of
 from whyformer.datasets import Sample
 from whyformer.evaluation.plan import Plan
 from whyformer.evaluation.units import EvaluatedModel, ResultRow, row_facts
 from whyformer.metrics import metrics
-from whyformer.models.families import family_of
+from whyformer.models.versions import version_of
 
 VERSIONS = ("whyformer", "torch", "transformers", "tokenizers")
 BOOTSTRAP = {"level": 0.95, "draws": 1000, "seed": 0}
@@ -28,7 +27,7 @@ def settings_of(
 ) -> dict[str, Any]:
     """Everything that decides the numbers, and what they mean; neither time nor machine."""
     module = model.loaded.module
-    family = family_of(module)
+    family = model.loaded.family
     last = {row["metric"]: row for row in rows}
     # Curves over the layers of each method have no common steps, and are not drawn together.
     steps: dict[str, Any] = {}

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from whyformer.attribution import Attribution
 from whyformer.batching.plan import plan_batches
 from whyformer.engine.predict import predict
-from whyformer.inputs.removal import HOW, Removal
+from whyformer.inputs.removal import FILL_TEXTS, Removal
 
 TOKENS = 4096  # in one forward pass
 IMAGES = 32
@@ -66,8 +66,8 @@ class Rerun:
 
     def fill_text(self, stream: str) -> str:
         """What replaces removed tokens of a stream, in words."""
-        fill = self._removal.chosen(stream)
-        return f"{fill}: {HOW[fill]}"
+        fill = self._removal.fill_of(stream)
+        return f"{fill}: {FILL_TEXTS[fill]}"
 
     def __call__(self, kept: Mapping[str, Tensor]) -> Tensor:
         """Return the logits (batch, classes) of a mask of one stream."""
@@ -96,9 +96,9 @@ class Rerun:
     def _run(self, stream: str, mask: Tensor, rows: Tensor) -> Tensor:
         """Logits (rows, classes) of some samples with the kept tokens."""
         self._answers.forwards += len(rows)
-        left = self._removal.left(stream, mask, rows, self._grids.get(stream))
-        silence = self._removal.chosen(stream)
-        found = predict(self.module, left.prepared, left.silenced, silence, stream)
+        left = self._removal.remove(stream, mask, rows, self._grids.get(stream))
+        silence = self._removal.fill_of(stream)
+        found = predict(self.module, left.batch, left.silenced, silence, stream)
         return found.detach().cpu()
 
     def _batches(self, stream: str, new: Mapping[Key, Tensor]) -> list[list[Key]]:
@@ -107,7 +107,7 @@ class Rerun:
         if self._removal.source(stream).kind in ("pixels", "sound"):
             plan = plan_batches([1] * len(keys), tokens=IMAGES, pass_cost=PASS_COST)
         else:
-            dropped = self._removal.chosen(stream) == "drop"
+            dropped = self._removal.fill_of(stream) == "drop"
             lengths = [max(1, int(row.sum())) if dropped else len(row) for row in new.values()]
             # Without a padding mask only samples of one length can run together.
             kinds = None if self._removal.runs_together(stream) else lengths
