@@ -351,7 +351,7 @@ def test_metrics_that_fit() -> None:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("caption_shapes", "writes a text token by token"),
+        ("caption_shapes", "generates text"),
         ("clip_shapes", "one number"),
         ("detr_shapes", "object queries"),
     ],

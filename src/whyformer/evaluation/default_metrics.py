@@ -43,7 +43,7 @@ def no_classes_reason(loaded: Loaded, sample: Sample) -> str:
         prepared = prepare(inputs, module, loaded.processor, loaded.family, True)
         logits = predict(module, prepared)
     except (ModelError, InputError, TargetError) as error:
-        return str(error)
+        return error.message
     if logits.shape[1] < 2:
         return f"{type(module).__name__} gives one number, which has no probability"
     return ""
