@@ -32,9 +32,9 @@ from report import ended
 from whyformer import explain
 from whyformer.datasets import Sample, open_dataset
 from whyformer.engine.predict import predict
-from whyformer.evaluation.evaluate import evaluate
-from whyformer.evaluation.plan import SLOW, Plan, contenders, measures
-from whyformer.evaluation.results import Cell
+from whyformer.evaluation.evaluate import run_evaluation
+from whyformer.evaluation.plan import Plan, method_specs, metric_specs
+from whyformer.evaluation.results import ResultKey, Results
 from whyformer.inputs.prepare import prepare
 from whyformer.inputs.removal import Removal
 from whyformer.methods import methods
@@ -80,12 +80,12 @@ def measure(data: Path, limit: int | None, few: int, names: list[str]) -> dict[s
     dataset = open_dataset(f"sst2:{data / 'sst2'}", "dev", limit=limit, seed=0)
     samples = sorted(dataset, key=lambda sample: len(sample.inputs))
     some = samples[:: max(1, len(samples) // few)][:few]
-    plan = Plan(contenders(names), measures(["auac"]))
-    options = plan.measures[0].options
+    plan = Plan(method_specs(names), metric_specs(["auac"]))
+    options = plan.metrics[0].options
     own: dict[tuple[str, str], float] = {}
     loop, everything = Clock(), Clock()
 
-    def meanwhile(doing: str, done: int, total: int) -> None:
+    def meanwhile(done: int, total: int) -> None:
         """A part of the loop, so that both see the same machine: `few` sentences in all."""
         due = some[: -(-len(some) * done // total)] if total else []
         for sample in due:
@@ -95,14 +95,18 @@ def measure(data: Path, limit: int | None, few: int, names: list[str]) -> dict[s
                         own[sample.id, name] = alone(loaded, sample, name, options)
 
     with tempfile.TemporaryDirectory() as folder, everything:
-        found = evaluate(loaded, samples, plan, folder, report=False, tell=meanwhile)
+        for event in run_evaluation(loaded, samples, plan, folder, report=False):
+            if isinstance(event, Results):
+                found = event
+            else:
+                meanwhile(event.done, event.total)
     batched = {"wall": everything.wall - loop.wall, "cpu": everything.cpu - loop.cpu}
-    meanwhile("", 1, 1)
+    meanwhile(1, 1)
     scale = len(samples) / len(some)
     single = {"wall": loop.wall * scale, "cpu": loop.cpu * scale}
     off = {}
     for name in names:
-        cell = Cell(name, "predicted", "auac")
+        cell = ResultKey(name, "predicted", "auac")
         score = found.score(cell)
         assert score is not None
         areas = dict(zip(found.samples(cell), score.values.tolist(), strict=True))
@@ -130,7 +134,7 @@ def main() -> int:
     parser.add_argument("--limit", type=int)
     parser.add_argument("--alone", type=int, default=48)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    every = [name for name in methods if name not in (*SLOW, *BEYOND)]
+    every = [name for name, one in methods.items() if not one.slow and name not in BEYOND]
     parser.add_argument("--methods", default=",".join(every))
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()

@@ -12,13 +12,13 @@ import torch
 import whyformer as wf
 from tests.audit.making import classifier, wordpiece
 from whyformer.audit import Audit, audit_names
-from whyformer.audit.bootstrap import Bootstrap
 from whyformer.audit.grid import Grid
 from whyformer.audit.lists import Template, read_names
 from whyformer.audit.name_summary import headline
 from whyformer.audit.name_tables import name_tables
 from whyformer.errors import InputError, OptionError, UnknownNameError
 from whyformer.models.load import Loaded
+from whyformer.statistics.bootstrap import Bootstrap
 
 TEMPLATES = [Template("{name} is good", "positive"), Template("{name} is bad", "negative")]
 NAMES = read_names({"a": ["Ann", "Bo"], "b": ["Cy"]})

@@ -13,11 +13,11 @@ import pytest
 
 from tests.chromium import CHROMIUM
 from whyformer.audit import Audit, Column, Table, audit_names, audit_terms
-from whyformer.audit.bootstrap import Estimate
 from whyformer.audit.drawing import drawn
 from whyformer.audit.findings import Chart, Point
 from whyformer.errors import InputError
 from whyformer.models.load import Loaded
+from whyformer.statistics.bootstrap import Estimate
 
 EVIL = "<script>alert(1)</script>"
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tests.wordpiece import wordpiece_of
 from whyformer.datasets import Sample
-from whyformer.evaluation.plan import Plan, contenders, measures
+from whyformer.evaluation.plan import Plan, method_specs, metric_specs
 from whyformer.models.families.tiny import ENCODER, tiny_model
 from whyformer.models.load import Loaded
 
@@ -59,7 +59,12 @@ def plan(
     rest = {name: options[name] for name in options if name not in metrics}
     fill, seed = more.pop("fill", None), more.pop("seed", 0)
     return Plan(
-        contenders(methods, rest, seed), measures(metrics, given, fill), targets, fill, seed, **more
+        method_specs(methods, rest, seed),
+        metric_specs(metrics, given, fill),
+        targets,
+        fill,
+        seed,
+        **more,
     )
 
 

@@ -17,12 +17,12 @@ from whyformer.errors import InputError
 from whyformer.evaluation.curves import DARK, DASHES, LIGHT, Curves, curve_png, curves, look
 from whyformer.evaluation.drawing import LINE, drawing, ticks
 from whyformer.evaluation.results import Results
-from whyformer.evaluation.summary import Bootstrap
-from whyformer.metrics.bootstrap import interval
+from whyformer.metrics import interval
 from whyformer.metrics.score import Score
 from whyformer.render.colour import _TO_LAB, _TO_LMS, _linear, contrast
 from whyformer.render.colour import DARK as DARK_PAGE
 from whyformer.render.colour import LIGHT as LIGHT_PAGE
+from whyformer.statistics.bootstrap import Bootstrap
 
 Make = Callable[..., Results]
 STEPS = [0.0, 0.5, 1.0]
@@ -218,7 +218,7 @@ def test_what_cannot_be_written_is_refused(run: Make, tmp_path: Path) -> None:
 
 def test_the_band_follows_what_is_asked(run: Make) -> None:
     narrow, wide = (
-        curves(run(), "auac", "label", Bootstrap(level, 200, 0)) for level in (0.5, 0.99)
+        curves(run(), "auac", "label", Bootstrap(200, 0, level)) for level in (0.5, 0.99)
     )
     assert narrow is not None
     assert wide is not None

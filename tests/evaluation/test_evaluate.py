@@ -22,14 +22,15 @@ import whyformer as wf
 from tests.evaluation.making import classifier, plan, sentences, shortened, tokenizer
 from whyformer.datasets import Sample, open_dataset
 from whyformer.errors import InputError, WhyformerError
-from whyformer.evaluation import chunks, work
+from whyformer.evaluation import batch_evaluation, sample_batches
 from whyformer.evaluation import store as stored
-from whyformer.evaluation.chunks import chunked
-from whyformer.evaluation.evaluate import evaluate
-from whyformer.evaluation.plan import Contender, Measure, Plan
+from whyformer.evaluation.batch_evaluation import BatchEvaluation
+from whyformer.evaluation.evaluate import Progress, evaluate, run_evaluation
+from whyformer.evaluation.plan import MethodSpec, MetricSpec, Plan
 from whyformer.evaluation.results import RESULTS, SETTINGS, Results
+from whyformer.evaluation.sample_batches import split_samples
 from whyformer.evaluation.store import PARTS, StoreError
-from whyformer.evaluation.work import Bench
+from whyformer.explain import explain_each
 from whyformer.metrics import metrics
 from whyformer.models.families.tiny import tiny_models
 from whyformer.models.load import Loaded
@@ -45,8 +46,8 @@ def loaded() -> Loaded:
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing; four samples make a chunk, so that few samples make several."""
-    monkeypatch.setattr(chunks, "SAMPLES", 4)
-    monkeypatch.setattr(chunks, "IMAGES", 4)
+    monkeypatch.setattr(sample_batches, "SAMPLES", 4)
+    monkeypatch.setattr(sample_batches, "IMAGES", 4)
 
 
 @pytest.fixture
@@ -54,11 +55,13 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How many samples were explained by which method."""
     counted: Counter[str] = Counter()
 
-    def explain(inputs: Any, *given: Any, method: str, **more: Any) -> Any:
-        counted[method] += len(inputs)
-        return wf.explain(inputs, *given, method=method, **more)
+    def counting(inputs: Any, model: Any, asks: Any) -> Any:
+        asks = list(asks)
+        for ask in asks:
+            counted[ask.method] += inputs.size
+        return explain_each(inputs, model, asks)
 
-    monkeypatch.setattr(work, "explain", explain)
+    monkeypatch.setattr(batch_evaluation, "explain_each", counting)
     return counted
 
 
@@ -98,7 +101,7 @@ def test_values_are_those_of_single_samples_by_hand(loaded: Loaded, tmp_path: Pa
 
         predicted = int(shortened(loaded, ids, torch.ones_like(ids).bool()).argmax())
         for target, index in (("predicted", predicted), ("label", sample.label)):
-            for contender in wanted.contenders:
+            for contender in wanted.methods:
                 attribution = wf.explain(
                     sample.inputs,
                     loaded.module,
@@ -107,8 +110,8 @@ def test_values_are_those_of_single_samples_by_hand(loaded: Loaded, tmp_path: Pa
                     target=index,
                     **contender.options,
                 )
-                for measure in wanted.measures:
-                    needs = {"rerun": rerun} if measure.reruns else {}
+                for measure in wanted.metrics:
+                    needs = {"rerun": rerun} if metrics[measure.metric].reruns else {}
                     score = metrics[measure.metric](attribution, **needs, **measure.options)
                     row = found[sample.id, contender.label, target, measure.label]
                     assert row["value"] == pytest.approx(float(score.values[0]), abs=2e-5)
@@ -140,12 +143,12 @@ def test_rows_come_in_the_order_of_the_samples(loaded: Loaded, tmp_path: Path) -
 
 
 def _columns(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {**row, "convention": None, "steps": None}
+    return {**row, "convention": None, "steps": None, "fill": None}
 
 
 def test_chunks_are_of_similar_length_and_hold_everyone(loaded: Loaded) -> None:
     samples = sentences(23)
-    chunks = list(chunked(samples, loaded, plan(), ()))
+    chunks = split_samples(samples, loaded, ())
     held = [sample.id for chunk in chunks for sample in chunk.samples]
     assert sorted(held) == sorted(sample.id for sample in samples)
     lengths = [[len(sample.inputs.split()) for sample in chunk.samples] for chunk in chunks]
@@ -155,8 +158,8 @@ def test_chunks_are_of_similar_length_and_hold_everyone(loaded: Loaded) -> None:
 def test_a_chunk_holds_no_more_tokens_than_fit(
     loaded: Loaded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chunks, "TOKENS", 12)
-    for chunk in chunked(sentences(23), loaded, plan(), ()):
+    monkeypatch.setattr(sample_batches, "TOKENS", 12)
+    for chunk in split_samples(sentences(23), loaded, ()):
         longest = max(len(sample.inputs.split()) + 2 for sample in chunk.samples)
         assert len(chunk.samples) == 1 or len(chunk.samples) * longest <= 12
 
@@ -234,16 +237,17 @@ def test_fills_do_not_share_their_rows(loaded: Loaded, tmp_path: Path) -> None:
 
 
 def test_progress_is_told(loaded: Loaded, tmp_path: Path) -> None:
-    told: list[tuple[str, int, int]] = []
-    evaluate(loaded, sentences(9), plan(), tmp_path, tell=lambda *said: told.append(said))
-    assert told[0] == ("reading samples", 0, 0)
-    assert told[-1] == ("writing the report", 6, 6)
-    done = [done for _, done, total in told if total]
+    *steps, results = run_evaluation(loaded, sentences(9), plan(), tmp_path)
+    assert isinstance(results, Results)
+    assert steps[0] == Progress("reading samples", 0, 0)
+    assert steps[-1] == Progress("writing the report", 6, 6)
+    done = [step.done for step in steps if isinstance(step, Progress) and step.total]
     assert done == sorted(done)
-    assert all(total in (0, 6) for _, _, total in told)
-    told.clear()
-    evaluate(loaded, sentences(9), plan(), tmp_path, tell=lambda *said: told.append(said))
-    assert told[1:] == [("writing the report", 6, 6)]  # nothing is left to do
+    assert {step.total for step in steps if isinstance(step, Progress)} == {0, 6}
+    *steps, again = run_evaluation(loaded, sentences(9), plan(), tmp_path)
+    assert steps[1:] == [Progress("writing the report", 6, 6)]  # nothing is left to do
+    assert isinstance(again, Results)
+    assert again.settings == results.settings
 
 
 # -- going on --------------------------------------------------------------------------------------
@@ -266,9 +270,9 @@ def test_stopped_and_continued_is_as_if_it_never_stopped(
 ) -> None:
     wanted = plan(("random", "gae"), ("auac", "agreement"))
     evaluate(loaded, sentences(14), wanted, tmp_path / "whole", report=False)
-    rows, turns = Bench.rows, 0
+    rows, turns = BatchEvaluation.rows, 0
 
-    def stopping(self: Bench, *given: Any) -> Any:
+    def stopping(self: BatchEvaluation, *given: Any) -> Any:
         nonlocal turns
         turns += 1
         if turns > stops:
@@ -276,7 +280,7 @@ def test_stopped_and_continued_is_as_if_it_never_stopped(
         return rows(self, *given)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Bench, "rows", stopping)
+        patched.setattr(BatchEvaluation, "rows", stopping)
         with pytest.raises(KeyboardInterrupt):
             evaluate(loaded, sentences(14), wanted, tmp_path / "cut", report=False)
     assert len([*(tmp_path / "cut" / PARTS).iterdir()]) == stops // 2
@@ -292,13 +296,15 @@ def test_another_metric_adds_to_what_is_there(
 ) -> None:
     old = by_key(evaluate(loaded, sentences(9), plan(), tmp_path, report=False))
     measured: list[str] = []
-    scores = Bench._scores
+    scores = BatchEvaluation._scores
 
-    def watched(self: Bench, attribution: Any, contender: Any, target: Any, measure: Any, r: Any):  # type: ignore[no-untyped-def]
-        measured.append(measure.label)
-        return scores(self, attribution, contender, target, measure, r)
+    def watched(
+        self: BatchEvaluation, attribution: Any, method: Any, target: str, spec: MetricSpec
+    ) -> Any:
+        measured.append(spec.label)
+        return scores(self, attribution, method, target, spec)
 
-    monkeypatch.setattr(Bench, "_scores", watched)
+    monkeypatch.setattr(BatchEvaluation, "_scores", watched)
     both = plan(metrics=("auac", "au_mse"))
     new = by_key(evaluate(loaded, sentences(9), both, tmp_path, report=False))
     assert set(measured) == {"au_mse"}
@@ -349,8 +355,8 @@ def test_another_model_shares_nothing(tmp_path: Path, calls: Counter[str]) -> No
 def test_the_same_method_under_another_name(loaded: Loaded, tmp_path: Path) -> None:
     evaluate(loaded, sentences(4), plan(("gae",)), tmp_path, report=False)
     mine = Plan(
-        (Contender("mine", "gae"), Contender("theirs", "gae", {"start_layer": 1})),
-        (Measure("area", "auac", {"special": "keep"}),),
+        (MethodSpec("mine", "gae"), MethodSpec("theirs", "gae", {"start_layer": 1})),
+        (MetricSpec("area", "auac", {"special": "keep"}),),
     )
     results = evaluate(loaded, sentences(4), mine, tmp_path, report=False)
     assert results.methods == ("mine", "theirs")
@@ -376,7 +382,7 @@ def test_a_full_disk_in_the_middle(
     loaded: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     evaluate(loaded, sentences(9), plan(), tmp_path / "whole", report=False)
-    written = stored._parquet
+    written = stored._write_parquet
     times = 0
 
     def filling_up(rows: Any, path: Path) -> None:
@@ -388,9 +394,9 @@ def test_a_full_disk_in_the_middle(
         written(rows, path)
 
     with monkeypatch.context() as patched:
-        patched.setattr(stored, "_parquet", filling_up)
+        patched.setattr(stored, "_write_parquet", filling_up)
         with pytest.raises(
-            StoreError, match=r"No space left on device.* 16 finished rows are kept"
+            StoreError, match=r"No space left on device.* 10 finished rows are kept"
         ):
             evaluate(loaded, sentences(9), plan(), tmp_path / "cut", report=False)
     assert len([*(tmp_path / "cut" / PARTS).iterdir()]) == 2

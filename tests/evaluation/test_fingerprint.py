@@ -14,15 +14,15 @@ from PIL import Image
 from torch import nn
 
 from whyformer.datasets import Mask, Sample
-from whyformer.evaluation.fingerprint import named, of_model, of_sample, of_subject
+from whyformer.evaluation.fingerprint import of_facts, of_loaded, of_model, of_sample
 from whyformer.models.families.tiny import tiny_models
 from whyformer.models.load import Loaded, load_model
 
 
 def test_plain_facts() -> None:
-    assert named({"a": 1, "b": (0.5, 1.0)}) == named({"b": [0.5, 1.0], "a": 1})
-    assert named({"a": 1}) != named({"a": "1"})
-    assert len(named({})) == 32
+    assert of_facts({"a": 1, "b": (0.5, 1.0)}) == of_facts({"b": [0.5, 1.0], "a": 1})
+    assert of_facts({"a": 1}) != of_facts({"a": "1"})
+    assert len(of_facts({})) == 32
 
 
 def test_a_model_is_its_class_config_and_weights() -> None:
@@ -57,21 +57,21 @@ def test_an_implementation_of_attention_does_not_count() -> None:
 
 def test_what_makes_the_inputs_counts() -> None:
     sst2 = load_model("sst2")
-    first = of_subject(sst2)
+    first = of_loaded(sst2)
     sst2.processor(["a film", "a longer film"], padding=True, truncation=True, max_length=4)
-    assert of_subject(sst2) == first, "how it was last called does not"
-    assert of_subject(Loaded(sst2.module, None, "sst2")) != first
+    assert of_loaded(sst2) == first, "how it was last called does not"
+    assert of_loaded(Loaded(sst2.module, None, "sst2")) != first
     sst2.processor.add_tokens(["gripping"])
-    assert of_subject(sst2) != first
+    assert of_loaded(sst2) != first
     mnist = load_model("mnist")
-    seen = of_subject(mnist)
+    seen = of_loaded(mnist)
     mnist.processor.image_mean = [0.1] * len(mnist.processor.image_mean)
-    assert of_subject(mnist) != seen
+    assert of_loaded(mnist) != seen
     question = load_model("clip_shapes")
-    asked = of_subject(question)
-    assert of_subject(load_model("clip_shapes")) == asked
+    asked = of_loaded(question)
+    assert of_loaded(load_model("clip_shapes")) == asked
     question.processor.tokenizer.add_tokens(["octagon"])
-    assert of_subject(question) != asked
+    assert of_loaded(question) != asked
 
 
 def picture(value: int) -> Any:
@@ -115,7 +115,7 @@ def test_a_file_is_what_is_in_it(tmp_path: Path) -> None:
 def test_the_same_in_another_process() -> None:
     script = (
         "from whyformer.datasets import Sample\n"
-        "from whyformer.evaluation.fingerprint import of_sample, named\n"
+        "from whyformer.evaluation.fingerprint import of_sample\n"
         "print(of_sample(Sample('naïve/漢', 'a good film', 1, extras={'b': {'x': 1}, 'a': 2})))\n"
     )
     done = subprocess.run(

@@ -17,15 +17,15 @@ from tests.evaluation.making import classifier, plan, tokenizer
 from whyformer.datasets import Mask, Sample
 from whyformer.errors import InputError
 from whyformer.evaluation.bundled_samples import bundled_samples
+from whyformer.evaluation.default_metrics import default_metrics, no_classes_reason
 from whyformer.evaluation.evaluate import evaluate
-from whyformer.evaluation.fitting import answers_otherwise, fitting
 from whyformer.evaluation.metric_inputs import (
     classes_of,
-    in_words_of,
     label_of,
     masks_of,
     rationales_of,
     regions_of,
+    with_dataset_words,
 )
 from whyformer.inputs.prepare import prepare
 from whyformer.models.families.tiny import tiny_models
@@ -195,7 +195,7 @@ def words_of(sample: Sample, reads: Any, truncation: bool = False, **changes: An
     attribution = wf.explain(
         sample.inputs, loaded.module, method="random", processor=reads, truncation=truncation
     )
-    stream = in_words_of(attribution, [sample], loaded).streams["text"]
+    stream = with_dataset_words(attribution, [sample], loaded).streams["text"]
     assert stream.tokens is not None
     assert stream.word_ids is not None
     return list(zip(stream.tokens[0], stream.word_ids[0], strict=True))
@@ -246,7 +246,7 @@ def test_padding_is_part_of_no_word() -> None:
     loaded = classifier()
     texts = [sample.inputs for sample in samples]
     attribution = wf.explain(texts, loaded.module, method="random", processor=loaded.processor)
-    words = in_words_of(attribution, samples, loaded).streams["text"].word_ids
+    words = with_dataset_words(attribution, samples, loaded).streams["text"].word_ids
     assert words is not None
     assert words[0] == (None, 0, 1, 2, *[None] * 6)
     assert words[1] == (None, *range(8), None)
@@ -313,7 +313,7 @@ def test_words_need_a_tokenizer_that_tells_places() -> None:
             return None
 
     with pytest.raises(InputError, match="fast"):
-        in_words_of(attribution, [sample], Loaded(loaded.module, Slow(), "tiny"))
+        with_dataset_words(attribution, [sample], Loaded(loaded.module, Slow(), "tiny"))
 
 
 def test_marked_words_are_found_by_a_perfect_attribution(tmp_path: Path) -> None:
@@ -335,14 +335,14 @@ def test_marked_words_are_found_by_a_perfect_attribution(tmp_path: Path) -> None
 
 
 def test_metrics_that_fit() -> None:
-    found, why = fitting(classifier(), [Sample("x", "a good film")])
+    found, why = default_metrics(classifier(), [Sample("x", "a good film")])
     assert why == ""
     assert "auac" in found
     assert "segmentation" not in found
-    found, _ = fitting(classifier(), [marked("a good film", ())])
+    found, _ = default_metrics(classifier(), [marked("a good film", ())])
     assert "token_f1" in found
     image, shape = scene(16, 16)
-    found, _ = fitting(
+    found, _ = default_metrics(
         Loaded(vit(16), None, "tiny"), [Sample("x", image, extras={"mask": Mask(shape)})]
     )
     assert {"segmentation", "pointing_game", "auac"} <= set(found)
@@ -351,7 +351,7 @@ def test_metrics_that_fit() -> None:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("caption_shapes", "writes a text token by token"),
+        ("caption_shapes", "generates text"),
         ("clip_shapes", "one number"),
         ("detr_shapes", "object queries"),
     ],
@@ -359,8 +359,8 @@ def test_metrics_that_fit() -> None:
 def test_models_that_answer_otherwise(name: str, why: str) -> None:
     loaded = load_model(name)
     samples = bundled_samples(wf.models()[name])
-    assert why in answers_otherwise(loaded, samples[0])
-    found, said = fitting(loaded, samples)
+    assert why in no_classes_reason(loaded, samples[0])
+    found, said = default_metrics(loaded, samples)
     assert why in said
     assert "conservation" in found
     assert "auac" not in found
@@ -368,7 +368,7 @@ def test_models_that_answer_otherwise(name: str, why: str) -> None:
 
 def test_a_model_without_a_head_answers_nothing() -> None:
     module = transformers.BertModel(classifier().module.config).eval()
-    why = answers_otherwise(Loaded(module, tokenizer(), "tiny"), Sample("x", "a good film"))
+    why = no_classes_reason(Loaded(module, tokenizer(), "tiny"), Sample("x", "a good film"))
     assert "no head" in why
 
 

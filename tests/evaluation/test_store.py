@@ -36,6 +36,7 @@ def row(name: str, value: float = 0.5, **more: Any) -> dict[str, Any]:
         "there": None,
         "convention": "by hand",
         "steps": [0.0, 1.0],
+        "fill": "drop",
         **more,
     }
 
@@ -49,6 +50,13 @@ def test_what_goes_in_comes_out(tmp_path: Path) -> None:
     assert again.done["c"]["value"] == 1 / 3  # to the last bit
     assert again.done["b"]["value"] != again.done["b"]["value"]
     assert (again.done["b"]["label"], again.done["b"]["curve"]) == (3, None)
+
+
+def test_rows_of_an_earlier_version_have_no_fill(tmp_path: Path) -> None:
+    Store(tmp_path).add([row("a")])
+    (file,) = (tmp_path / PARTS).iterdir()
+    parquet.write_table(parquet.read_table(file).drop_columns(["fill"]), file)
+    assert Store(tmp_path).done == {"a": row("a", fill=None)}
 
 
 @pytest.mark.parametrize(
@@ -115,7 +123,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, damage: Any) -> None:
     good = file.read_bytes()
     file.write_bytes(damage(good))
     with pytest.raises(
-        StoreError, match=r"cannot be read.*delete it, and the run computes"
+        StoreError, match=r"cannot be read.*To compute its rows again, delete it"
     ) as found:
         Store(tmp_path)
     assert str(file) in str(found.value)
@@ -150,7 +158,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
             Store(place)
 
 
-@pytest.mark.parametrize("name", ["_parquet", "fsync", "replace"])
+@pytest.mark.parametrize("name", ["_write_parquet", "fsync", "replace"])
 def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     store = Store(tmp_path)
     store.add([row("a")])
@@ -159,8 +167,8 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str)
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patched:
-        if name == "_parquet":
-            patched.setattr(module_under_test, "_parquet", full)
+        if name == "_write_parquet":
+            patched.setattr(module_under_test, "_write_parquet", full)
         elif name == "fsync":
             patched.setattr(os, "fsync", full)
         else:
@@ -170,7 +178,7 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str)
     said = str(found.value)
     assert "No space left on device" in said
     assert "The 1 finished rows are kept" in said
-    assert "same command again" in said
+    assert "run the same evaluation again" in said
     assert set(store.done) == {"a"}  # nothing is said to be done that is not on the disk
     assert len([*(tmp_path / PARTS).iterdir()]) == 1  # and nothing half is left behind
     store.add([row("b")])
@@ -229,5 +237,5 @@ def test_a_damaged_run_is_said_to_be(tmp_path: Path, name: str) -> None:
     store.write_table(RESULTS, [row("a")])
     store.write_json(SETTINGS, {"metrics": {}})
     (tmp_path / name).write_bytes(b"{")
-    with pytest.raises(InputError, match=f"{name}.*same command again"):
+    with pytest.raises(InputError, match=f"{name}.*Run the same evaluation again"):
         Results.read(tmp_path)

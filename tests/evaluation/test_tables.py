@@ -12,18 +12,19 @@ from torch import tensor
 
 from tests.evaluation.conftest import known, row
 from whyformer.errors import OptionError
-from whyformer.evaluation.matrix import agreement, divided
-from whyformer.evaluation.results import Cell, Results
-from whyformer.evaluation.summary import Figure
-from whyformer.evaluation.tables import escaped, markdown, summary, terminal
-from whyformer.evaluation.wording import MINUS, places, shown
-from whyformer.metrics.bootstrap import interval
+from whyformer.evaluation.agreement_matrix import agreement_matrix, split_agreement
+from whyformer.evaluation.results import ResultKey, Results
+from whyformer.evaluation.summary import MetricSummary
+from whyformer.evaluation.tables import escape_markdown, markdown, summary, terminal_tables
+from whyformer.evaluation.wording import MINUS, decimals_for, number_text
+from whyformer.metrics import interval
+from whyformer.statistics.bootstrap import Bootstrap
 
 Make = Callable[..., Results]
 HOSTILE = "<b>|x|</b> `*_a_*` [l](javascript:1)\n# ~~x~~ \\| ![i](x) &amp; \x1b[31m\u202e"
 
 
-def only(figures: list[Figure]) -> Figure:
+def only(figures: list[MetricSummary]) -> MetricSummary:
     (figure,) = figures
     return figure
 
@@ -66,7 +67,7 @@ def test_intervals_are_those_of_the_metrics_own_bootstrap(run: Make) -> None:
     results = run(samples=25, draws=300)
     for figure in summary(results):
         for found in figure.rows:
-            score = results.score(Cell(found.method, figure.target, figure.metric))
+            score = results.score(ResultKey(found.method, figure.target, figure.metric))
             assert score is not None
             wanted = interval(score, level=0.95, draws=300, seed=0)
             assert (found.low, found.high) == pytest.approx(wanted, abs=1e-12)
@@ -139,11 +140,11 @@ def test_one_sample_has_a_mean_and_no_interval(tiny: Make) -> None:
 def test_settings_decide_unless_asked_otherwise(tiny: Make) -> None:
     values = {"m": {"a": [0.1, 0.5, 0.2, 0.9, 0.3, 0.7]}}
     results = tiny(values, bootstrap={"level": 0.5, "draws": 50, "seed": 3})
-    assert only(summary(results)).how == (0.5, 50, 3)
-    assert only(summary(results, level=0.9)).how == (0.9, 50, 3)
-    assert only(summary(Results(results.rows, {}))).how == (0.95, 1000, 0)
+    assert only(summary(results)).how == Bootstrap(50, 3, 0.5)
+    assert only(summary(results, level=0.9)).how == Bootstrap(50, 3, 0.9)
+    assert only(summary(Results(results.rows, {}))).how == Bootstrap()
     for wrong in ({"level": 0.0}, {"level": 1.0}, {"draws": 0}):
-        with pytest.raises(OptionError, match="between 0 and 1"):
+        with pytest.raises(OptionError, match=r"level=|draws="):
             summary(results, **wrong)
 
 
@@ -157,9 +158,9 @@ def test_agreement_measured_one_way_holds_both_ways() -> None:
         row("b", "agreement/c", "s0", 0.75),
         row("a", "agreement/a", "s0", 1.0),
     ]
-    alone, agreeing = divided(summary(Results(rows, {})), "predicted")
+    alone, agreeing = split_agreement(summary(Results(rows, {})), "predicted")
     assert not alone
-    matrix = agreement(agreeing)
+    matrix = agreement_matrix(agreeing)
     assert matrix.names == ("a", "b", "c")
     means = [[None if r is None else r.mean for r in line] for line in matrix.rows]
     assert means == [[None, 0.5, -0.25], [0.5, None, 0.75], [-0.25, 0.75, None]]
@@ -184,18 +185,18 @@ def test_a_table_by_hand() -> None:
     }
     assert markdown(Results(rows, settings)) == (
         "# Evaluation of tiny\n\n"
-        "## The predicted class explained\n\n"
+        "## Explaining the predicted class\n\n"
         "| method | m ↑ |\n"
         "|---|---:|\n"
         "| a | 0.250 [0.250, 0.250] |\n"
         "| b | **0.750 [0.750, 0.750]** |\n\n"
-        "Mean and 95 % interval. **Bold** is the best mean; ≈ marks means that the samples do not"
-        " tell apart from it.\n\n"
+        "Mean and 95 % interval. **Bold** is the best mean; ≈ marks means that do not differ"
+        " significantly from it.\n\n"
         "- m: by hand; steps 0, 0.5, 1; options against=label; higher is better; 3 samples.\n\n"
         "model: tiny; family: bert; data: here; samples: 3; removed tokens: mask; seed: 1.\n\n"
-        "Intervals: 95 % percentile bootstrap over the samples, 1000 redraws, seed 0. Methods are"
-        " compared with the best by their difference on the same redrawn samples, each by itself:"
-        " no correction is made for many comparisons.\n\n"
+        "Intervals: 95 % percentile bootstrap over the samples, 1000 draws, seed 0. Methods are"
+        " compared with the best by paired differences, without correction for multiple"
+        " comparisons.\n\n"
         "torch 2.0\n\n"
         "Command: `whyformer evaluate`\n"
     )
@@ -232,7 +233,7 @@ def test_hostile_names_stay_names() -> None:
     ],
 )
 def test_only_what_is_markup_is_escaped(name: str, wanted: str) -> None:
-    assert escaped(name) == wanted
+    assert escape_markdown(name) == wanted
 
 
 def test_the_same_run_gives_the_same_text(run: Make) -> None:
@@ -242,8 +243,8 @@ def test_the_same_run_gives_the_same_text(run: Make) -> None:
 def test_every_class_has_a_table_of_its_own(run: Make) -> None:
     text = markdown(run())
     assert text.count("| method |") == 2
-    assert text.index("The predicted class") < text.index("The true class")
-    assert text.count("Agreement of the methods") == 2
+    assert text.index("the predicted class") < text.index("the true class")
+    assert text.count("Agreement between methods") == 2
     assert "agreement/" not in text
 
 
@@ -253,14 +254,14 @@ def test_nothing_measured_is_said() -> None:
 
 
 def test_numbers_line_up_and_small_ones_keep_their_digits() -> None:
-    assert [places(v) for v in (0.5, 5, 50, 500, 5000, 0.05, 0.0005, 1e-5, 1e7, 0)] == [
+    assert [decimals_for(v) for v in (0.5, 5, 50, 500, 5000, 0.05, 0.0005, 1e-5, 1e7, 0)] == [
         *(3, 3, 2, 1, 0, 4, 6),
         *(None, None, 3),
     ]
-    assert [shown(v) for v in (0.12345, -0.5, -0.0001, float("nan"))] == [
+    assert [number_text(v) for v in (0.12345, -0.5, -0.0001, float("nan"))] == [
         *("0.123", f"{MINUS}0.500", "0.000", "–")
     ]
-    assert shown(-1.5e-7, None) == f"{MINUS}1.50e{MINUS}07"
+    assert number_text(-1.5e-7, None) == f"{MINUS}1.50e{MINUS}07"
 
 
 # -- terminal --------------------------------------------------------------------------------
@@ -269,7 +270,7 @@ def test_numbers_line_up_and_small_ones_keep_their_digits() -> None:
 def printed(results: Results, width: int = 100) -> str:
     console = Console(file=StringIO(), width=width, color_system=None)
     with console.capture() as capture:
-        console.print(terminal(results))
+        console.print(terminal_tables(results))
     return capture.get()
 
 

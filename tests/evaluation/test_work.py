@@ -16,23 +16,28 @@ import whyformer as wf
 from tests.evaluation.making import classifier, plan, sentences, tokenizer
 from whyformer.datasets import Mask, Sample
 from whyformer.errors import InputError
-from whyformer.evaluation import work
+from whyformer.evaluation import batch_evaluation
+from whyformer.evaluation.batch_evaluation import BatchEvaluation
 from whyformer.evaluation.collation import inputs_of
 from whyformer.evaluation.fingerprint import of_model, of_sample
 from whyformer.evaluation.plan import Plan
-from whyformer.evaluation.work import Bench, Chunk, Subject
+from whyformer.evaluation.sample_batches import SampleBatch
+from whyformer.evaluation.units import EvaluatedModel
+from whyformer.explain import explain_each
 from whyformer.metrics import metrics
 from whyformer.models.families.tiny import tiny_model, tiny_models
 from whyformer.models.load import Loaded
 
 
-def bench(loaded: Loaded, samples: list[Sample], wanted: Plan, labels: Any = None) -> Bench:
-    chunk = Chunk(
+def bench(
+    loaded: Loaded, samples: list[Sample], wanted: Plan, labels: Any = None
+) -> BatchEvaluation:
+    chunk = SampleBatch(
         tuple(samples),
         tuple(map(of_sample, samples)),
         tuple(labels or (sample.label for sample in samples)),
     )
-    return Bench(Subject(loaded, of_model(loaded.module)), wanted, chunk)
+    return BatchEvaluation(EvaluatedModel(loaded, of_model(loaded.module)), wanted, chunk)
 
 
 @pytest.fixture
@@ -40,11 +45,12 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
     """The methods and targets that `explain` was called with."""
     calls: list[tuple[str, Any]] = []
 
-    def counted(inputs: Any, model: Any, *, method: str, target: Any, **more: Any) -> Any:
-        calls.append((method, target))
-        return wf.explain(inputs, model, method=method, target=target, **more)
+    def counted(inputs: Any, model: Any, asks: Any) -> Any:
+        asks = list(asks)
+        calls.extend((ask.method, ask.target) for ask in asks)
+        return explain_each(inputs, model, asks)
 
-    monkeypatch.setattr(work, "explain", counted)
+    monkeypatch.setattr(batch_evaluation, "explain_each", counted)
     return calls
 
 
@@ -53,8 +59,8 @@ def test_one_explanation_serves_all_metrics(asked: list[Any]) -> None:
     one = bench(classifier(), sentences(3), wanted)
     rows = [
         row
-        for contender in wanted.contenders
-        for row in one.rows(contender, {"predicted": wanted.measures})
+        for contender in wanted.methods
+        for row in one.rows(contender, {"predicted": wanted.metrics})
     ]
     assert asked == [("gae", None), ("random", None)]
     assert len(rows) == 2 * 3 * (3 + 2)
@@ -66,19 +72,19 @@ def test_labels_that_are_predicted_are_not_explained_again(asked: list[Any]) -> 
     wanted = plan(("gae",), targets=("predicted", "label"))
     right = bench(loaded, samples, wanted).predicted
     one = bench(loaded, samples, wanted, right)
-    rows = one.rows(wanted.contenders[0], dict.fromkeys(wanted.targets, wanted.measures))
+    rows = one.rows(wanted.methods[0], dict.fromkeys(wanted.targets, wanted.metrics))
     assert asked == [("gae", None)]
     assert [row["explained"] for row in rows] == [*right, *right]
     wrong = [1 - right[0], *right[1:]]
-    bench(loaded, samples, wanted, wrong).explained(wanted.contenders[0], "label")
+    bench(loaded, samples, wanted, wrong).attribution(wanted.methods[0], "label")
     assert asked[1:] == [("gae", wrong)]
 
 
 def test_the_model_is_not_asked_twice_for_two_methods() -> None:
     wanted = plan(("gae", "random"), ("auac",))
     one = bench(classifier(), sentences(3), wanted)
-    for contender in wanted.contenders:
-        one.rows(contender, {"predicted": wanted.measures})
+    for contender in wanted.methods:
+        one.rows(contender, {"predicted": wanted.metrics})
     # Everything and nothing are the same for both methods.
     assert one.rerun.forwards < 2 * 3 * 11
 
@@ -86,12 +92,12 @@ def test_the_model_is_not_asked_twice_for_two_methods() -> None:
 def test_rows_have_what_a_table_needs() -> None:
     wanted = plan(("gae",), ("auac", "conservation"), fill="mask")
     (row, *_, last) = bench(classifier(), sentences(2), wanted).rows(
-        wanted.contenders[0], {"predicted": wanted.measures}
+        wanted.methods[0], {"predicted": wanted.metrics}
     )
     assert row["sample"] == "dev/0"
-    assert row["convention"].endswith("what is taken away is filled: mask")
+    assert row["convention"].endswith("removed tokens filled: mask")
     assert len(row["curve"]) == len(row["steps"]) == 11
-    assert "filled" not in last["convention"]  # nothing is taken away
+    assert "filled" not in last["convention"]  # nothing is removed
     assert last["curve"] is None
 
 
@@ -100,8 +106,8 @@ def test_warnings_are_left_to_the_figures() -> None:
     one = bench(classifier(), sentences(2), wanted)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for contender in wanted.contenders:
-            one.rows(contender, {"predicted": wanted.measures})
+        for contender in wanted.methods:
+            one.rows(contender, {"predicted": wanted.metrics})
 
 
 # -- which sample is wrong -------------------------------------------------------------------------
@@ -120,7 +126,7 @@ def test_a_sample_that_cannot_be_read_is_named(sample: Sample, why: str, metric:
     wanted = plan(("gradient_x_input",), (metric,))
     one = bench(classifier(), [*sentences(2), sample], wanted)
     with pytest.raises(InputError, match=why):
-        one.rows(wanted.contenders[0], {"predicted": wanted.measures})
+        one.rows(wanted.methods[0], {"predicted": wanted.metrics})
 
 
 def test_an_image_that_cannot_be_read_is_named(tmp_path: Path) -> None:
@@ -131,7 +137,7 @@ def test_an_image_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     wanted = plan(("random",))
     one = bench(Loaded(tiny_models()["vit"][1](), None, "tiny"), samples, wanted)
     with pytest.raises(InputError, match=r"sample 'half': the file .*half.png' cannot be read"):
-        one.rows(wanted.contenders[0], {"predicted": wanted.measures})
+        one.rows(wanted.methods[0], {"predicted": wanted.metrics})
 
 
 def test_an_error_that_is_nobodys_stays_as_it_is() -> None:
@@ -142,14 +148,14 @@ def test_an_error_that_is_nobodys_stays_as_it_is() -> None:
     wanted = plan(("gradient_x_input",), ("conservation",))
     one = bench(Loaded(module, tokenizer(), "tiny"), sentences(2), wanted)
     with pytest.raises(InputError, match=r"^GPT2ForSequenceClassification finds the last token"):
-        one.explained(wanted.contenders[0], "predicted")
+        one.attribution(wanted.methods[0], "predicted")
 
 
 def test_a_sample_without_a_label_is_named() -> None:
     wanted = plan(targets=("label",))
     one = bench(classifier(), [*sentences(1), Sample("x", "a film")], wanted, [1, None])
     with pytest.raises(InputError, match="sample 'x' has no label"):
-        one.explained(wanted.contenders[0], "label")
+        one.attribution(wanted.methods[0], "label")
 
 
 # -- streams ---------------------------------------------------------------------------------------
@@ -172,8 +178,8 @@ def test_masks_are_of_the_image_where_the_text_is_the_main_stream() -> None:
     loaded = Loaded(module, Both(), "tiny")
     wanted = plan(("gae",), ("pointing_game",), options={"pointing_game": {"tolerance": 0}})
     one = bench(loaded, [sample], wanted)
-    (row,) = one.rows(wanted.contenders[0], {"predicted": wanted.measures})
-    attribution = one.explained(wanted.contenders[0], "predicted")
+    (row,) = one.rows(wanted.methods[0], {"predicted": wanted.metrics})
+    attribution = one.attribution(wanted.methods[0], "predicted")
     assert attribution.main == "text"
     assert "region of 'image'" in row["convention"]
     regions = torch.from_numpy(shape.astype(bool)).unsqueeze(0)
@@ -195,7 +201,7 @@ def test_black_is_known_also_where_the_text_is_the_main_stream() -> None:
     options = {"auac": {"stream": "image"}}
     wanted = plan(("random",), ("auac",), fill="black", options=options)
     one = bench(Loaded(module, Both(), "tiny"), [sample], wanted)
-    (row,) = one.rows(wanted.contenders[0], {"predicted": wanted.measures})
+    (row,) = one.rows(wanted.methods[0], {"predicted": wanted.metrics})
     dark = sample.inputs | {"image": Image.new("RGB", (12, 12), "black")}
     both = processor(images=[dark["image"]], return_tensors="pt")
     ids = tokenizer()([dark["text"]], return_tensors="pt")
@@ -224,10 +230,10 @@ def test_regions_that_come_as_numbers() -> None:
     loaded = Loaded(module, tokenizer(), "tiny")
     options = {"auac": {"stream": "image"}}
     wanted = plan(("gae",), ("auac",), fill="mean", options=options)
-    rows = bench(loaded, samples, wanted).rows(wanted.contenders[0], {"predicted": wanted.measures})
+    rows = bench(loaded, samples, wanted).rows(wanted.methods[0], {"predicted": wanted.metrics})
     for row, sample in zip(rows, samples, strict=True):
         (alone,) = bench(loaded, [sample], wanted).rows(
-            wanted.contenders[0], {"predicted": wanted.measures}
+            wanted.methods[0], {"predicted": wanted.metrics}
         )
         assert row["value"] == pytest.approx(alone["value"], abs=1e-5)
         assert row["curve"] == pytest.approx(alone["curve"], abs=1e-5)
@@ -241,15 +247,15 @@ def test_every_measure_at_the_cost_of_one() -> None:
     inputs = {"pixel_values": torch.randn(2, 3, 12, 12)}
     attribution = wf.explain(inputs, tiny_models()["vit"][1](), method="random", target=0)
     masks = (torch.rand(2, 12, 12) < 0.4).long()
-    each = segmentation.each(attribution, masks=masks)
+    each = segmentation.scores(attribution, masks=masks)
     assert set(each) == set(segmentation.kinds["measure"].__args__)
     for name, score in each.items():
         alone = segmentation(attribution, masks=masks, measure=name)
         assert torch.equal(score.values, alone.values)
-        assert segmentation.each(attribution, masks=masks, measure=name).keys() == {""}
+        assert segmentation.scores(attribution, masks=masks, measure=name).keys() == {""}
     with pytest.raises(InputError, match="needs masks"):
-        segmentation.each(attribution)
+        segmentation.scores(attribution)
     with pytest.raises(InputError, match="no use for labels"):
-        segmentation.each(attribution, masks=masks, labels=torch.zeros(2))
+        segmentation.scores(attribution, masks=masks, labels=torch.zeros(2))
     with pytest.raises(wf.errors.OptionError, match="has no option 'measures'"):
-        segmentation.each(attribution, masks=masks, measures="miou")
+        segmentation.scores(attribution, masks=masks, measures="miou")

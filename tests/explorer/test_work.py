@@ -7,7 +7,6 @@ import pytest
 
 import whyformer as wf
 from tests.explorer.conftest import Client
-from whyformer.evaluation.rerun import Rerun
 from whyformer.explorer.catalogue import Catalogue
 from whyformer.explorer.curve import STEPS
 from whyformer.explorer.limits import Limits
@@ -17,6 +16,7 @@ from whyformer.explorer.work import answer
 from whyformer.inputs.prepare import prepare
 from whyformer.inputs.removal import Removal
 from whyformer.metrics import metrics
+from whyformer.metrics.rerun import Rerun
 from whyformer.models.families import family_of
 
 Told = list[dict[str, Any]]

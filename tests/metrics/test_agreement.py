@@ -11,7 +11,7 @@ from scipy.stats import kendalltau, spearmanr
 import whyformer as wf
 from tests.metrics.making import attribution_of, stream_of, text
 from whyformer.errors import InputError
-from whyformer.metrics import ranks
+from whyformer.statistics import ranks
 
 AGREEMENT = wf.metrics()["agreement"]
 BOTH = {"spearman": spearmanr, "kendall": kendalltau}
@@ -40,7 +40,7 @@ def test_kendall_in_parts_is_kendall(monkeypatch: pytest.MonkeyPatch) -> None:
     generator = torch.Generator().manual_seed(0)
     left, right = torch.randn(2, 3, 50, generator=generator).double()
     whole = AGREEMENT(text(left), other=text(right), rank="kendall").values
-    monkeypatch.setattr(ranks, "AT_ONCE", 1000)
+    monkeypatch.setattr(ranks, "PAIRS_AT_ONCE", 1000)
     torch.testing.assert_close(
         AGREEMENT(text(left), other=text(right), rank="kendall").values, whole
     )

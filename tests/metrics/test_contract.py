@@ -26,8 +26,8 @@ from tests.metrics.making import (
 )
 from whyformer.attribution import Attribution
 from whyformer.errors import InputError, OptionError, WhyformerError
-from whyformer.metrics import Metric, Score, combined, metric
-from whyformer.metrics.metric import NEEDS
+from whyformer.metrics import Metric, Score, combine_scores, metric
+from whyformer.metrics.needs import NEEDS
 
 METRICS = wf.metrics()
 NAMES = sorted(METRICS)
@@ -142,7 +142,7 @@ def test_a_batch_is_its_samples(
 ) -> None:
     items = [item(10 * seed + i, tokens, images) for i, tokens in enumerate((5, 1, 12, 2))]
     together = scored(METRICS[name], items, images, **options)
-    alone = combined([scored(METRICS[name], [each], images, **options) for each in items])
+    alone = combine_scores([scored(METRICS[name], [each], images, **options) for each in items])
     same(together, alone)
     for part in together.parts:
         torch.testing.assert_close(together.parts[part], alone.parts[part])
@@ -155,7 +155,7 @@ def test_padding_changes_nothing(
     name: str, images: bool, options: dict[str, Any], seed: int, garbage: float
 ) -> None:
     items = [item(10 * seed + i, tokens, images) for i, tokens in enumerate((5, 3, 1, 9))]
-    plain = combined([scored(METRICS[name], [each], images, **options) for each in items])
+    plain = combine_scores([scored(METRICS[name], [each], images, **options) for each in items])
     same(scored(METRICS[name], items, images, extra=4, garbage=garbage, **options), plain)
 
 

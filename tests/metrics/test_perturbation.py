@@ -51,10 +51,10 @@ def test_the_area_is_the_mean_height_unless_asked_otherwise() -> None:
     attribution, steps = text([[4.0, 3.0, 2.0, 1.0]]), (0.25, 0.5)
     heights = NEGATIVE(attribution, rerun=four_tokens(), steps=steps)
     assert heights.values.tolist() == [pytest.approx(1.0)]
-    assert "over its width" in heights.convention
+    assert "divided by its width" in heights.convention
     bare = NEGATIVE(attribution, rerun=four_tokens(), steps=steps, normalised=False)
     assert bare.values.tolist() == [pytest.approx(0.25)]
-    assert "over its width" not in bare.convention
+    assert "divided by its width" not in bare.convention
     one = NEGATIVE(attribution, rerun=four_tokens(), steps=(0.25,))
     assert one.values.tolist() == pytest.approx([1.0])
 

@@ -10,8 +10,8 @@ import torch
 from scipy.stats import bootstrap
 
 from whyformer.errors import InputError, OptionError
-from whyformer.metrics import Score, combined, interval
-from whyformer.metrics import bootstrap as drawing
+from whyformer.metrics import Score, combine_scores, interval
+from whyformer.statistics import bootstrap as under_test
 
 
 def test_the_mean_is_of_the_values() -> None:
@@ -65,9 +65,10 @@ def test_one_sample_has_no_spread() -> None:
 
 
 def test_drawing_in_parts_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    score = Score(torch.rand(20, generator=torch.Generator().manual_seed(0)))
+    found = torch.rand(20, 1, generator=torch.Generator().manual_seed(0))
+    score = Score(found.squeeze(1), shares=(found, torch.ones(20, 1)))
     whole = interval(score)
-    monkeypatch.setattr(drawing, "AT_ONCE", 50)
+    monkeypatch.setattr(under_test, "PICKS_AT_ONCE", 50)
     assert interval(score) == pytest.approx(whole, rel=1e-12)
 
 
@@ -92,20 +93,20 @@ def test_batches_are_put_together() -> None:
         )
         for n in (1, 2)
     ]
-    whole = combined(parts)
+    whole = combine_scores(parts)
     assert whole.values.tolist() == [1, 2, 2]
     assert whole.curve is not None
     assert whole.curve.shape == (3, 2)
     assert (whole.steps, whole.convention) == ((0, 1), "how")
     assert whole.parts["x"].shape == (3,)
     assert whole.mean == pytest.approx(0.5)
-    plain = combined([Score(torch.ones(1)), Score(torch.zeros(1))])
+    plain = combine_scores([Score(torch.ones(1)), Score(torch.zeros(1))])
     assert plain.curve is None
     assert plain.mean == pytest.approx(0.5)
 
 
 def test_other_conventions_do_not_mix() -> None:
     with pytest.raises(InputError, match="different conventions"):
-        combined([Score(torch.ones(1), convention="a"), Score(torch.ones(1), convention="b")])
+        combine_scores([Score(torch.ones(1), convention="a"), Score(torch.ones(1), convention="b")])
     with pytest.raises(InputError, match="no scores"):
-        combined([])
+        combine_scores([])

@@ -13,8 +13,8 @@ import whyformer as wf
 from benchmarks.segmentation import Tally
 from tests.metrics.making import image, stream_of, text
 from whyformer.errors import InputError
-from whyformer.metrics import combined
-from whyformer.metrics.segmentation import average_precision, measures
+from whyformer.metrics import combine_scores
+from whyformer.metrics.segmentation import all_measures, average_precision
 
 SEGMENTATION = wf.metrics()["segmentation"]
 MEASURES = ("pixel_accuracy", "miou", "map", "map_foreground", "map_class_mean")
@@ -44,7 +44,7 @@ def test_it_says_which_map_it_took() -> None:
 
 def test_all_measures_at_once() -> None:
     maps, masks = maps_and_masks(0)
-    found = measures(image(maps), masks)
+    found = all_measures(image(maps), masks)
     assert tuple(found) == MEASURES
     for measure, score in found.items():
         alone = SEGMENTATION(image(maps), masks=masks, measure=measure)
@@ -113,7 +113,7 @@ def test_means_are_the_benchmarks(seed: int) -> None:
             for part in (slice(0, 1), slice(1, 4))
         ]
         assert 100 * whole.mean == pytest.approx(figures[measure])
-        assert combined(halves).mean == pytest.approx(whole.mean)
+        assert combine_scores(halves).mean == pytest.approx(whole.mean)
     accuracy = SEGMENTATION(image(maps), masks=masks)
     assert accuracy.mean != pytest.approx(float(accuracy.values.mean()), abs=1e-4)
 

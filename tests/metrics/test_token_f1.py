@@ -114,12 +114,12 @@ def test_perfect_beats_random_beats_adversarial() -> None:
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    with pytest.raises(InputError, match="has no words: use level='token'"):
+    with pytest.raises(InputError, match=r"has no words. Use level='token'"):
         TOKEN_F1(text([[1.0]]), rationales=torch.tensor([[True]]))
     with pytest.raises(InputError, match="one per token"):
         TOKEN_F1(text([[1.0]]), rationales=torch.ones(1, 2).bool(), level="token")
     with pytest.raises(InputError, match=r"expected \(1, words\)"):
         TOKEN_F1(text([[1.0]], word_ids=((0,),)), rationales=torch.ones(2, 2).bool())
     for wrong in ((), (0, 1), (2, 1), (1, 1)):
-        with pytest.raises(OptionError, match="rising numbers"):
+        with pytest.raises(OptionError, match="rising whole numbers"):
             TOKEN_F1(text([[1.0]]), rationales=torch.ones(1, 1).bool(), level="token", k=wrong)

@@ -26,7 +26,7 @@ from tests.reproduce.making import (
     tweets,
 )
 from whyformer.errors import InputError, OptionError
-from whyformer.evaluation.results import Cell, Results
+from whyformer.evaluation.results import ResultKey, Results
 from whyformer.models.load import load_model
 from whyformer.reproduce import learners
 from whyformer.reproduce import reproduce as module
@@ -171,7 +171,7 @@ def test_parts_methods_and_limit(tmp_path: Path, tiny: None) -> None:
         assert one.results.methods == ("Random", "LRP (AH)")
         assert one.results.metrics == ("auac", "conservation")
         assert one.results.targets == ("label",)
-        assert len(one.results.samples(Cell("Random", "label", "auac"))) == 3
+        assert len(one.results.samples(ResultKey("Random", "label", "auac"))) == 3
         assert one.model == one.part.name
         assert one.accuracy is not None
         folder = tmp_path / "out" / "ali2022" / one.part.name

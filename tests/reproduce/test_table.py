@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from whyformer.evaluation.plan import Contender
+from whyformer.evaluation.plan import MethodSpec
 from whyformer.evaluation.results import Results
 from whyformer.reproduce.experiments import Experiment, Part
 from whyformer.reproduce.reproduce import Outcome
@@ -25,7 +25,7 @@ def part(name: str = "one", **more: Any) -> Part:
         "model": name,
         "data": "",
         "split": None,
-        "rows": tuple(Contender(label, "gae") for label in ROWS),
+        "rows": tuple(MethodSpec(label, "gae") for label in ROWS),
         "measures": (),
         "targets": ("predicted",),
         "fill": None,
@@ -128,7 +128,7 @@ def lines_of(experiment: Experiment, outcomes: list[Outcome], label: str) -> lis
 
 def test_parts_stand_beside_each_other() -> None:
     one = part(published={"auac": {"GAE": 0.5}})
-    other = part("other", rows=(Contender("GAE", "gae"), Contender("New", "gae")))
+    other = part("other", rows=(MethodSpec("GAE", "gae"), MethodSpec("New", "gae")))
     outcomes = [
         Outcome(one, run({("auac", "predicted"): {"GAE": [1.0]}})),
         Outcome(other, run({("auac", "predicted"): {"GAE": [0.0], "New": [0.125]}})),
@@ -206,7 +206,7 @@ def test_no_way_is_better_without_an_arrow() -> None:
 
 
 def test_signs_of_tables_are_escaped() -> None:
-    odd = part(title="A|B <i>", rows=(Contender("x|y", "gae"),))
+    odd = part(title="A|B <i>", rows=(MethodSpec("x|y", "gae"),))
     values = {("auac", "predicted"): {"x|y": [1.0]}}
     table = markdown(
         paper(odd, part("other")),

@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from whyformer.attribution import Attribution
-from whyformer.audit.bootstrap import Estimate
 from whyformer.datasets.files import optional
+from whyformer.statistics.bootstrap import Estimate
 
 AUDIT, ROWS, REPORT = "audit.json", "rows.parquet", "report.html"
 FORMAT = "whyformer-audit-1"

@@ -7,7 +7,6 @@ from statistics import fmean
 from typing import Any
 
 from whyformer.audit.answers import Question
-from whyformer.audit.bootstrap import Bootstrap
 from whyformer.audit.explaining import BATCH, Explained, Explainer, Tick, check_methods, counted
 from whyformer.audit.findings import Audit, Example, Table
 from whyformer.audit.grid import Grid
@@ -15,6 +14,7 @@ from whyformer.audit.lists import Grouped, Template, read_names, read_templates
 from whyformer.audit.name_summary import charts, headline
 from whyformer.audit.name_tables import name_tables
 from whyformer.audit.places import covered
+from whyformer.statistics.bootstrap import Bootstrap
 
 DEFAULT_NAMES = "us_gender"
 FEW = 5  # fewer names or templates than this make an interval that says little

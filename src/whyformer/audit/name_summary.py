@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from whyformer.audit.bootstrap import Estimate
 from whyformer.audit.findings import Cell, Chart, Column, Point, Table
 from whyformer.audit.name_tables import ANSWER, CLASSES, MODEL, RELEVANCE
+from whyformer.statistics.bootstrap import Estimate
 
 
 def headline(tables: Mapping[str, Table], target: str) -> tuple[str, ...]:

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 from statistics import fmean
 
-from whyformer.audit.bootstrap import Bootstrap, Estimate, same_lengths
 from whyformer.audit.findings import Cell, Column, Kind, Table
 from whyformer.audit.grid import Grid
+from whyformer.statistics.bootstrap import Bootstrap, Estimate, matching_weights
 
 MODEL = "model"  # in place of a method: the measure is of the answer, whatever explains it
 EXTREMES = 5
@@ -88,7 +88,7 @@ def _differences(grids: Mapping[str, Grid], bootstrap: Bootstrap) -> Table:
             for first, second in grid.pairs:
                 ours, theirs = grid.values(measure, first), grid.values(measure, second)
                 found = bootstrap.grid_difference(ours, theirs)
-                weights = same_lengths(grid.tokens(first), grid.tokens(second))
+                weights = matching_weights(grid.tokens(first), grid.tokens(second))
                 matched: Estimate | None = None
                 if weights is not None:
                     matched = bootstrap.grid_difference(ours, theirs, weights)
@@ -125,8 +125,8 @@ def _swaps(grid: Grid, bootstrap: Bootstrap) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for first, second in [*grid.pairs, *((group, group) for group in grid.groups)]:
         counts, within = grid.different(first, second), first == second
-        flips = bootstrap.pairs(grid.flips(first, second), counts, within=within)
-        shifts = bootstrap.pairs(grid.shifts(first, second), counts, within=within)
+        flips = bootstrap.pair_mean(grid.flips(first, second), counts, within=within)
+        shifts = bootstrap.pair_mean(grid.shifts(first, second), counts, within=within)
         rows.append((first, second, *_three(flips), *_three(shifts)))
     columns = (
         Column("name of"),

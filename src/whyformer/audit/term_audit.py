@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from whyformer.audit.bootstrap import Bootstrap
 from whyformer.audit.explaining import BATCH, Explained, Explainer, Tick, check_methods, counted
 from whyformer.audit.findings import Audit, Example
 from whyformer.audit.lists import Grouped, read_function_words, read_terms
@@ -15,6 +14,7 @@ from whyformer.audit.wording import CONTENT, KINDS, Hit, Reading, pattern
 from whyformer.datasets import Dataset, Sample, open_dataset
 from whyformer.errors import InputError
 from whyformer.inputs.detect import Text
+from whyformer.statistics.bootstrap import Bootstrap
 
 EXAMPLES = 3
 FIRST = ("terms", "term_groups", "term_differences", "attention", "words")

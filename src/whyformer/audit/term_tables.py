@@ -8,10 +8,10 @@ from itertools import combinations
 from statistics import fmean
 from typing import Any
 
-from whyformer.audit.bootstrap import Bootstrap, Estimate
 from whyformer.audit.findings import Cell, Chart, Column, Point, Table
 from whyformer.audit.lists import Grouped
 from whyformer.audit.wording import CONTENT, KINDS, Hit
+from whyformer.statistics.bootstrap import Bootstrap, Estimate
 
 RANKED = 50  # words that get an interval and a line
 CHARTED = 25  # lines of a chart
@@ -146,7 +146,7 @@ def _term_differences(found: Mapping[str, Gathered], terms: Grouped, bootstrap: 
                 [fmean(hit.per_word for hit in own[i]) if i in own else None for i in samples]
                 for own in (ours, theirs)
             ]
-            lead = bootstrap.apart(*values)
+            lead = bootstrap.group_difference(*values)
             rows.append((method, first, second, lead.value, lead.low, lead.high, lead.clear))
     columns = (
         Column("method"),

@@ -18,11 +18,11 @@ from whyformer.cli.progress import Told, watched
 from whyformer.datasets import Dataset, Sample, open_dataset
 from whyformer.errors import InputError, ModelError, OptionError, WhyformerError
 from whyformer.evaluation.bundled_samples import bundled_samples
-from whyformer.evaluation.evaluate import REPORT, TABLE, evaluate
-from whyformer.evaluation.fitting import answers_otherwise, fitting
-from whyformer.evaluation.plan import Plan, contenders, measures
+from whyformer.evaluation.default_metrics import default_metrics, no_classes_reason
+from whyformer.evaluation.evaluate import REPORT, TABLE, run_evaluation
+from whyformer.evaluation.plan import Plan, method_specs, metric_specs
 from whyformer.evaluation.results import Results
-from whyformer.evaluation.tables import terminal
+from whyformer.evaluation.tables import terminal_tables
 from whyformer.inputs.removal import FILL_TEXTS
 from whyformer.models import bundled
 from whyformer.models.load import load_model
@@ -145,7 +145,7 @@ def evaluate_command(
             note(f"left out {name}: {error}")
             continue
         if not quiet:
-            result().print(terminal(found))
+            result().print(terminal_tables(found))
             for line in _filled(found):
                 result().print(line, markup=False)
         for file in (REPORT, TABLE):
@@ -172,32 +172,35 @@ def _evaluated(
     if not read:
         raise InputError("there are no samples to evaluate on; check --split and --limit")
     if every and not metrics:
-        other = answers_otherwise(loaded, read[0])
+        other = no_classes_reason(loaded, read[0])
         if other:
             raise ModelError(other)
     if not metrics:
-        metrics, why = fitting(loaded, read)
+        metrics, why = default_metrics(loaded, read)
         if why:
             note(f"metrics that run the model again are left out: {why}")
     known = {name: chosen for name, chosen in options.items() if name in metrics}
     rest = {name: chosen for name, chosen in options.items() if name not in known}
     plan = Plan(
-        contenders(methods, rest, seed),
-        measures(metrics, known, fill),
+        method_specs(methods, rest, seed),
+        metric_specs(metrics, known, fill),
         targets,
         fill,
         seed,
         truncation,
     )
-    return evaluate(
+    for event in run_evaluation(
         loaded,
         samples if isinstance(samples, Dataset) else read,
         plan,
         out,
         names=samples.labels if isinstance(samples, Dataset) else (),
         facts={"command": _command(), "data": _facts(samples, data)},
-        tell=tell,
-    )
+    ):
+        if isinstance(event, Results):
+            return event
+        tell(event.doing, event.done, event.total)
+    raise AssertionError("an evaluation ends with its results")
 
 
 def _subjects(
@@ -264,13 +267,12 @@ def _value(text: str) -> Any:
 
 
 def _filled(found: Results) -> list[str]:
-    """How what was taken away was filled, a sentence each; none where nothing was."""
-    known = found.settings["metrics"].values()
-    said = {metric["convention"].rpartition("filled: ")[2] for metric in known}
+    """What replaced removed tokens, a sentence for each fill."""
+    fills = {metric["fill"] for metric in found.settings["metrics"].values()}
     return [
-        f"Filled by '{fill}': what is taken away is {FILL_TEXTS[fill]}."
-        for fill in FILL_TEXTS
-        if fill in said
+        f"Filled by '{fill}': removed tokens are {text}."
+        for fill, text in FILL_TEXTS.items()
+        if fill in fills
     ]
 
 

@@ -105,7 +105,7 @@ def score(job: Job) -> None:
             raise InputError(f"there are no rows in {job.source!r} to explain; check --split")
         kind = kind_of(first.inputs) if job.model is None else None
         loaded = load_model(job.model, None, kind)
-        file = ScoreFile(out, _facts(job, loaded.name, fingerprint.of_subject(loaded)))
+        file = ScoreFile(out, _facts(job, loaded.name, fingerprint.of_loaded(loaded)))
         rest = chain([first], reading)
         size, total = window_size(job.batch_size), len(samples)
         start = _passed(file, rest, size)

@@ -1,18 +1,20 @@
-"""Methods measured on data: units of work that can be resumed, tables, and a report."""
+"""Evaluate methods on a dataset: resumable runs, tables and a report."""
 
-from whyformer.evaluation.evaluate import evaluate
-from whyformer.evaluation.plan import Contender, Measure, Plan, contenders, measures
-from whyformer.evaluation.results import Cell, Results
+from whyformer.evaluation.evaluate import Progress, evaluate, run_evaluation
+from whyformer.evaluation.plan import MethodSpec, MetricSpec, Plan, method_specs, metric_specs
+from whyformer.evaluation.results import ResultKey, Results
 from whyformer.models.load import load_model
 
 __all__ = [
-    "Cell",
-    "Contender",
-    "Measure",
+    "MethodSpec",
+    "MetricSpec",
     "Plan",
+    "Progress",
+    "ResultKey",
     "Results",
-    "contenders",
     "evaluate",
     "load_model",
-    "measures",
+    "method_specs",
+    "metric_specs",
+    "run_evaluation",
 ]

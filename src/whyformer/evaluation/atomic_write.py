@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written beside their place, and then put into it."""
+"""Write a file so that it is complete or absent, also after a crash."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def write_atomically(path: Path, write: Callable[[Path], Any], folder: Path | None = None) -> None:
-    """Nothing; writes beside the file, or in a folder, down to the disk, and takes its place."""
+    """Write a temporary file beside `path`, or in `folder`, flush it to disk and rename it."""
     beside = (folder or path.parent) / f".{path.name}.{os.getpid()}"
     try:
         write(beside)

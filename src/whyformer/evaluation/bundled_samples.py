@@ -1,4 +1,4 @@
-"""The inputs that come with a bundled model, as samples to evaluate on."""
+"""The inputs bundled with a model, as samples to evaluate on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from whyformer.models.bundled import QUESTIONS, BundledModel
 
 
 def bundled_samples(model: BundledModel) -> list[Sample]:
-    """The model's own samples; questions with their answers, and a mask of what they are about."""
+    """Return the samples of a bundled model: questions with their answers and object masks.
+
+    Args:
+        model: One of `whyformer.models()`.
+    """
     place = model.folder / model.shown
     if len(model.streams) < 2:
         return [Sample(f"{model.name}/{i}", inputs) for i, inputs in enumerate(model.samples())]

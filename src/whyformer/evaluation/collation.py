@@ -1,4 +1,4 @@
-"""Samples of a dataset as one input of `explain`."""
+"""Samples of a dataset as one batch of inputs for `explain`."""
 
 from __future__ import annotations
 
@@ -14,29 +14,30 @@ from whyformer.datasets import Sample
 from whyformer.errors import InputError
 from whyformer.inputs.images import open_image
 from whyformer.inputs.text import text_arguments
-from whyformer.models.families import Source, family_of
+from whyformer.models.families import Source
 from whyformer.models.load import Loaded
 from whyformer.models.processors import tokenizer_of
 from whyformer.models.signature import forward_of
 
 
 def inputs_of(samples: Sequence[Sample], loaded: Loaded) -> Any:
-    """A list of what each sample says; arguments of forward where regions come as numbers."""
+    """A list of the samples' inputs; arguments of forward if the samples have region features."""
     if "features" in samples[0].extras:
         return _with_regions(samples, loaded)
     return [sample.inputs for sample in samples]
 
 
 def _with_regions(samples: Sequence[Sample], loaded: Loaded) -> dict[str, Any]:
-    """Questions as token ids beside the features and boxes of each image's regions."""
+    """Token ids of the questions, with the features and boxes of each image's regions."""
     module = loaded.module
-    family = family_of(module)
+    family = loaded.family
     sources = {s.kind: s for s in family.sources} if family else {}
     if "features" not in sources or "ids" not in sources:
         raise InputError(
-            f"sample {samples[0].id!r} comes with features of image regions, which"
-            f" {type(module).__name__} does not read; give the images alone, or a model such as"
-            " LXMERT"
+            f"sample {samples[0].id!r} has features of image regions, which"
+            f" {type(module).__name__} does not take",
+            argument="samples",
+            remedy="Use samples with images only, or a model such as LXMERT",
         )
     texts = [_question(sample) for sample in samples]
     tokenizer = tokenizer_of(loaded.processor, module)
@@ -46,8 +47,9 @@ def _with_regions(samples: Sequence[Sample], loaded: Loaded) -> dict[str, Any]:
     widths = sorted({rows.shape[1] for rows in features})
     if len(widths) > 1:
         raise InputError(
-            f"regions have {widths[0]} numbers in one image and {widths[-1]} in another; take all"
-            " features from one detector"
+            f"regions have {widths[0]} features in one image and {widths[-1]} in another",
+            argument="samples",
+            remedy="Use features of one detector for all images",
         )
     arguments[source.carrier] = pad_sequence(features, batch_first=True)
     counts = torch.tensor([len(rows) for rows in features])
@@ -55,7 +57,9 @@ def _with_regions(samples: Sequence[Sample], loaded: Loaded) -> dict[str, Any]:
         if not source.mask:
             raise InputError(
                 f"samples have {int(counts.min())} to {int(counts.max())} regions, and"
-                f" {type(module).__name__} takes no mask of them; give as many for every image"
+                f" {type(module).__name__} takes no mask of them",
+                argument="samples",
+                remedy="Use the same number of regions for every image",
             )
         real = torch.arange(int(counts.max())) < counts.unsqueeze(1)
         arguments[source.mask] = real.float()
@@ -76,25 +80,30 @@ def _boxes(samples: Sequence[Sample], source: Source) -> dict[str, Tensor]:
 def _question(sample: Sample) -> str:
     asked = sample.inputs.get("text") if isinstance(sample.inputs, Mapping) else sample.inputs
     if not isinstance(asked, str):
-        raise InputError(f"sample {sample.id!r} has regions and no question")
+        raise InputError(
+            f"sample {sample.id!r} has regions but no question",
+            argument="samples",
+            remedy="Add the question as the sample's text",
+        )
     return asked
 
 
 def _size(sample: Sample) -> tuple[int, int]:
-    """(height, width) of the image that the regions are of."""
+    """(height, width) of the image that the boxes refer to."""
     if "size" in sample.extras:
         height, width = sample.extras["size"]
         return int(height), int(width)
     image = sample.inputs.get("image") if isinstance(sample.inputs, Mapping) else None
     if image is None:
         raise InputError(
-            f"sample {sample.id!r} has boxes in pixels and no image: how large it is must be known;"
-            " give the images too, or features as a .tsv, which tells it"
+            f"sample {sample.id!r} has boxes in pixels, and the size of its image is unknown",
+            argument="samples",
+            remedy="Add the images, or use features in a .tsv file, which has the sizes",
         )
     width, height = open_image(image, "RGB").size
     return height, width
 
 
 def _tensor(values: Any) -> Tensor:
-    # A copy: what a reader took from a file may not be written to, which torch warns about.
+    # A copy: an array that was read from a file may be read-only, which torch warns about.
     return torch.from_numpy(numpy.array(values, dtype=numpy.float32))

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from whyformer.errors import InputError
-from whyformer.evaluation.results import Cell, Results
-from whyformer.evaluation.summary import Bootstrap, Redraws, bootstrap, whole
-from whyformer.evaluation.wording import places, visible
+from whyformer.evaluation.results import ResultKey, Results
+from whyformer.evaluation.summary import bootstrap_of, with_metric_settings
+from whyformer.evaluation.wording import decimals_for, visible
+from whyformer.statistics.bootstrap import Bootstrap, Resamples
 
 # Found by search: under each common colour blindness any two differ by 0.14 in OKLab, and all have
 # a contrast of 3 and more against their page. Beyond six, dashes tell lines apart.
@@ -52,24 +53,24 @@ class Curves:
     @property
     def places(self) -> int | None:
         """The decimals that its numbers are written with."""
-        return places(max((abs(v) for line in self.lines for v in line.finite), default=0.0))
+        return decimals_for(max((abs(v) for line in self.lines for v in line.finite), default=0.0))
 
 
 def curves(
     results: Results, metric: str, target: str, how: Bootstrap | None = None
 ) -> Curves | None:
     """The curves of one metric; None where it has none."""
-    run, redraws = whole(results), Redraws(how or bootstrap(results))
+    run, redraws = with_metric_settings(results), Resamples(how or bootstrap_of(results))
     lines, steps = [], None
     for method in run.methods:
-        score = run.score(Cell(method, target, metric))
+        score = run.score(ResultKey(method, target, metric))
         if score is not None and score.curve is not None and score.steps:
             steps = score.steps
             lines.append(_curve(method, score.curve, redraws))
     return None if steps is None else Curves(target, metric, steps, tuple(lines))
 
 
-def _curve(method: str, curve: Tensor, redraws: Redraws) -> Curve:
+def _curve(method: str, curve: Tensor, redraws: Resamples) -> Curve:
     kept = curve[curve.isfinite().all(1)]
     if not len(kept):
         nothing = (math.nan,) * curve.shape[1]
@@ -78,7 +79,7 @@ def _curve(method: str, curve: Tensor, redraws: Redraws) -> Curve:
     if len(kept) < 2:
         nothing = (math.nan,) * curve.shape[1]
         return Curve(method, mean, nothing, nothing)
-    low, high = torch.quantile(redraws.averaged(kept), redraws.ends, dim=0).tolist()
+    low, high = torch.quantile(redraws.means(kept), redraws.bootstrap.quantiles(), dim=0).tolist()
     return Curve(method, mean, tuple(low), tuple(high))
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from whyformer.evaluation.curves import FEW, Curves, look, short
-from whyformer.evaluation.wording import MINUS, shown, visible
+from whyformer.evaluation.wording import MINUS, number_text, visible
 
 WIDE, HIGH = 720, 320
 LEFT, RIGHT, TOP, BOTTOM = 56, 200, 10, 44  # margins; labels stand in the right one
@@ -66,8 +66,8 @@ def _title(found: Curves) -> str:
 def _told(found: Curves) -> str:
     """The drawing in words: where every line begins and ends."""
     parts = [
-        f"{visible(line.method)} from {shown(line.mean[0], found.places)}"
-        f" to {shown(line.mean[-1], found.places)}"
+        f"{visible(line.method)} from {number_text(line.mean[0], found.places)}"
+        f" to {number_text(line.mean[-1], found.places)}"
         for line in found.lines
     ]
     return f"From step {found.steps[0]:g} to {found.steps[-1]:g}: {'; '.join(parts)}."

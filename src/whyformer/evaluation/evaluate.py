@@ -1,8 +1,8 @@
-"""The loop: samples in chunks, a piece of work per chunk and method, tables when all is done."""
+"""Run an evaluation: samples in batches, each batch by every method, then tables and a report."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,34 +10,50 @@ from typing import Any
 from whyformer.datasets import Dataset, Sample
 from whyformer.errors import InputError
 from whyformer.evaluation import fingerprint
-from whyformer.evaluation.chunks import check_ids, check_labels, chunked
+from whyformer.evaluation.batch_evaluation import BatchEvaluation
 from whyformer.evaluation.examples import Choice, Example, chosen
-from whyformer.evaluation.plan import Contender, Measure, Plan
+from whyformer.evaluation.plan import MethodSpec, MetricSpec, Plan
 from whyformer.evaluation.report import report as page
 from whyformer.evaluation.results import RESULTS, SETTINGS, Results
+from whyformer.evaluation.sample_batches import (
+    SampleBatch,
+    check_ids,
+    check_labels,
+    split_samples,
+)
 from whyformer.evaluation.settings import settings_of
 from whyformer.evaluation.store import Store
 from whyformer.evaluation.summary import summary
 from whyformer.evaluation.tables import markdown
-from whyformer.evaluation.work import Bench, Chunk, Row, Subject, parts_of, unit
+from whyformer.evaluation.units import EvaluatedModel, ResultRow, row_facts, unit_id
 from whyformer.models.load import Loaded
 
-PER_SIDE = 2  # examples of the best and of the worst, per metric
+PER_SIDE = 2  # examples of the best and of the worst samples, per metric
 TABLE, REPORT = "table.md", "report.html"
+NOT_IN_RESULTS = ("convention", "steps", "fill")  # columns that settings.json has once per metric
 
-Told = Callable[[str, int, int], None]  # what is going on, work done, work in all
+Pending = Mapping[str, Sequence[MetricSpec]]  # by target the metrics to compute
 
 
 @dataclass(frozen=True)
-class Piece:
-    """Work that is still to be done: one chunk, and by method and target the metrics.
+class Progress:
+    """What an evaluation does now, and how many of its steps are done; `total` is 0 if unknown."""
 
-    It is done as a whole: its methods share what the model answers, and the numbers are the same
-    to the last bit whatever was done before.
+    doing: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True)
+class PendingBatch:
+    """Samples that are not finished, and what to compute for them.
+
+    It is stored as a whole: its methods share the model's logits, so that the numbers are the same
+    to the last bit whatever was finished before.
     """
 
-    chunk: Chunk
-    wanted: Sequence[tuple[Contender, Mapping[str, Sequence[Measure]]]]
+    samples: SampleBatch
+    methods: Sequence[tuple[MethodSpec, Pending]]
 
 
 def evaluate(
@@ -49,138 +65,187 @@ def evaluate(
     names: Sequence[str] = (),
     facts: Mapping[str, Any] | None = None,
     report: bool = True,
-    tell: Told | None = None,
 ) -> Results:
-    """The results of a plan on samples, in `out`; what is there already is not done again.
+    """Evaluate methods on samples and return the results, which are also written to a folder.
 
-    `names` are the dataset's names of its labels, `facts` what settings.json is to say beside
-    what is known here (the command, where the data come from). `report` writes the page too.
+    Units that the folder already has are not computed again.
+
+    Args:
+        loaded: The model with its processor, from `load_model`.
+        samples: A dataset or a list of samples; each needs a different id.
+        plan: The methods, metrics and targets.
+        out: The folder for results, tables and the report.
+        names: The dataset's names of its labels, in their order.
+        facts: Further entries of settings.json, such as the command and the source of the data.
+        report: Whether to write report.html too.
+
+    Returns:
+        One value per sample, method, target and metric.
+
+    Raises:
+        InputError: There are no samples, or one cannot be read or explained.
+        StoreError: The folder cannot be read or written.
+
+    Example:
+        >>> plan = Plan(method_specs(["gae"]), metric_specs(["auac"]))  # doctest: +SKIP
+        >>> evaluate(load_model("sst2", None, None), samples, plan, "run")  # doctest: +SKIP
     """
-    say: Told = tell or (lambda doing, done, total: None)
+    events = run_evaluation(loaded, samples, plan, out, names=names, facts=facts, report=report)
+    *_, results = events
+    assert isinstance(results, Results)
+    return results
+
+
+def run_evaluation(
+    loaded: Loaded,
+    samples: Iterable[Sample],
+    plan: Plan,
+    out: Path | str,
+    *,
+    names: Sequence[str] = (),
+    facts: Mapping[str, Any] | None = None,
+    report: bool = True,
+) -> Iterator[Progress | Results]:
+    """Evaluate step by step: yield a `Progress` before each step, and the `Results` at the end.
+
+    The arguments are those of `evaluate`.
+    """
     store = Store(Path(out))
-    say("reading samples", 0, 0)
+    yield Progress("reading samples", 0, 0)
     read = list(samples)
     if not read:
-        raise InputError("there are no samples to evaluate on; check the split and the limit")
+        raise InputError(
+            "there are no samples to evaluate on",
+            argument="samples",
+            remedy="Check the split and the limit of the dataset",
+        )
     check_ids(read)
-    subject = Subject(loaded, fingerprint.of_subject(loaded))
-    chunks = list(chunked(read, loaded, plan, names))
-    check_labels(chunks, plan)
-    skipped = samples.report.skipped if isinstance(samples, Dataset) else []
-    pieces = list(_pieces(chunks, subject, plan, store))
-    total = len(chunks) * len(plan.contenders)
-    done = total - sum(len(piece.wanted) for piece in pieces)
-    for piece in pieces:
-        bench, finished = Bench(subject, plan, piece.chunk), []
-        for contender, wanted in piece.wanted:
-            say(contender.label, done, total)
-            finished += bench.rows(contender, wanted)
+    model = EvaluatedModel(loaded, fingerprint.of_loaded(loaded))
+    batches = split_samples(read, loaded, names)
+    check_labels(batches, plan)
+    pending = list(_pending_batches(batches, model, plan, store))
+    total = len(batches) * len(plan.methods)
+    done = total - sum(len(one.methods) for one in pending)
+    for one in pending:
+        batch, rows = BatchEvaluation(model, plan, one.samples), []
+        for method, metrics in one.methods:
+            yield Progress(method.label, done, total)
+            rows += batch.rows(method, metrics)
             done += 1
-        store.add(finished)
-    rows = _in_order(read, chunks, subject, plan, store)
-    settings = settings_of(rows, read, subject, plan, skipped, facts or {})
-    columns = [{k: v for k, v in row.items() if k not in ("convention", "steps")} for row in rows]
+        store.add(rows)
+    results = _write_results(read, batches, model, plan, store, _skipped(samples), facts or {})
+    if report:
+        yield Progress("writing the report", done, total)
+        figures = summary(results)
+        examples = _examples(chosen(results, PER_SIDE, figures), batches, model, plan)
+        store.write_text(REPORT, page(results, examples, figures))
+    yield results
+
+
+def _skipped(samples: Iterable[Sample]) -> Sequence[object]:
+    """The rows that the dataset left out while it was read."""
+    return samples.report.skipped if isinstance(samples, Dataset) else []
+
+
+def _write_results(
+    samples: Sequence[Sample],
+    batches: Sequence[SampleBatch],
+    model: EvaluatedModel,
+    plan: Plan,
+    store: Store,
+    skipped: Sequence[object],
+    facts: Mapping[str, Any],
+) -> Results:
+    """The results of all finished units; writes them, the settings and the table."""
+    rows = _ordered_rows(samples, batches, model, plan, store)
+    settings = settings_of(rows, samples, model, plan, skipped, facts)
+    columns = [{k: v for k, v in row.items() if k not in NOT_IN_RESULTS} for row in rows]
+    results = Results(columns, settings)
     store.write_table(RESULTS, columns)
     store.write_json(SETTINGS, settings)
-    results = Results(columns, settings)
     store.write_text(TABLE, markdown(results))
-    if report:
-        say("writing the report", done, total)
-        figures = summary(results)
-        examples = _examples(chosen(results, PER_SIDE, figures), chunks, subject, plan)
-        store.write_text(REPORT, page(results, examples, figures))
     return results
 
 
 def _examples(
-    choices: Sequence[Choice], chunks: Sequence[Chunk], subject: Subject, plan: Plan
+    choices: Sequence[Choice], batches: Sequence[SampleBatch], model: EvaluatedModel, plan: Plan
 ) -> list[Example]:
-    """The chosen samples, explained once more to be drawn."""
+    """The chosen samples, explained again one by one to be drawn."""
     alone = {
-        sample.id: Chunk((sample,), (name,), (label,))
-        for chunk in chunks
-        for sample, name, label in zip(*vars(chunk).values(), strict=True)
+        sample.id: batch.take([row])
+        for batch in batches
+        for row, sample in enumerate(batch.samples)
     }
-    by_label = {one.label: one for one in plan.contenders}
-    benches: dict[str, Bench] = {}
+    by_label = {method.label: method for method in plan.methods}
+    evaluations: dict[str, BatchEvaluation] = {}
     found = []
     for choice in choices:
-        bench = benches.setdefault(choice.sample, Bench(subject, plan, alone[choice.sample]))
-        attributions = {
-            label: bench.explained(by_label[label], choice.target) for label in choice.methods
-        }
+        sample = alone[choice.sample]
+        one = evaluations.setdefault(choice.sample, BatchEvaluation(model, plan, sample))
+        pairs = [(by_label[label], choice.target) for label in choice.methods]
+        attributions = dict(zip(choice.methods, one.attributions(pairs), strict=True))
         found.append(choice.example(attributions))
     return found
 
 
-def _pieces(chunks: Sequence[Chunk], subject: Subject, plan: Plan, store: Store) -> Iterator[Piece]:
-    """Every chunk of which some unit is not done."""
-    for chunk in chunks:
-        # Samples that are done are left out: a larger limit adds to what is there.
-        places = range(len(chunk.samples))
-        rest = [i for i in places if any(_lacking(chunk.among([i]), subject, plan, store))]
+def _pending_batches(
+    batches: Sequence[SampleBatch], model: EvaluatedModel, plan: Plan, store: Store
+) -> Iterator[PendingBatch]:
+    """The unfinished samples of every batch that has some."""
+    for batch in batches:
+        # Finished samples are left out: a larger limit adds to what is there.
+        rows = range(len(batch.samples))
+        rest = [i for i in rows if any(_pending_metrics(batch.take([i]), model, plan, store))]
         if rest:
-            left = chunk.among(rest)
-            yield Piece(left, list(_lacking(left, subject, plan, store)))
+            left = batch.take(rest)
+            yield PendingBatch(left, list(_pending_metrics(left, model, plan, store)))
 
 
-def _lacking(
-    chunk: Chunk, subject: Subject, plan: Plan, store: Store
-) -> Iterator[tuple[Contender, Mapping[str, Sequence[Measure]]]]:
-    """The metrics that are not done for all of some samples, by method and target."""
-    for contender in plan.contenders:
-        lacking = {
-            target: [
-                measure
-                for measure in plan.measures_of(contender)
-                if not _done(chunk, contender, target, measure, subject, plan, store)
+def _pending_metrics(
+    batch: SampleBatch, model: EvaluatedModel, plan: Plan, store: Store
+) -> Iterator[tuple[MethodSpec, Pending]]:
+    """By method and target the metrics that are unfinished for some of the samples."""
+    for method in plan.methods:
+        pending = {}
+        for target in plan.targets:
+            specs = [
+                spec
+                for spec in plan.metrics_for(method)
+                if any(
+                    unit_id(model, name, method, target, facts, plan) not in store.done
+                    for facts in row_facts(spec, plan).values()
+                    for name in batch.fingerprints
+                )
             ]
-            for target in plan.targets
-        }
-        lacking = {target: some for target, some in lacking.items() if some}
-        if lacking:
-            yield contender, lacking
+            if specs:
+                pending[target] = specs
+        if pending:
+            yield method, pending
 
 
-def _done(
-    chunk: Chunk,
-    contender: Contender,
-    target: str,
-    measure: Measure,
-    subject: Subject,
-    plan: Plan,
-    store: Store,
-) -> bool:
-    return all(
-        unit(subject, name, contender, target, facts, plan) in store.done
-        for facts in parts_of(measure, plan).values()
-        for name in chunk.fingerprints
-    )
-
-
-def _in_order(
+def _ordered_rows(
     samples: Sequence[Sample],
-    chunks: Sequence[Chunk],
-    subject: Subject,
+    batches: Sequence[SampleBatch],
+    model: EvaluatedModel,
     plan: Plan,
     store: Store,
-) -> list[Row]:
+) -> list[ResultRow]:
     """All rows of the plan, in the order of samples, methods, targets and metrics."""
     names = {
         sample.id: name
-        for chunk in chunks
-        for sample, name in zip(chunk.samples, chunk.fingerprints, strict=True)
+        for batch in batches
+        for sample, name in zip(batch.samples, batch.fingerprints, strict=True)
     }
     return [
         {
-            **store.done[unit(subject, names[sample.id], contender, target, facts, plan)],
-            # The same unit may be called otherwise in another plan of the same folder.
-            "method": contender.label,
+            **store.done[unit_id(model, names[sample.id], method, target, facts, plan)],
+            # Another plan in the same folder may have other labels for the same unit.
+            "method": method.label,
             "metric": label,
         }
         for sample in samples
-        for contender in plan.contenders
+        for method in plan.methods
         for target in plan.targets
-        for measure in plan.measures_of(contender)
-        for label, facts in parts_of(measure, plan).items()
+        for spec in plan.metrics_for(method)
+        for label, facts in row_facts(spec, plan).items()
     ]

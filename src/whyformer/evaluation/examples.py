@@ -8,9 +8,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from whyformer.attribution import Attribution
-from whyformer.evaluation.matrix import AGREEING, AGREEMENT, divided
-from whyformer.evaluation.results import Cell, Results
-from whyformer.evaluation.summary import Figure, counts, summary, whole
+from whyformer.evaluation.agreement_matrix import AGREEING, AGREEMENT, split_agreement
+from whyformer.evaluation.results import ResultKey, Results
+from whyformer.evaluation.summary import (
+    MetricSummary,
+    summary,
+    with_metric_settings,
+)
 
 Kind = Literal["best", "worst"]
 
@@ -56,18 +60,18 @@ class Example:
 
 
 def chosen(
-    results: Results, per_side: int = 3, figures: Sequence[Figure] | None = None
+    results: Results, per_side: int = 3, figures: Sequence[MetricSummary] | None = None
 ) -> list[Choice]:
     """The best and worst samples of every target and metric, best first, then the worst first.
 
     No sample is on both sides; where all values are equal there is no worst. The agreement of
     methods with each other counts as one metric, called "agreement".
     """
-    run = whole(results)
+    run = with_metric_settings(results)
     figures = summary(results) if figures is None else figures
     choices = []
     for target in run.targets:
-        measured, agreeing = divided(figures, target)
+        measured, agreeing = split_agreement(figures, target)
         for figure in measured:
             choices += _of_metric(run, figure, per_side)
         if agreeing:
@@ -75,21 +79,21 @@ def chosen(
     return choices
 
 
-def _values(run: Results, cell: Cell) -> dict[str, float]:
+def _values(run: Results, cell: ResultKey) -> dict[str, float]:
     """The value of every sample that counts."""
     score = run.score(cell)
     if score is None:
         return {}
-    told = zip(run.samples(cell), score.values.tolist(), counts(score).tolist(), strict=True)
+    told = zip(run.samples(cell), score.values.tolist(), score.counted.tolist(), strict=True)
     return {sample: value for sample, value, here in told if here and math.isfinite(value)}
 
 
-def _of_metric(run: Results, figure: Figure, per_side: int) -> list[Choice]:
+def _of_metric(run: Results, figure: MetricSummary, per_side: int) -> list[Choice]:
     measured = [row.method for row in figure.rows if math.isfinite(row.mean)]
     if not measured:
         return []
     leader = figure.leader.method if figure.leader else measured[0]
-    values = {m: _values(run, Cell(m, figure.target, figure.metric)) for m in measured}
+    values = {m: _values(run, ResultKey(m, figure.target, figure.metric)) for m in measured}
     own = values[leader]
 
     def away(sample: str, method: str) -> float:

@@ -1,7 +1,8 @@
-"""What a dataset knows about its samples, in the form that metrics take it."""
+"""Labels, masks and rationales of a dataset, in the form that metrics take."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -22,46 +23,48 @@ from whyformer.inputs.images import (
 )
 from whyformer.inputs.raw_inputs import region_grid_of as region_grid
 from whyformer.inputs.text import tokenizer_scope
+from whyformer.metrics.needs import Need
 from whyformer.models.load import Loaded
 from whyformer.models.processors import first_line, image_processor_of, tokenizer_of
 
 
 def classes_of(loaded: Loaded) -> dict[int, str]:
-    """The model's classes by index; empty where its config names none."""
+    """The names of the model's classes by index; empty if its config has none."""
     named = getattr(getattr(loaded.module, "config", None), "id2label", None) or {}
     return {int(index): str(name) for index, name in named.items()}
 
 
 def label_of(sample: Sample, names: Sequence[str], classes: dict[int, str]) -> int | None:
-    """The sample's class as the model numbers it; None where it has none.
+    """The index of the sample's class in the model; None if the sample has no label.
 
-    By name where the model knows all of the dataset's names, else by number.
+    Labels are matched by name if the model has all of the dataset's names, else by number.
     """
     if sample.label is None:
         return None
     numbers = {name.lower(): index for index, name in classes.items()}
-    said = sample.label_name or (sample.label if isinstance(sample.label, str) else None)
-    if said is None and isinstance(sample.label, int) and 0 <= sample.label < len(names):
-        said = names[sample.label]
-    told = [*names] or ([said] if said else [])
-    known = said is not None and said.lower() in numbers
-    if said is not None and known and all(name.lower() in numbers for name in told):
-        return numbers[said.lower()]
+    name = sample.label_name or (sample.label if isinstance(sample.label, str) else None)
+    if name is None and isinstance(sample.label, int) and 0 <= sample.label < len(names):
+        name = names[sample.label]
+    if name is not None and all(one.lower() in numbers for one in (name, *names)):
+        return numbers[name.lower()]
     if not isinstance(sample.label, int):
         raise InputError(
             f"sample {sample.id!r} is labelled {sample.label!r}, which is none of the model's"
-            f" classes: {_listed(classes)}; use data labelled with those, or without labels"
+            f" classes: {_class_list(classes)}",
+            argument="samples",
+            remedy="Use data with these labels, or without labels",
         )
     if classes and sample.label not in classes:
         raise InputError(
             f"sample {sample.id!r} is labelled {sample.label}, and the model has"
-            f" {len(classes)} classes, 0 to {len(classes) - 1}: {_listed(classes)}; use the data"
-            " that the model was trained for"
+            f" {len(classes)} classes, 0 to {len(classes) - 1}: {_class_list(classes)}",
+            argument="samples",
+            remedy="Use data that the model was trained for",
         )
     return sample.label
 
 
-def _listed(classes: dict[int, str]) -> str:
+def _class_list(classes: dict[int, str]) -> str:
     names = [classes[i] for i in sorted(classes)]
     return ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
 
@@ -70,9 +73,9 @@ def _listed(classes: dict[int, str]) -> str:
 
 
 def masks_of(samples: Sequence[Sample], loaded: Loaded) -> Tensor:
-    """1 at the object, 0 at the background, -1 at what is ignored, as the model's crop shows it.
+    """1 at the object, 0 at the background, -1 at ignored pixels, (batch, height, width).
 
-    A mask goes through the steps of its image, with the nearest pixel instead of a mean.
+    A mask is resized and cropped like its image, with nearest-neighbour resampling.
     """
     return torch.stack([_mask(sample, loaded) for sample in samples])
 
@@ -83,30 +86,35 @@ def _mask(sample: Sample, loaded: Loaded) -> Tensor:
     found = sample.extras.get("mask")
     if not isinstance(found, Mask):
         raise InputError(
-            f"sample {sample.id!r} has no mask of the object; use a dataset with masks, such as"
-            " pets or image_masks, or another metric"
+            f"sample {sample.id!r} has no mask of the object",
+            argument="metrics",
+            remedy="Use a dataset with masks, such as pets or image_masks, or another metric",
         )
     try:
         values = found.read()
     except (OSError, SyntaxError, ValueError) as error:
         raise InputError(
             f"the mask of sample {sample.id!r}, {str(found.source)!r}, cannot be read as an image:"
-            f" {first_line(error)}; repair the file"
+            f" {first_line(error)}",
+            argument="samples",
+            remedy="Repair or remove the file",
         ) from error
     channels = channels_of(loaded.module) or 3
-    pictured = sample.inputs["image"] if isinstance(sample.inputs, Mapping) else sample.inputs
-    size = open_image(pictured, MODES[channels]).size
+    image = sample.inputs["image"] if isinstance(sample.inputs, Mapping) else sample.inputs
+    size = open_image(image, MODES[channels]).size
     if (values.shape[1], values.shape[0]) != size:
         raise InputError(
             f"the mask of sample {sample.id!r} is {values.shape[1]} x {values.shape[0]} pixels and"
-            f" its image {size[0]} x {size[1]}; masks have the size of their image"
+            f" its image {size[0]} x {size[1]}",
+            argument="samples",
+            remedy="Use masks of the same size as their images",
         )
     grey = Image.fromarray(((values + 1) * 100).astype(numpy.uint8))  # 0, 100, 200
     steps = image_processor_of(loaded.processor, loaded.module)
     if steps is None or isinstance(steps, PlainImageProcessor):
         plain = steps or region_grid(loaded.module) or plain_processor(loaded.module)
         small = grey.resize((plain.size[1], plain.size[0]), Image.Resampling.NEAREST)
-        shown = torch.from_numpy(numpy.array(small)).float()
+        pixels = torch.from_numpy(numpy.array(small)).float()
     else:
         picture = grey.convert(MODES[channels])
         made = steps(
@@ -116,9 +124,9 @@ def _mask(sample: Sample, loaded: Loaded) -> Tensor:
             do_normalize=False,
             resample=Image.Resampling.NEAREST,
         )
-        shown = made["pixel_values"][0, 0].float()
-    # What a processor pads is 0, which stands for ignored.
-    return (shown / 100).round().long() - 1
+        pixels = made["pixel_values"][0, 0].float()
+    # A processor pads with 0, which means ignored here.
+    return (pixels / 100).round().long() - 1
 
 
 def regions_of(samples: Sequence[Sample], loaded: Loaded) -> Tensor:
@@ -130,12 +138,13 @@ def regions_of(samples: Sequence[Sample], loaded: Loaded) -> Tensor:
 
 
 def rationales_of(samples: Sequence[Sample], loaded: Loaded) -> Tensor:
-    """Which words a person marked, (batch, words), in the words of the dataset."""
+    """Which words of the dataset a person marked, (batch, words)."""
     for sample in samples:
         if "rationale" not in sample.extras or "tokens" not in sample.extras:
             raise InputError(
-                f"sample {sample.id!r} has no marked words; use a dataset with rationales, such as"
-                " eraser, or another metric"
+                f"sample {sample.id!r} has no marked words",
+                argument="metrics",
+                remedy="Use a dataset with rationales, such as eraser, or another metric",
             )
     longest = max(len(sample.extras["tokens"]) for sample in samples)
     marked = torch.zeros(len(samples), longest, dtype=torch.bool)
@@ -145,10 +154,12 @@ def rationales_of(samples: Sequence[Sample], loaded: Loaded) -> Tensor:
     return marked
 
 
-def in_words_of(attribution: Attribution, samples: Sequence[Sample], loaded: Loaded) -> Attribution:
-    """The attribution with the dataset's own words in place of the tokenizer's.
+def with_dataset_words(
+    attribution: Attribution, samples: Sequence[Sample], loaded: Loaded
+) -> Attribution:
+    """The attribution with the dataset's words in place of the tokenizer's.
 
-    A tokenizer parts "don't" in three; whoever marked words parted it otherwise.
+    A tokenizer splits "don't" in three words; the annotators may have split it otherwise.
     """
     name = attribution.main
     stream = attribution.streams[name]
@@ -160,12 +171,14 @@ def in_words_of(attribution: Attribution, samples: Sequence[Sample], loaded: Loa
 
 
 def _words(sample: Sample, tokenizer: Any, width: int) -> tuple[int | None, ...]:
-    """Which of the dataset's words each token is part of, padded with None."""
+    """The number of the dataset's word for each token, padded with None."""
     texts = sample.inputs if isinstance(sample.inputs, tuple) else (sample.inputs,)
     if not getattr(tokenizer, "is_fast", False):
         raise InputError(
-            "marked words are compared by where tokens stand in the text, which only a fast"
-            " tokenizer tells; load the model's fast tokenizer"
+            "marked words are compared by the positions of tokens in the text, which only a fast"
+            " tokenizer gives",
+            argument="processor",
+            remedy="Load the model's fast tokenizer",
         )
     with tokenizer_scope(tokenizer):
         encoding = tokenizer(*texts, truncation=True, max_length=width, padding=False)
@@ -173,23 +186,23 @@ def _words(sample: Sample, tokenizer: Any, width: int) -> tuple[int | None, ...]
     # The document is the last text; a query before it has no marks.
     document = len(texts) - 1
     if len(texts) == 2 and sample.extras.get("query") not in texts:
-        document = -1  # two documents: their words are counted through
+        document = -1  # two documents: their words are numbered in one sequence
     starts = [_starts(text) for text in texts]
-    counted: list[int | None] = []
+    numbers: list[int | None] = []
     for part, (begin, end) in zip(parts, spans, strict=True):
         piece = "" if part is None else texts[part][begin:end]
-        # Some tokenizers count the space before a word as its first letter.
+        # Some tokenizers include the space before a word.
         begin += len(piece) - len(piece.lstrip(" "))
         if end <= begin or (document >= 0 and part != document):
-            counted.append(None)
+            numbers.append(None)
             continue
         before = len(starts[0]) if document == -1 and part == 1 else 0
-        counted.append(before + _word_at(starts[part], begin))
-    return tuple(counted[:width] + [None] * (width - len(counted)))
+        numbers.append(before + bisect_right(starts[part], begin) - 1)
+    return tuple(numbers[:width] + [None] * (width - len(numbers)))
 
 
 def _starts(text: str) -> list[int]:
-    """Where each word of a text begins; one space is between words."""
+    """The position of each word of a text; words are separated by single spaces."""
     found, at = [], 0
     for word in text.split(" "):
         found.append(at)
@@ -197,14 +210,25 @@ def _starts(text: str) -> list[int]:
     return found
 
 
-def _word_at(starts: list[int], place: int) -> int:
-    from bisect import bisect_right
+# -- what metrics need -----------------------------------------------------------------------------
 
-    return bisect_right(starts, place) - 1
-
-
-PROVIDERS: dict[str, Callable[[Sequence[Sample], Loaded], Tensor]] = {
+# Needs that must be read in a particular way; others are stacked from the samples' extras.
+READERS: Mapping[str, Callable[[Sequence[Sample], Loaded], Tensor]] = {
     "masks": masks_of,
     "regions": regions_of,
     "rationales": rationales_of,
 }
+
+
+def read_need(need: Need, samples: Sequence[Sample], loaded: Loaded) -> Tensor:
+    """What a metric needs from the samples' extras, batch first."""
+    if need.name in READERS:
+        return READERS[need.name](samples, loaded)
+    for sample in samples:
+        if need.extra not in sample.extras:
+            raise InputError(
+                f"sample {sample.id!r} has no {need.extra or need.name}: {need.description}",
+                argument="metrics",
+                remedy="Use a dataset that has it, or another metric",
+            )
+    return torch.stack([torch.as_tensor(sample.extras[need.extra]) for sample in samples])

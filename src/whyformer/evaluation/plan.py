@@ -1,4 +1,4 @@
-"""What is to be measured: which methods, by which metrics, on which samples of what."""
+"""The plan of an evaluation: its methods, metrics, targets and settings."""
 
 from __future__ import annotations
 
@@ -12,14 +12,11 @@ from whyformer.methods import methods
 from whyformer.metrics import metrics
 
 TARGETS = ("predicted", "label")
-SIGNED = ("conservation",)  # metrics of methods that can say "against"
-# Left out of "all": it is the others' cost many times over.
-SLOW = ("attention_flow",)
 
 
 @dataclass(frozen=True)
-class Contender:
-    """A method and its options, under the name that the table shows."""
+class MethodSpec:
+    """A method and its options, with its label in the tables."""
 
     label: str
     method: str
@@ -27,13 +24,13 @@ class Contender:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What decides its scores."""
+        """Everything that decides its scores."""
         return {"method": self.method, "options": dict(sorted(self.options.items()))}
 
 
 @dataclass(frozen=True)
-class Measure:
-    """A metric and its options, under the name that the table shows."""
+class MetricSpec:
+    """A metric and its options, with its label in the tables."""
 
     label: str
     metric: str
@@ -41,101 +38,158 @@ class Measure:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What decides its values."""
+        """Everything that decides its values."""
         return {"metric": self.metric, "options": dict(sorted(self.options.items()))}
-
-    @property
-    def reruns(self) -> bool:
-        """Whether it runs the model again."""
-        return "rerun" in metrics[self.metric].needs
 
 
 @dataclass(frozen=True)
 class Plan:
-    """One evaluation, apart from the model and the samples."""
+    """One evaluation, apart from the model and the samples.
 
-    contenders: tuple[Contender, ...]
-    measures: tuple[Measure, ...]
+    Args:
+        methods: The methods to evaluate.
+        metrics: The metrics to evaluate them by.
+        targets: Which classes to explain: "predicted", "label" or both.
+        fill: What replaces removed tokens; None for the default of each stream.
+        seed: Seed of the random choices.
+        truncation: Whether to cut texts that are longer than the model takes.
+
+    Raises:
+        OptionError: An option, target or fill is unknown, or nothing is left to evaluate.
+    """
+
+    methods: tuple[MethodSpec, ...]
+    metrics: tuple[MetricSpec, ...]
     targets: tuple[str, ...] = ("predicted",)
     fill: str | None = None
     seed: int = 0
     truncation: bool = False
 
-    def measures_of(self, contender: Contender) -> tuple[Measure, ...]:
-        """The metrics that make sense of a method: scores without a sign add up to no output."""
-        unsigned = "nonnegative" in methods[contender.method].promises
-        return tuple(m for m in self.measures if not (unsigned and m.metric in SIGNED))
+    def metrics_for(self, method: MethodSpec) -> tuple[MetricSpec, ...]:
+        """The metrics that apply to a method: some need scores with a sign."""
+        signed = methods[method.method].signed
+        return tuple(one for one in self.metrics if signed or not metrics[one.metric].signed)
 
     def __post_init__(self) -> None:
-        for one in self.contenders:
+        for one in self.methods:
             methods[one.method].check(one.options)
-        for measure in self.measures:
-            metrics[measure.metric].check(measure.options)
+        for spec in self.metrics:
+            metrics[spec.metric].check(spec.options)
         if self.fill is not None and self.fill not in FILL_TEXTS:
-            raise OptionError(f"fill={self.fill!r}: choose one of {', '.join(FILL_TEXTS)}")
+            raise OptionError(
+                f"fill={self.fill!r} is unknown",
+                argument="fill",
+                remedy=f"Choose one of {', '.join(FILL_TEXTS)}",
+            )
         for target in self.targets:
             if target not in TARGETS:
-                raise OptionError(f"target {target!r}: choose one of {', '.join(TARGETS)}")
-        for kind, named in (("method", self.contenders), ("metric", self.measures)):
-            labels = [one.label for one in named]
+                raise OptionError(
+                    f"target {target!r} is unknown",
+                    argument="targets",
+                    remedy=f"Choose one of {', '.join(TARGETS)}",
+                )
+        for kind, specs in (("method", self.methods), ("metric", self.metrics)):
+            labels = [one.label for one in specs]
             for label in labels:
                 if labels.count(label) > 1:
-                    raise OptionError(f"{kind} {label!r} is named twice; give it once")
+                    raise OptionError(
+                        f"{kind} {label!r} is named twice",
+                        argument=f"{kind}s",
+                        remedy="Name each once",
+                    )
             if not labels:
-                raise OptionError(f"there is no {kind} to evaluate")
-        if not any(self.measures_of(one) for one in self.contenders):
+                raise OptionError(
+                    f"there is no {kind} to evaluate",
+                    argument=f"{kind}s",
+                    remedy=f"Name at least one {kind}",
+                )
+        if not any(self.metrics_for(one) for one in self.methods):
             raise OptionError(
-                "conservation is for methods whose scores have a sign, and none of these has:"
-                f" {', '.join(one.label for one in self.contenders)}; name others, or other metrics"
+                f"{', '.join(one.label for one in self.metrics)} only applies to methods whose"
+                " scores have a sign, and none of these has:"
+                f" {', '.join(one.label for one in self.methods)}",
+                argument="methods",
+                remedy="Name other methods, or other metrics",
             )
 
 
-def contenders(
+def method_specs(
     names: Iterable[str], options: Mapping[str, Mapping[str, Any]] | None = None, seed: int = 0
-) -> tuple[Contender, ...]:
-    """The named methods; "all" is every method but attention flow, which takes its time.
+) -> tuple[MethodSpec, ...]:
+    """Return the named methods for a plan.
 
-    Options are by method. Methods that draw lots draw them by the seed.
+    Args:
+        names: Names of methods; "all" stands for every method that is not slow.
+        options: Options by the name of their method.
+        seed: Seed of methods that draw random numbers.
+
+    Raises:
+        UnknownNameError: There is no such method.
+        OptionError: Options are given for a method that is not named.
+
+    Example:
+        >>> [spec.method for spec in method_specs(["gae", "random"])]
+        ['gae', 'random']
     """
-    listed = list(names)
-    if "all" in listed:
-        every = [name for name in methods if name not in SLOW]
-        at = listed.index("all")
-        listed = [*listed[:at], *(n for n in every if n not in listed), *listed[at + 1 :]]
-    given = dict(options or {})
-    for name in given:
-        if name not in listed:
-            raise OptionError(f"options are given for method {name!r}, which is not evaluated")
+    wanted = list(names)
+    if "all" in wanted:
+        every = [name for name, method in methods.items() if not method.slow]
+        at = wanted.index("all")
+        wanted = [*wanted[:at], *(n for n in every if n not in wanted), *wanted[at + 1 :]]
+    given = _options_by_name("method", wanted, options)
     found = []
-    for name in listed:
-        chosen = dict(given.get(name, {}))
+    for name in wanted:
+        own = given.get(name, {})
         if "seed" in methods[name].options:
-            chosen.setdefault("seed", seed)
-        found.append(Contender(name, name, chosen))
+            own.setdefault("seed", seed)
+        found.append(MethodSpec(name, name, own))
     return tuple(found)
 
 
-def measures(
+def metric_specs(
     names: Iterable[str],
     options: Mapping[str, Mapping[str, Any]] | None = None,
     fill: str | None = None,
-) -> tuple[Measure, ...]:
-    """The named metrics, options by metric.
+) -> tuple[MetricSpec, ...]:
+    """Return the named metrics for a plan.
 
-    Where tokens are dropped, [CLS] and its like stay unless asked otherwise: a model without the
-    token that its head reads is another model.
+    If removed tokens are dropped, special tokens such as [CLS] are kept by default: without the
+    token that its head reads, a model cannot be compared with itself.
+
+    Args:
+        names: Names of metrics.
+        options: Options by the name of their metric.
+        fill: The fill of the plan.
+
+    Raises:
+        UnknownNameError: There is no such metric.
+        OptionError: An option is wrong, or is given for a metric that is not named.
+
+    Example:
+        >>> metric_specs(["auac"])[0].options
+        {'special': 'keep'}
     """
-    listed = list(names)
-    given = {name: dict(chosen) for name, chosen in (options or {}).items()}
-    for name in given:
-        if name not in listed:
-            raise OptionError(f"options are given for metric {name!r}, which is not evaluated")
+    wanted = list(names)
+    given = _options_by_name("metric", wanted, options)
     found = []
-    for name in listed:
-        known = metrics[name]
-        chosen = given.get(name, {})
-        known.check(chosen)
+    for name in wanted:
+        known, own = metrics[name], given.get(name, {})
+        known.check(own)
         if fill in (None, "drop") and "special" in known.options:
-            chosen.setdefault("special", "keep")
-        found.append(Measure(name, name, chosen))
+            own.setdefault("special", "keep")
+        found.append(MetricSpec(name, name, own))
     return tuple(found)
+
+
+def _options_by_name(
+    kind: str, names: Iterable[str], options: Mapping[str, Mapping[str, Any]] | None
+) -> dict[str, dict[str, Any]]:
+    """A copy of the options; raise OptionError if they are for something that is not named."""
+    for name in options or {}:
+        if name not in names:
+            raise OptionError(
+                f"options are given for {kind} {name!r}, which is not evaluated",
+                argument="options",
+                remedy=f"Add {name!r} to the {kind}s, or leave out its options",
+            )
+    return {name: dict(own) for name, own in (options or {}).items()}

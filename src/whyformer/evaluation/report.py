@@ -16,27 +16,34 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from whyformer.attribution import Attribution, views
+from whyformer.evaluation.agreement_matrix import (
+    AGREEING,
+    AGREEMENT,
+    AgreementMatrix,
+    agreement_matrix,
+    split_agreement,
+)
 from whyformer.evaluation.curves import DARK, FEW, LIGHT, Curves, curves
 from whyformer.evaluation.drawing import drawing
 from whyformer.evaluation.examples import HOW, HOW_AGREEMENT, Choice, Example, chosen
-from whyformer.evaluation.matrix import AGREEING, AGREEMENT, Matrix, agreement, divided
 from whyformer.evaluation.results import Results
-from whyformer.evaluation.summary import Bootstrap, Figure, bootstrap, summary
-from whyformer.evaluation.tables import intervals
+from whyformer.evaluation.summary import MetricSummary, bootstrap_of, summary
+from whyformer.evaluation.tables import interval_note
 from whyformer.evaluation.wording import (
     ALIKE,
     ARROWS,
-    convention,
-    counted,
-    explained,
-    facts,
-    part,
-    said,
-    shown,
-    spread,
-    versions,
+    convention_text,
+    count_text,
+    interval_text,
+    number_text,
+    package_versions,
+    run_facts,
+    setting_text,
+    settings_group,
+    target_title,
     visible,
 )
+from whyformer.statistics.bootstrap import Bootstrap
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -47,31 +54,36 @@ SKIPPED = 50  # samples that were left out, listed at most
 
 
 def report(
-    results: Results, examples: Sequence[Example] = (), figures: Sequence[Figure] | None = None
+    results: Results,
+    examples: Sequence[Example] = (),
+    figures: Sequence[MetricSummary] | None = None,
 ) -> str:
     """The page: tables, curves, agreement, examples, and how everything was taken."""
     figures = summary(results) if figures is None else figures
-    how = figures[0].how if figures else bootstrap(results)
+    how = figures[0].how if figures else bootstrap_of(results)
     shown_examples = _Drawn(examples)
     settings, script = results.settings, _text("report.js")
-    known = dict(facts(results))
+    known = dict(run_facts(results))
     scripts = [script, *shown_examples.scripts]
     return (
         _environment()
         .get_template("report.jinja")
         .render(
             title=f"Evaluation of {known['model']}" if "model" in known else "Evaluation",
-            facts=facts(results),
+            facts=run_facts(results),
             targets=[_Target.of(results, figures, target, how) for target in _targets(figures)],
             examples=_grouped(results, examples, shown_examples),
-            metrics=[(name, part(part(settings, "metrics"), name)) for name in _names(figures)],
+            metrics=[
+                (name, settings_group(settings_group(settings, "metrics"), name))
+                for name in _names(figures)
+            ],
             methods=[
-                (visible(label), part(part(settings, "methods"), label))
-                for label in part(settings, "methods")
+                (visible(label), settings_group(settings_group(settings, "methods"), label))
+                for label in settings_group(settings, "methods")
             ],
             skipped=_skipped(settings),
-            command=said(settings.get("command") or ""),
-            versions=versions(results),
+            command=setting_text(settings.get("command") or ""),
+            versions=package_versions(results),
             settings=json.dumps(settings, indent=2, default=str, ensure_ascii=False),
             how=how,
             how_chosen=HOW,
@@ -82,11 +94,11 @@ def report(
     )
 
 
-def _targets(figures: Sequence[Figure]) -> list[str]:
+def _targets(figures: Sequence[MetricSummary]) -> list[str]:
     return list(dict.fromkeys(figure.target for figure in figures))
 
 
-def _names(figures: Sequence[Figure]) -> list[str]:
+def _names(figures: Sequence[MetricSummary]) -> list[str]:
     """The metrics that were measured, agreement with others only once."""
     names: dict[str, str] = {}
     for figure in figures:
@@ -96,11 +108,11 @@ def _names(figures: Sequence[Figure]) -> list[str]:
 
 
 def _skipped(settings: Mapping[str, Any]) -> list[str]:
-    skipped = part(settings, "data").get("skipped")
+    skipped = settings_group(settings, "data").get("skipped")
     if not isinstance(skipped, list | tuple):
         return []
     more = [f"and {len(skipped) - SKIPPED} more"] if len(skipped) > SKIPPED else []
-    return [*(said(one) for one in skipped[:SKIPPED]), *more]
+    return [*(setting_text(one) for one in skipped[:SKIPPED]), *more]
 
 
 # -- one explained class ---------------------------------------------------------------------
@@ -111,21 +123,21 @@ class _Target:
     """What the page shows of one explained class."""
 
     name: str
-    figures: list[Figure]
-    matrix: Matrix | None
-    lines: list[tuple[Figure, Curves]]
+    figures: list[MetricSummary]
+    matrix: AgreementMatrix | None
+    lines: list[tuple[MetricSummary, Curves]]
 
     @classmethod
     def of(
-        cls, results: Results, figures: Sequence[Figure], target: str, how: Bootstrap
+        cls, results: Results, figures: Sequence[MetricSummary], target: str, how: Bootstrap
     ) -> _Target:
         """The part of the run that explains this class."""
-        measured, agreeing = divided(figures, target)
+        measured, agreeing = split_agreement(figures, target)
         lines = [(figure, curves(results, figure.metric, target, how)) for figure in measured]
         return cls(
             target,
             measured,
-            agreement(agreeing) if agreeing else None,
+            agreement_matrix(agreeing) if agreeing else None,
             [(figure, found) for figure, found in lines if found is not None],
         )
 
@@ -135,13 +147,13 @@ class _Target:
         return list(dict.fromkeys(row.method for f in self.figures for row in f.rows))
 
 
-def finding(figure: Figure) -> tuple[list[str], list[str]]:
+def finding(figure: MetricSummary) -> tuple[list[str], list[str]]:
     """The best methods by a metric, and those that are not told apart from them."""
     best = [visible(row.method) for row in figure.rows if row.best]
     return best, [visible(row.method) for row in figure.rows if row.alike]
 
 
-def bar(figure: Figure, method: str) -> tuple[float, float, float] | None:
+def bar(figure: MetricSummary, method: str) -> tuple[float, float, float] | None:
     """(low, mean, high) of a method as shares of the cell, 0..100; None where nothing is known."""
     row, (start, end) = figure.by_method.get(method), figure.ends
     if row is None or not isfinite(row.mean) or end <= start:
@@ -214,7 +226,7 @@ def _grouped(results: Results, examples: Sequence[Example], drawn: _Drawn) -> li
 
     def column(example: Example, method: str) -> tuple[str, str, Markup]:
         value = values.get((example.target, example.metric, example.sample, method))
-        told = "" if value is None else shown(value)
+        told = "" if value is None else number_text(value)
         return visible(method), told, drawn[example.attributions[method]]
 
     groups: dict[tuple[str, str], dict[str, list[_Shown]]] = {}
@@ -235,7 +247,7 @@ def _grouped(results: Results, examples: Sequence[Example], drawn: _Drawn) -> li
 
 def _side(results: Results, metric: str, kind: str) -> str:
     """What the best and the worst are called where no value is better than another."""
-    better = part(part(results.settings, "metrics"), metric).get("better")
+    better = settings_group(settings_group(results.settings, "metrics"), metric).get("better")
     if metric == AGREEING:
         return {"best": "The methods agree most", "worst": "The methods agree least"}[kind]
     if better not in ARROWS:
@@ -281,17 +293,17 @@ def _environment() -> Environment:
         ARROWS=ARROWS,
         FEW=FEW,
         bar=bar,
-        convention=convention,
-        counted=counted,
+        convention=convention_text,
+        counted=count_text,
         drawing=drawing,
-        ends=lambda pair: " to ".join("open" if end is None else said(end) for end in pair),
-        explained=explained,
+        ends=lambda pair: " to ".join("open" if end is None else setting_text(end) for end in pair),
+        explained=target_title,
         finding=finding,
-        intervals=intervals,
+        intervals=interval_note,
         isfinite=isfinite,
-        said=said,
-        shown=shown,
-        spread=spread,
+        said=setting_text,
+        shown=number_text,
+        spread=interval_text,
         visible=visible,
         AGREEMENT=AGREEMENT,
     )

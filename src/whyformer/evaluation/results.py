@@ -1,4 +1,4 @@
-"""What a run found: a value per sample, method, target and metric, read back from its folder."""
+"""The results of a run: a value per sample, method, target and metric; read from its folder."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ RESULTS = "results.parquet"
 SETTINGS = "settings.json"
 
 
-class Cell(NamedTuple):
-    """One place of the table: which method, explaining which class, by which metric."""
+class ResultKey(NamedTuple):
+    """One cell of the table: a method, an explained class and a metric."""
 
     method: str
     target: str  # "predicted" or "label": the class that was explained
@@ -36,32 +36,41 @@ class Results:
 
     @classmethod
     def read(cls, folder: Path | str) -> Results:
-        """The finished run in a folder."""
+        """Return the finished run in a folder.
+
+        Raises:
+            InputError: The folder has no finished run, or a file cannot be read.
+        """
         import pyarrow.parquet as parquet
 
         place = Path(folder)
         read: dict[str, Any] = {}
         for name in (RESULTS, SETTINGS):
             if not (place / name).is_file():
-                raise InputError(f"{str(place)!r} is no finished run: there is no {name} in it")
+                raise InputError(
+                    f"{str(place)!r} is no finished run: it has no {name}",
+                    argument="folder",
+                    remedy="Run the evaluation to its end",
+                )
             try:
                 if name == RESULTS:
                     read[name] = parquet.read_table(place / name).to_pylist()
                 else:
                     read[name] = json.loads((place / name).read_text(encoding="utf-8"))
-            except (OSError, ValueError) as error:  # Arrow's and JSON's own are among them
+            except (OSError, ValueError) as error:  # Arrow's and JSON's errors are subclasses
                 raise InputError(
-                    f"{str(place / name)!r} cannot be read ({error}): give the same command again,"
-                    " which writes it anew"
+                    f"{str(place / name)!r} cannot be read ({error})",
+                    argument="folder",
+                    remedy="Run the same evaluation again, which writes the file anew",
                 ) from error
         return cls(read[RESULTS], read[SETTINGS])
 
     @cached_property
-    def cells(self) -> dict[Cell, list[Mapping[str, Any]]]:
-        """The rows of every place of the table."""
-        found: dict[Cell, list[Mapping[str, Any]]] = {}
+    def cells(self) -> dict[ResultKey, list[Mapping[str, Any]]]:
+        """The rows of every cell of the table."""
+        found: dict[ResultKey, list[Mapping[str, Any]]] = {}
         for row in self.rows:
-            found.setdefault(Cell(row["method"], row["target"], row["metric"]), []).append(row)
+            found.setdefault(ResultKey(row["method"], row["target"], row["metric"]), []).append(row)
         return found
 
     def _distinct(self, part: str) -> tuple[str, ...]:
@@ -69,12 +78,12 @@ class Results:
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """The methods, in the order they were asked for."""
+        """The methods, in the order of the plan."""
         return self._distinct("method")
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics, and the parts of those that have several ("segmentation/miou")."""
+        """The metrics, and the measures of those that have several ("segmentation/miou")."""
         return self._distinct("metric")
 
     @property
@@ -82,12 +91,12 @@ class Results:
         """Which classes were explained: "predicted", "label" or both."""
         return self._distinct("target")
 
-    def samples(self, cell: Cell) -> list[str]:
-        """The ids of the samples of one place of the table, in the order of its score."""
+    def samples(self, cell: ResultKey) -> list[str]:
+        """The ids of the samples of one cell, in the order of its score."""
         return [row["sample"] for row in self.cells.get(cell, [])]
 
-    def score(self, cell: Cell) -> Score | None:
-        """The values of all samples as one score; None where nothing was measured."""
+    def score(self, cell: ResultKey) -> Score | None:
+        """The values of all samples of one cell; None if nothing was measured."""
         rows = self.cells.get(cell)
         if not rows:
             return None
@@ -97,14 +106,14 @@ class Results:
         shares = [(row["found"], row["there"]) for row in rows]
         return Score(
             torch.tensor([row["value"] for row in rows], dtype=torch.float64),
-            _stacked(curves) if steps else None,
+            _stack_rows(curves) if steps else None,
             tuple(steps) if steps else None,
             known.get("convention", ""),
             shares=_shares(shares),
         )
 
 
-def _stacked(rows: Sequence[Sequence[float] | None]) -> Tensor | None:
+def _stack_rows(rows: Sequence[Sequence[float] | None]) -> Tensor | None:
     full = [row for row in rows if row is not None]
     return torch.tensor(full, dtype=torch.float64) if len(full) == len(rows) else None
 
@@ -112,5 +121,5 @@ def _stacked(rows: Sequence[Sequence[float] | None]) -> Tensor | None:
 def _shares(
     rows: Sequence[tuple[Sequence[float] | None, Sequence[float] | None]],
 ) -> tuple[Tensor, Tensor] | None:
-    found, there = (_stacked(part) for part in zip(*rows, strict=True))
+    found, there = (_stack_rows(part) for part in zip(*rows, strict=True))
     return None if found is None or there is None else (found, there)

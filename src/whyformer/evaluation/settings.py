@@ -1,4 +1,4 @@
-"""Everything that decides the numbers of a run, in words that JSON can keep."""
+"""The settings of a run: everything that decides its numbers, for settings.json."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import torch
 
 from whyformer.datasets import Sample
 from whyformer.evaluation.plan import Plan
-from whyformer.evaluation.work import Row, Subject, parts_of
+from whyformer.evaluation.units import EvaluatedModel, ResultRow, row_facts
 from whyformer.metrics import metrics
-from whyformer.models.families import family_of
 from whyformer.models.versions import version_of
 
 VERSIONS = ("whyformer", "torch", "transformers", "tokenizers")
@@ -19,18 +18,18 @@ BOOTSTRAP = {"level": 0.95, "draws": 1000, "seed": 0}
 
 
 def settings_of(
-    rows: Sequence[Row],
+    rows: Sequence[ResultRow],
     samples: Sequence[Sample],
-    subject: Subject,
+    model: EvaluatedModel,
     plan: Plan,
     skipped: Sequence[object],
     facts: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Everything that decides the numbers, and what they mean; no clock, no machine."""
-    module = subject.loaded.module
-    family = family_of(module)
-    told = {row["metric"]: row["convention"] for row in rows}
-    # Curves over a method's own layers have no steps in common, and are not drawn together.
+    """Everything that decides the numbers, and what they mean; neither time nor machine."""
+    module = model.loaded.module
+    family = model.loaded.family
+    last = {row["metric"]: row for row in rows}
+    # Curves over the layers of each method have no common steps, and are not drawn together.
     steps: dict[str, Any] = {}
     for row in rows:
         same = steps.setdefault(row["metric"], row["steps"]) == row["steps"]
@@ -38,30 +37,31 @@ def settings_of(
     return {
         **{k: v for k, v in facts.items() if k != "data"},
         "model": {
-            "name": subject.loaded.name,
+            "name": model.loaded.name,
             "class": type(module).__name__,
             "family": family.name if family else "default",
-            "fingerprint": subject.fingerprint,
+            "fingerprint": model.fingerprint,
         },
         "data": {
             **facts.get("data", {}),
             "samples": len(samples),
             "skipped": list(map(str, skipped)),
         },
-        "methods": {one.label: one.facts for one in plan.contenders},
+        "methods": {one.label: one.facts for one in plan.methods},
         "metrics": {
             label: {
-                **measure.facts,
-                "title": metrics[measure.metric].title,
-                "better": metrics[measure.metric].better,
-                "range": list(metrics[measure.metric].range),
-                "paper": metrics[measure.metric].paper,
-                "convention": told[label],
+                **spec.facts,
+                "title": metrics[spec.metric].title,
+                "better": metrics[spec.metric].better,
+                "range": list(metrics[spec.metric].range),
+                "paper": metrics[spec.metric].paper,
+                "convention": last[label]["convention"],
                 "steps": steps[label],
+                "fill": last[label]["fill"],
             }
-            for measure in plan.measures
-            for label in parts_of(measure, plan)
-            if label in told
+            for spec in plan.metrics
+            for label in row_facts(spec, plan)
+            if label in last
         },
         "targets": list(plan.targets),
         "fill": plan.fill or "each stream's default",

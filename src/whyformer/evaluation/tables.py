@@ -1,4 +1,4 @@
-"""The tables of a run: Markdown for a paper or a README, and the same for a terminal."""
+"""The tables of a run, as Markdown and for a terminal."""
 
 from __future__ import annotations
 
@@ -10,45 +10,62 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from whyformer.evaluation.matrix import AGREEING, AGREEMENT, Matrix, agreement, divided
+from whyformer.evaluation.agreement_matrix import (
+    AGREEING,
+    AGREEMENT,
+    AgreementMatrix,
+    agreement_matrix,
+    split_agreement,
+)
 from whyformer.evaluation.results import Results
-from whyformer.evaluation.summary import Bootstrap, Figure, Row, bootstrap, summary
+from whyformer.evaluation.summary import (
+    MethodSummary,
+    MetricSummary,
+    bootstrap_of,
+    summary,
+)
 from whyformer.evaluation.wording import (
     ALIKE,
     ARROWS,
     NOTHING,
-    convention,
-    counted,
-    explained,
-    facts,
-    said,
-    samples,
-    shown,
-    spread,
-    versions,
+    convention_text,
+    count_text,
+    interval_text,
+    number_text,
+    package_versions,
+    run_facts,
+    sample_count,
+    setting_text,
+    target_title,
     visible,
 )
+from whyformer.statistics.bootstrap import Bootstrap
 
-__all__ = ["Figure", "Row", "markdown", "summary", "terminal"]
+__all__ = ["MethodSummary", "MetricSummary", "markdown", "summary", "terminal_tables"]
 
-BEST = "*"  # of a terminal, which may have no bold
-GAP = 2  # characters between a terminal's columns
+BEST = "*"  # in a terminal, which may have no bold
+GAP = 2  # characters between columns in a terminal
 NO_ROWS = "Nothing was measured."
 
 
-def markdown(results: Results, figures: Sequence[Figure] | None = None) -> str:
-    """One table per explained class, methods down and metrics across, and how each was taken."""
+def markdown(results: Results, figures: Sequence[MetricSummary] | None = None) -> str:
+    """Return the results as Markdown: a table per target, methods by metrics, with conventions.
+
+    Args:
+        results: The run.
+        figures: Its summary, if there is one already.
+    """
     figures = summary(results) if figures is None else figures
-    parts = [_titled(results)]
+    parts = [_title(results)]
     for target in _targets(figures):
-        parts.append(f"## {escaped(explained(target))}")
-        measured, agreeing = divided(figures, target)
+        parts.append(f"## {escape_markdown(target_title(target))}")
+        measured, agreeing = split_agreement(figures, target)
         if measured:
-            parts += [_table(measured), marks(measured[0].how), _conventions(measured)]
+            parts += [_table(measured), legend(measured[0].how), _conventions(measured)]
         if agreeing:
             parts += [
-                "Agreement of the methods with each other, mean over the samples:",
-                _agreement(agreement(agreeing)),
+                "Agreement between methods, mean over the samples:",
+                _agreement(agreement_matrix(agreeing)),
                 _conventions(agreeing[:1]),
             ]
     if not figures:
@@ -57,31 +74,31 @@ def markdown(results: Results, figures: Sequence[Figure] | None = None) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def marks(how: Bootstrap, best: str = "**Bold**") -> str:
-    """What the signs in a table of means mean."""
+def legend(how: Bootstrap, best: str = "**Bold**") -> str:
+    """What the marks in a table of means stand for."""
     return (
         f"Mean and {100 * how.level:g} % interval. {best} is the best mean; {ALIKE} marks means"
-        " that the samples do not tell apart from it."
+        " that do not differ significantly from it."
     )
 
 
-def headed(figure: Figure) -> str:
-    """A metric's name with an arrow that points where it is better."""
+def metric_heading(figure: MetricSummary) -> str:
+    """A metric's name, with an arrow in the better direction."""
     return f"{visible(figure.metric)} {ARROWS.get(figure.better, '')}".strip()
 
 
-def cell(row: Row | None, decimals: int | None) -> str:
+def cell_text(row: MethodSummary | None, decimals: int | None) -> str:
     """A mean and its interval, as in 0.873 [0.861, 0.885]."""
     if row is None:
         return NOTHING
-    return f"{shown(row.mean, decimals)} {spread(row.low, row.high, decimals)}".strip()
+    return f"{number_text(row.mean, decimals)} {interval_text(row.low, row.high, decimals)}".strip()
 
 
-def _targets(figures: Sequence[Figure]) -> list[str]:
+def _targets(figures: Sequence[MetricSummary]) -> list[str]:
     return list(dict.fromkeys(figure.target for figure in figures))
 
 
-def _methods(figures: Sequence[Figure]) -> list[str]:
+def _methods(figures: Sequence[MetricSummary]) -> list[str]:
     return list(dict.fromkeys(row.method for figure in figures for row in figure.rows))
 
 
@@ -91,8 +108,8 @@ _MARKUP = re.compile(r"[\\`*\[\]|~#!$]|(?<![^\W_])_|_(?![^\W_])")
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
-def escaped(text: object) -> str:
-    """The text as Markdown that shows just that text, in a table or out of it."""
+def escape_markdown(text: object) -> str:
+    """The text escaped for Markdown, inside and outside of tables."""
     plain = _MARKUP.sub(lambda sign: "\\" + sign[0], visible(text))
     return "".join(_ENTITIES.get(character, character) for character in plain)
 
@@ -102,116 +119,134 @@ def _grid(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([head, "|" + "---|" + "---:|" * (len(rows[0]) - 1), *body])
 
 
-def _table(figures: Sequence[Figure]) -> str:
-    heads = ["method", *(escaped(headed(figure)) for figure in figures)]
+def _table(figures: Sequence[MetricSummary]) -> str:
+    heads = ["method", *(escape_markdown(metric_heading(figure)) for figure in figures)]
     rows = [
-        [escaped(method), *(_marked(figure, method) for figure in figures)]
+        [escape_markdown(method), *(_cell(figure, method) for figure in figures)]
         for method in _methods(figures)
     ]
     return _grid([heads, *rows])
 
 
-def _marked(figure: Figure, method: str) -> str:
+def _cell(figure: MetricSummary, method: str) -> str:
     row = figure.by_method.get(method)
-    # Brackets of an interval start no link: nothing like (address) follows them.
-    text = cell(row, figure.places)
+    # The brackets of an interval are no link: no (address) follows them.
+    text = cell_text(row, figure.places)
     if row is None:
         return text
     return f"**{text}**" if row.best else f"{text} {ALIKE}" if row.alike else text
 
 
-def _agreement(matrix: Matrix) -> str:
+def _agreement(matrix: AgreementMatrix) -> str:
     rows = [
-        [escaped(name), *(shown(row.mean, 2) if row else NOTHING for row in line)]
+        [escape_markdown(name), *(number_text(row.mean, 2) if row else NOTHING for row in line)]
         for name, line in zip(matrix.names, matrix.rows, strict=True)
     ]
-    return _grid([["", *map(escaped, matrix.names)], *rows])
+    return _grid([["", *map(escape_markdown, matrix.names)], *rows])
 
 
-def _conventions(figures: Sequence[Figure]) -> str:
+def _conventions(figures: Sequence[MetricSummary]) -> str:
     lines = []
     for figure in figures:
         name = AGREEING if figure.metric.startswith(AGREEMENT) else figure.metric
-        told = [escaped(convention(figure.known)).rstrip(".") or escaped(figure.title)]
+        parts = [
+            escape_markdown(convention_text(figure.known)).rstrip(".")
+            or escape_markdown(figure.title)
+        ]
         if figure.better != "neither":
-            told.append(f"{figure.better} is better")
-        told.append(_sizes(figure))
-        lines.append(f"- {escaped(name)}: {'; '.join(told)}.")
+            parts.append(f"{figure.better} is better")
+        parts.append(_sizes(figure))
+        lines.append(f"- {escape_markdown(name)}: {'; '.join(parts)}.")
     return "\n".join(lines)
 
 
-def _sizes(figure: Figure) -> str:
-    """How many samples count, one number where it is the same for all methods."""
+def _sizes(figure: MetricSummary) -> str:
+    """How many samples count: one number if it is the same for all methods, else a range."""
     sizes = sorted({row.n for row in figure.rows})
-    return counted(sizes[0], "sample") if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} samples"
+    return (
+        count_text(sizes[0], "sample") if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} samples"
+    )
 
 
-def _titled(results: Results) -> str:
-    known = dict(facts(results))
+def _title(results: Results) -> str:
+    known = dict(run_facts(results))
     about = known.get("model")
-    return f"# Evaluation of {escaped(about)}" if about else "# Evaluation"
+    return f"# Evaluation of {escape_markdown(about)}" if about else "# Evaluation"
 
 
-def _settings(results: Results, figures: Sequence[Figure]) -> str:
-    how = figures[0].how if figures else bootstrap(results)
-    told = [f"{name}: {escaped(value)}" for name, value in facts(results)]
+def _settings(results: Results, figures: Sequence[MetricSummary]) -> str:
+    how = figures[0].how if figures else bootstrap_of(results)
+    known = [f"{name}: {escape_markdown(value)}" for name, value in run_facts(results)]
     lines = [
-        "; ".join(told) + "." if told else "",
-        intervals(how),
-        "; ".join(f"{escaped(name)} {escaped(value)}" for name, value in versions(results)),
+        "; ".join(known) + "." if known else "",
+        interval_note(how),
+        "; ".join(
+            f"{escape_markdown(name)} {escape_markdown(value)}"
+            for name, value in package_versions(results)
+        ),
     ]
     command = results.settings.get("command")
     if command:
-        lines.append("Command: " + _code(said(command)))
+        lines.append("Command: " + _code(setting_text(command)))
     return "\n\n".join(line for line in lines if line)
 
 
 def _code(text: str) -> str:
-    """A code span that nothing in the text can end."""
+    """A code span that no backtick in the text can end."""
     fence = "`" * (max((len(run) for run in re.findall("`+", text)), default=0) + 1)
     pad = " " if "`" in text else ""
     return f"{fence}{pad}{text}{pad}{fence}"
 
 
-def intervals(how: Bootstrap) -> str:
-    """How intervals were obtained, in words."""
+def interval_note(how: Bootstrap) -> str:
+    """How the intervals were computed."""
     return (
         f"Intervals: {100 * how.level:g} % percentile bootstrap over the samples, {how.draws}"
-        f" redraws, seed {how.seed}. Methods are compared with the best by their difference on the"
-        " same redrawn samples, each by itself: no correction is made for many comparisons."
+        f" draws, seed {how.seed}. Methods are compared with the best by paired differences,"
+        " without correction for multiple comparisons."
     )
 
 
 # -- terminal --------------------------------------------------------------------------------
 
 
-def terminal(results: Results, figures: Sequence[Figure] | None = None) -> RenderableType:
-    """The same tables for a rich console; metrics that do not fit beside each other go below."""
+def terminal_tables(
+    results: Results, figures: Sequence[MetricSummary] | None = None
+) -> RenderableType:
+    """Return the tables for a rich console; metrics that do not fit in its width go below.
+
+    Args:
+        results: The run.
+        figures: Its summary, if there is one already.
+    """
     figures = summary(results) if figures is None else figures
     if not figures:
         return Text(NO_ROWS)
-    known = dict(facts(results))
-    told = [known[name] for name in ("model", "data") if name in known]
+    known = dict(run_facts(results))
+    title = [known[name] for name in ("model", "data") if name in known]
     parts: list[RenderableType] = [
-        Text(" on ".join(told) or "Evaluation", style="bold"),
-        Text(counted(samples(results), "sample")),
+        Text(" on ".join(title) or "Evaluation", style="bold"),
+        Text(count_text(sample_count(results), "sample")),
     ]
     for target in _targets(figures):
-        measured, agreeing = divided(figures, target)
-        parts += [Text(f"\n{explained(target)}", style="underline")]
+        measured, agreeing = split_agreement(figures, target)
+        parts += [Text(f"\n{target_title(target)}", style="underline")]
         if measured:
-            parts.append(_Fitted(tuple(measured)))
+            parts.append(_FittingColumns(tuple(measured)))
         if agreeing:
-            parts += [Text("\nagreement of the methods"), _agreeing(agreement(agreeing))]
-    parts.append(Text("\n" + marks(figures[0].how, BEST)))
+            parts += [
+                Text("\nagreement between methods"),
+                _terminal_agreement(agreement_matrix(agreeing)),
+            ]
+    parts.append(Text("\n" + legend(figures[0].how, BEST)))
     return Group(*parts)
 
 
 @dataclass(frozen=True)
-class _Fitted:
-    """As many metrics beside each other as the console is wide."""
+class _FittingColumns:
+    """The metrics in as many tables as the width of the console requires."""
 
-    figures: tuple[Figure, ...]
+    figures: tuple[MetricSummary, ...]
 
     def __rich_console__(
         self, console: Console, options: ConsoleOptions
@@ -230,33 +265,35 @@ class _Fitted:
                 yield Text("")
 
 
-def _width(figure: Figure) -> int:
-    cells = [len(cell(row, figure.places)) + 2 for row in figure.rows]
-    return max([len(headed(figure)), *cells]) + GAP
+def _width(figure: MetricSummary) -> int:
+    cells = [len(cell_text(row, figure.places)) + 2 for row in figure.rows]
+    return max([len(metric_heading(figure)), *cells]) + GAP
 
 
-def _columns(figures: Sequence[Figure], methods: Sequence[str]) -> Table:
+def _columns(figures: Sequence[MetricSummary], methods: Sequence[str]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
     table.add_column("method")
     for figure in figures:
-        table.add_column(Text(headed(figure)), no_wrap=True)
+        table.add_column(Text(metric_heading(figure)), no_wrap=True)
     for method in methods:
         found = [(figure, figure.by_method.get(method)) for figure in figures]
-        table.add_row(Text(visible(method)), *(_styled(figure, row) for figure, row in found))
+        table.add_row(
+            Text(visible(method)), *(_terminal_cell(figure, row) for figure, row in found)
+        )
     return table
 
 
-def _styled(figure: Figure, row: Row | None) -> Text:
-    text = Text(cell(row, figure.places), style="bold" if row and row.best else "")
+def _terminal_cell(figure: MetricSummary, row: MethodSummary | None) -> Text:
+    text = Text(cell_text(row, figure.places), style="bold" if row and row.best else "")
     return text.append(f" {BEST}" if row and row.best else f" {ALIKE}" if row and row.alike else "")
 
 
-def _agreeing(matrix: Matrix) -> Table:
+def _terminal_agreement(matrix: AgreementMatrix) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
     table.add_column("")
     for name in matrix.names:
         table.add_column(Text(visible(name)), justify="right")
     for name, line in zip(matrix.names, matrix.rows, strict=True):
-        numbers = [shown(row.mean, 2) if row else NOTHING for row in line]
+        numbers = [number_text(row.mean, 2) if row else NOTHING for row in line]
         table.add_row(Text(visible(name)), *map(Text, numbers))
     return table

@@ -1,4 +1,4 @@
-"""Numbers, names and facts of a run as people read them: every table and page says them alike."""
+"""Texts for numbers, names and facts of a run, the same in every table and page."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 from whyformer.evaluation.results import Results
 
 MINUS = "\N{MINUS SIGN}"
-NOTHING = "\N{EN DASH}"  # where there is no number
-ALIKE = "\N{ALMOST EQUAL TO}"  # after a value that is not told apart from the best one
+NOTHING = "\N{EN DASH}"  # in place of a missing number
+ALIKE = "\N{ALMOST EQUAL TO}"  # after a value that does not differ significantly from the best
 ARROWS = {"higher": "\N{UPWARDS ARROW}", "lower": "\N{DOWNWARDS ARROW}"}
 
 _BIDI = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
 
 
 def visible(text: object) -> str:
-    """The text on one line, with a sign for whatever would steer a terminal or turn a line."""
+    """The text on one line, with a replacement for control and bidi characters."""
     signs = (" " if c in "\n\r\t" else "�" if _hidden(c) else c for c in str(text))
     return "".join(signs)
 
@@ -28,10 +28,10 @@ def _hidden(character: str) -> bool:
     return control or 0xD800 <= code < 0xE000 or character in _BIDI
 
 
-def places(size: float) -> int | None:
-    """How many decimals numbers up to `size` need, so that those in one column line up.
+def decimals_for(size: float) -> int | None:
+    """The decimals for a column of numbers up to `size`: three or four digits.
 
-    Three or four digits; None where only powers of ten can tell the numbers.
+    None if the numbers need an exponent.
     """
     size = abs(size)
     if not math.isfinite(size) or (size and not 1e-4 <= size < 1e6):
@@ -42,54 +42,54 @@ def places(size: float) -> int | None:
     return max(0, 3 - digits if size >= 10 else 2 - digits)
 
 
-def shown(value: float, decimals: int | None = 3) -> str:
-    """A number with a true minus; a dash where there is none."""
+def number_text(value: float, decimals: int | None = 3) -> str:
+    """A number with a minus sign; a dash if it is not finite."""
     if not math.isfinite(value):
         return NOTHING
     text = f"{value:.2e}" if decimals is None else f"{value:.{decimals}f}"
-    # What rounds to 0 has no sign.
+    # A number that rounds to 0 has no sign.
     return (text if text.strip("-0.e+") else text.lstrip("-")).replace("-", MINUS)
 
 
-def spread(low: float, high: float, decimals: int | None = 3) -> str:
-    """An interval as [low, high]; nothing where there is none."""
+def interval_text(low: float, high: float, decimals: int | None = 3) -> str:
+    """An interval as [low, high]; empty if it is not finite."""
     if not (math.isfinite(low) and math.isfinite(high)):
         return ""
-    return f"[{shown(low, decimals)}, {shown(high, decimals)}]"
+    return f"[{number_text(low, decimals)}, {number_text(high, decimals)}]"
 
 
-def listed(values: Sequence[float]) -> str:
-    """Numbers in a row, as short as they can be written."""
+def number_list(values: Sequence[float]) -> str:
+    """Numbers as a short text, separated by commas."""
     return ", ".join(f"{value:g}" for value in values)
 
 
-def counted(count: int, one: str) -> str:
+def count_text(count: int, one: str) -> str:
     """'1 sample', '2 samples'."""
     return f"{count} {one}{'' if count == 1 else 's'}"
 
 
-def said(value: Any) -> str:
-    """A setting in words: key=value pairs, lists with commas."""
+def setting_text(value: Any) -> str:
+    """A setting as text: key=value pairs, lists with commas."""
     if isinstance(value, Mapping):
-        return visible(", ".join(f"{k}={said(v)}" for k, v in value.items()))
+        return visible(", ".join(f"{k}={setting_text(v)}" for k, v in value.items()))
     if isinstance(value, list | tuple):
-        return visible(", ".join(said(v) for v in value))
+        return visible(", ".join(setting_text(v) for v in value))
     return visible(f"{value:g}" if isinstance(value, float) else value)
 
 
 # -- facts of the run ------------------------------------------------------------------------
 
 
-def part(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """One group of the settings; empty where it was not written down."""
+def settings_group(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """One group of the settings; empty if it is missing."""
     found = settings.get(name)
     return found if isinstance(found, Mapping) else {}
 
 
-def facts(results: Results) -> list[tuple[str, str]]:
-    """(name, value) of what was measured on what; what is not known is left out."""
+def run_facts(results: Results) -> list[tuple[str, str]]:
+    """(name, value) of the model, the data and the settings, as far as they are known."""
     settings = results.settings
-    model, data = part(settings, "model"), part(settings, "data")
+    model, data = settings_group(settings, "model"), settings_group(settings, "data")
     skipped = data.get("skipped") or ()
     pairs = [
         ("model", model.get("name")),
@@ -98,42 +98,43 @@ def facts(results: Results) -> list[tuple[str, str]]:
         ("fingerprint", model.get("fingerprint")),
         ("data", data.get("source")),
         ("split", data.get("split")),
-        ("samples", samples(results)),
+        ("samples", sample_count(results)),
         ("skipped", len(skipped) if isinstance(skipped, list | tuple) else skipped),
         ("removed tokens", settings.get("fill")),
         ("seed", settings.get("seed")),
     ]
     return [
-        (name, said(value))
+        (name, setting_text(value))
         for name, value in pairs
         if value not in (None, "") and (name, value) != ("skipped", 0)
     ]
 
 
-def samples(results: Results) -> int:
-    """How many samples were measured: those of the largest place of the table."""
+def sample_count(results: Results) -> int:
+    """How many samples were measured: those of the largest cell of the table."""
     return max((len(rows) for rows in results.cells.values()), default=0)
 
 
-def versions(results: Results) -> list[tuple[str, str]]:
-    """(package, version) of what the run was made with."""
-    known = part(results.settings, "versions")
-    return [(visible(name), said(value)) for name, value in known.items()]
+def package_versions(results: Results) -> list[tuple[str, str]]:
+    """(package, version) of the packages of the run."""
+    known = settings_group(results.settings, "versions")
+    return [(visible(name), setting_text(value)) for name, value in known.items()]
 
 
-def convention(known: Mapping[str, Any]) -> str:
-    """How a metric was taken, in a sentence or two: its convention, its steps, its options."""
-    told = visible(known.get("convention") or "")
-    steps = listed(known.get("steps") or ())
-    if steps and steps not in told:
-        told = f"{told.rstrip('. ')}; steps {steps}" if told else f"steps {steps}"
-    options = part(known, "options")
+def convention_text(known: Mapping[str, Any]) -> str:
+    """How a metric was computed: its convention, steps and options."""
+    text = visible(known.get("convention") or "")
+    steps = number_list(known.get("steps") or ())
+    if steps and steps not in text:
+        text = f"{text.rstrip('. ')}; steps {steps}" if text else f"steps {steps}"
+    options = settings_group(known, "options")
     if options:
-        told = f"{told.rstrip('. ')}; options {said(options)}" if told else said(options)
-    return told
+        chosen = setting_text(options)
+        text = f"{text.rstrip('. ')}; options {chosen}" if text else chosen
+    return text
 
 
-def explained(target: str) -> str:
-    """Which class a table is about, as a heading."""
-    told = {"predicted": "The predicted class explained", "label": "The true class explained"}
-    return told.get(target, f"Explained: {visible(target)}")
+def target_title(target: str) -> str:
+    """The heading of a target: which class was explained."""
+    titles = {"predicted": "Explaining the predicted class", "label": "Explaining the true class"}
+    return titles.get(target, f"Explaining {visible(target)}")

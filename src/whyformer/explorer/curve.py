@@ -8,11 +8,11 @@ from typing import Any
 from torch import Tensor
 
 from whyformer.attribution import Attribution
-from whyformer.evaluation.rerun import Rerun
 from whyformer.inputs.prepare import prepare
 from whyformer.inputs.removal import Removal
 from whyformer.metrics import metrics
-from whyformer.metrics.rerun import Against, ask, asked_class
+from whyformer.metrics.predictor import Against, followed_class, kept_logits
+from whyformer.metrics.rerun import Rerun
 from whyformer.models.families import family_of
 from whyformer.models.load import Loaded
 from whyformer.targets.labels import ClassNames
@@ -41,9 +41,9 @@ class Deletion:
 
     def answers(self, attribution: Attribution) -> Tensor:
         """What the model says about the whole input, as probabilities (classes,)."""
-        self._rerun.told(attribution)
+        rerun = self._rerun.with_grids_of(attribution)
         stream = attribution.streams[self.streams(attribution)[0]]
-        return ask(self._rerun, stream.name, stream.mask)[0].softmax(0)
+        return kept_logits(rerun, stream.name, stream.mask)[0].softmax(0)
 
     def classes(self, shares: Tensor) -> list[dict[str, Any]]:
         """The likeliest classes by name; none where the model's output is no list of classes."""
@@ -59,13 +59,13 @@ class Deletion:
 
         It follows the explained class, or the predicted one where a target is no class.
         """
-        self._rerun.told(attribution)
+        rerun = self._rerun.with_grids_of(attribution)
         one = attribution.streams[stream]
-        full = ask(self._rerun, stream, one.mask)
+        full = kept_logits(rerun, stream, one.mask)
         target = int(attribution.target[0])
         against: Against = "target" if 0 <= target < full.shape[1] else "predicted"
-        followed = int(asked_class(against, full, attribution, None)[0])
-        told = _Told(self._rerun, followed, point)
+        followed = int(followed_class(against, full, attribution, None)[0])
+        told = _Told(rerun, followed, point)
         score = metrics[METRIC](
             attribution[0],
             rerun=told,
@@ -78,7 +78,7 @@ class Deletion:
 
 
 class _Told:
-    """A rerun that tells each answer as it comes; it has no `several`, so they come one by one."""
+    """A rerun that tells each answer as it comes; as it is no `Rerun`, they come one by one."""
 
     def __init__(self, rerun: Rerun, followed: int, point: Point) -> None:
         self._rerun, self._followed, self._point = rerun, followed, point

@@ -1,8 +1,19 @@
-"""Measures of how faithful an attribution is, one file each; they register by existing."""
+"""Metrics of how faithful an attribution is, one file each; a new file registers itself."""
 
-from whyformer.metrics.bootstrap import interval
 from whyformer.metrics.metric import Metric, metric, metrics
+from whyformer.metrics.needs import Need
+from whyformer.metrics.predictor import Predictor
 from whyformer.metrics.rerun import Rerun
-from whyformer.metrics.score import Score, combined
+from whyformer.metrics.score import Score, combine_scores, interval
 
-__all__ = ["Metric", "Rerun", "Score", "combined", "interval", "metric", "metrics"]
+__all__ = [
+    "Metric",
+    "Need",
+    "Predictor",
+    "Rerun",
+    "Score",
+    "combine_scores",
+    "interval",
+    "metric",
+    "metrics",
+]

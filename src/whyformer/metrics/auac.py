@@ -8,28 +8,18 @@ import torch
 from torch import Tensor
 
 from whyformer.attribution import Attribution
+from whyformer.metrics import predictor, token_order
 from whyformer.metrics.metric import metric
-from whyformer.metrics.order import (
-    Rounding,
-    Special,
-    area,
-    checked,
-    chosen,
-    finite,
-    first,
-    listed,
-    place,
-    removable,
-)
-from whyformer.metrics.rerun import Against, Rerun, ask, ask_each, asked_class, of_class
+from whyformer.metrics.predictor import Against, Predictor
 from whyformer.metrics.score import Score
+from whyformer.metrics.token_order import Rounding, Special
 
 STEPS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 
 @metric(
     "auac",
-    title="Activation: the most relevant are added first to an empty input",
+    title="Activation: add the most relevant tokens first to an empty input",
     paper="Ali et al.: XAI for Transformers, ICML 2022",
     better="higher",
     range=(0.0, 1.0),
@@ -37,7 +27,7 @@ STEPS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 )
 def auac(
     attribution: Attribution,
-    rerun: Rerun,
+    rerun: Predictor,
     labels: Tensor | None = None,
     keep: Tensor | None = None,
     *,
@@ -48,27 +38,31 @@ def auac(
     special: Special = "remove",
     rounding: Rounding = "up",
 ) -> Score:
-    """Area under the class while an empty input fills up, the most relevant first, (batch,).
+    """Area under the class's curve while tokens are added, the most relevant first, (batch,).
 
-    As in the authors' code: signed scores, eleven shares, their number rounded up, [CLS] and [SEP]
-    taken away like any other token.
+    As in the authors' code: signed scores, eleven shares, token counts rounded up, [CLS] and [SEP]
+    removed like any other token.
     """
-    one = chosen(attribution, stream)
-    steps = checked(steps)
-    among = removable(one, keep, special)
-    places = place(finite(one.scores, one.mask), among)
-    classes = asked_class(against, ask(rerun, one.name, one.mask), attribution, labels)
-    kept = [(one.mask & ~among) | first(places, among, step, rounding) for step in steps]
+    one = token_order.find_stream(attribution, stream)
+    steps = token_order.valid_shares(steps)
+    among = token_order.removable(one, keep, special)
+    places = token_order.rank_tokens(token_order.finite_scores(one.scores, one.mask), among)
+    classes = predictor.followed_class(
+        against, predictor.kept_logits(rerun, one.name, one.mask), attribution, labels
+    )
+    kept = [
+        (one.mask & ~among) | token_order.top_share(places, among, step, rounding) for step in steps
+    ]
     heights = [
-        of_class(logits.softmax(1) if measure == "probability" else logits, classes)
-        for logits in ask_each(rerun, one.name, kept)
+        predictor.at_class(logits.softmax(1) if measure == "probability" else logits, classes)
+        for logits in predictor.kept_logits_each(rerun, one.name, kept)
     ]
     curve = torch.stack(heights, 1)
     return Score(
-        area(curve, steps),
+        token_order.area_under(curve, steps),
         curve,
         steps,
         f"{measure} of the {against} class while the most relevant tokens of '{one.name}' are"
-        f" added first to an empty input, shares {listed(steps)}, their number rounded {rounding};"
-        f" area by trapezoids over its width; special tokens: {special}",
+        f" added first to an empty input, shares {token_order.number_list(steps)}, token counts"
+        f" rounded {rounding}; trapezoidal area divided by its width; special tokens: {special}",
     )

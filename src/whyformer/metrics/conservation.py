@@ -1,4 +1,4 @@
-"""Conservation: does relevance add up to the output? (Ali et al., ICML 2022, sec. 5.1)."""
+"""Conservation: does relevance sum to the output? (Ali et al., ICML 2022, sec. 5.1)."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ import torch
 
 from whyformer.attribution import Attribution
 from whyformer.metrics.metric import metric
-from whyformer.metrics.order import finite
-from whyformer.metrics.ranks import pearson
 from whyformer.metrics.score import Score
+from whyformer.metrics.token_order import finite_scores
+from whyformer.statistics.ranks import pearson
 
 
 @metric(
     "conservation",
-    title="Conservation: does relevance add up to the output?",
+    title="Conservation: does relevance sum to the output?",
     paper="Ali et al.: XAI for Transformers, ICML 2022",
     better="lower",
     range=(0.0, 2.0),
     convention="|sum of relevance - output| over the larger of the two; 0 is conserved.",
+    signed=True,
 )
 def conservation(
     attribution: Attribution,
@@ -27,17 +28,17 @@ def conservation(
     error: Literal["relative", "absolute"] = "relative",
     sinks: bool = False,
 ) -> Score:
-    """How far the tokens' relevance is from the explained value, (batch,).
+    """Difference of the tokens' summed relevance from the explained value, (batch,).
 
-    Relative is to the larger of the two, so that an output near 0 does not decide a mean: 1 is
-    nothing conserved, more than 1 the wrong sign. With `sinks`, what biases and the like took is
-    added. Where layers were kept, the curve has the relevance that left each. `parts` has both
-    sides, for the scatter of the paper's figure and for `correlation`.
+    The relative error is divided by the larger of the two, so that an output near 0 does not
+    dominate a mean: 1 means that nothing was conserved, more than 1 the wrong sign. With `sinks`,
+    the relevance that biases absorbed is added. If layers were kept, the curve has the relevance
+    sum after each. `parts` has both sides, for the paper's scatter plot and for `correlation`.
     """
     output = attribution.output.detach().double()
     relevance = torch.zeros_like(output)
     for stream in attribution.streams.values():
-        scores = finite(stream.scores, stream.mask).double() * stream.mask
+        scores = finite_scores(stream.scores, stream.mask).double() * stream.mask
         relevance = relevance + scores.sum(1).to(output.device)
     if sinks:
         for taken in attribution.sinks.values():

@@ -1,4 +1,4 @@
-"""What a metric says about itself: which way is better, its range, its paper, its convention."""
+"""The registry of metrics, and what each declares: direction, range, paper, needs and options."""
 
 from __future__ import annotations
 
@@ -10,32 +10,30 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from whyformer.attribution import Attribution
 from whyformer.errors import InputError, OptionError
+from whyformer.metrics.needs import LABELS, NEEDS, Need
 from whyformer.metrics.score import Score
 from whyformer.registry import Registry, nearest
 
 Compute = Callable[..., Score]
+ComputeAll = Callable[..., Mapping[str, Score]]
 Better = Literal["higher", "lower", "neither"]
-
-# What a metric may ask for beside the attribution; the evaluation knows where each comes from.
-NEEDS = {
-    "rerun": "a callable that runs the model on the tokens that are kept",
-    "labels": "the true classes, (batch,)",
-    "masks": "where the object is, (batch, height, width)",
-    "rationales": "which words or tokens a person marked, (batch, words or tokens)",
-    "regions": "where the object is, (batch, height, width) or (batch, tokens)",
-    "other": "another attribution of the same inputs",
-    "keep": "tokens that are never taken away, (batch, tokens)",
-}
 
 metrics: Registry[Metric] = Registry("metric", "whyformer.metrics")
 
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric: `compute(attribution, **needs, **options)` gives a score per sample.
+    """One metric: `compute(attribution, **needs, **options)` returns a score per sample.
 
-    `range` is that of the values with the default options; None where it is open. `needs` are the
-    arguments it cannot do without, `accepts` those it takes where they are given.
+    The fields up to `convention`, `signed` and `compute_all` are the arguments of `metric`.
+
+    Args:
+        needs: The arguments that must be passed.
+        accepts: The arguments that may be passed.
+        declared: What is known about each of these arguments.
+        options: The default of each option.
+        kinds: The type of each option.
+        compute: The function itself.
     """
 
     name: str
@@ -46,46 +44,89 @@ class Metric:
     convention: str
     needs: tuple[str, ...]
     compute: Compute
-    options: Mapping[str, Any] = field(default_factory=dict)  # option -> default
-    kinds: Mapping[str, Any] = field(default_factory=dict)  # option -> its annotation
+    options: Mapping[str, Any] = field(default_factory=dict)
+    kinds: Mapping[str, Any] = field(default_factory=dict)
     accepts: tuple[str, ...] = ()
-    measures: Callable[..., Mapping[str, Score]] | None = None  # all its values of option `measure`
+    declared: Mapping[str, Need] = field(default_factory=dict)
+    signed: bool = False
+    compute_all: ComputeAll | None = None
 
-    def __call__(self, attribution: Attribution, **given: Any) -> Score:
-        self._fitting(given)
-        return self.compute(attribution, **given)
+    def __call__(self, attribution: Attribution, **arguments: Any) -> Score:
+        """Return the score of an attribution.
 
-    def _fitting(self, given: Mapping[str, Any]) -> None:
-        """Nothing; raises where a need is missing, has no use here, or an option is wrong."""
-        self.check({k: v for k, v in given.items() if k not in NEEDS or k in self.options})
-        for name in self.needs:
-            if given.get(name) is None:
-                raise InputError(f"metric '{self.name}' needs {name}: {NEEDS[name]}")
-        for name in given.keys() & NEEDS.keys():
-            if name not in (*self.needs, *self.accepts):
-                takes = ", ".join((*self.needs, *self.accepts)) or "the attribution only"
-                raise InputError(f"metric '{self.name}' has no use for {name}; it takes {takes}")
+        Args:
+            attribution: What to score.
+            **arguments: What the metric needs, and its options.
 
-    def each(self, attribution: Attribution, **given: Any) -> dict[str, Score]:
-        """Every measure of a metric that has several, at the cost of one; else its score as ""."""
-        if self.measures is None or "measure" in given:
-            return {"": self(attribution, **given)}
-        self._fitting(given)
-        return dict(self.measures(attribution, **given))
+        Raises:
+            InputError: A need is missing, or an argument is of no use to this metric.
+            OptionError: An option is unknown or has a wrong value.
+        """
+        self._check_arguments(arguments)
+        return self.compute(attribution, **arguments)
+
+    def scores(self, attribution: Attribution, **arguments: Any) -> dict[str, Score]:
+        """Return the score of every measure, by name; of a metric without measures by ""."""
+        if self.compute_all is None or "measure" in arguments:
+            return {"": self(attribution, **arguments)}
+        self._check_arguments(arguments)
+        return dict(self.compute_all(attribution, **arguments))
+
+    def measures(self, options: Mapping[str, Any]) -> tuple[str, ...]:
+        """The names of the scores that `scores` returns with these options."""
+        if self.compute_all is None or "measure" in options:
+            return ("",)
+        return get_args(self.kinds["measure"])
+
+    def required(self, options: Mapping[str, Any]) -> tuple[Need, ...]:
+        """What must be passed with these options."""
+        found = [self.declared[name] for name in self.needs]
+        if options.get("against") == "label" and LABELS not in found:
+            found.append(LABELS)
+        return tuple(found)
+
+    @property
+    def reruns(self) -> bool:
+        """Whether it runs the model again."""
+        return any(self.declared[name].source == "model" for name in self.needs)
+
+    @property
+    def compares_methods(self) -> bool:
+        """Whether it compares the attributions of two methods."""
+        return any(self.declared[name].source == "methods" for name in self.needs)
 
     def check(self, options: Mapping[str, Any]) -> None:
-        """Refuses an option that this metric does not know, and names those it does."""
+        """Raise OptionError if an option is unknown or its value has a wrong type."""
         for option, value in options.items():
             if option not in self.options:
                 known = ", ".join(f"{k}={v!r}" for k, v in self.options.items()) or "none"
                 raise OptionError(
                     f"metric '{self.name}' has no option {option!r}."
-                    f"{nearest(option, self.options)} Its options: {known}."
+                    f"{nearest(option, self.options)} Its options: {known}",
+                    argument="options",
                 )
-            if not _fits(value, self.kinds[option]):
+            if not _has_type(value, self.kinds[option]):
                 raise OptionError(
                     f"{option}={value!r} of metric '{self.name}': expected"
-                    f" {_said(self.kinds[option])}, such as {self.options[option]!r}"
+                    f" {_type_text(self.kinds[option])}, such as {self.options[option]!r}",
+                    argument="options",
+                )
+
+    def _check_arguments(self, arguments: Mapping[str, Any]) -> None:
+        """Raise if a need is missing, an argument is of no use, or an option is wrong."""
+        known = {**NEEDS, **self.declared}
+        self.check({k: v for k, v in arguments.items() if k not in known or k in self.options})
+        for name in self.needs:
+            if arguments.get(name) is None:
+                raise InputError(
+                    f"metric '{self.name}' needs {name}: {self.declared[name].description}",
+                    argument=name,
+                )
+        for name in arguments.keys() & known.keys():
+            if name not in (*self.needs, *self.accepts):
+                takes = ", ".join((*self.needs, *self.accepts)) or "the attribution only"
+                raise InputError(
+                    f"metric '{self.name}' has no use for {name}; it takes {takes}", argument=name
                 )
 
 
@@ -97,37 +138,59 @@ def metric(
     better: Better,
     range: tuple[float | None, float | None],
     convention: str,
-    measures: Callable[..., Mapping[str, Score]] | None = None,
+    needs: tuple[Need, ...] = (),
+    signed: bool = False,
+    compute_all: ComputeAll | None = None,
 ) -> Callable[[Compute], Compute]:
-    """Registers a function as a metric.
+    """Register a function as a metric.
 
-    Its arguments after the attribution are what it needs, those with a default what it accepts;
-    its keyword-only arguments are its options.
+    Its arguments after the attribution are its needs; those with a default are optional. Its
+    keyword-only arguments are its options.
+
+    Args:
+        name: The name in the registry.
+        title: What it measures, in one line.
+        paper: Where it comes from.
+        better: Which direction is better.
+        range: Lowest and highest value with the default options; None if unbounded.
+        convention: How the value is computed, in one sentence.
+        needs: Needs that are not in `whyformer.metrics.needs`, or that replace one of them.
+        signed: Whether it only applies to methods whose scores have a sign.
+        compute_all: Returns the scores for every value of option `measure` at the cost of one.
+
+    Raises:
+        ValueError: An argument is no declared need.
     """
+    known = {**NEEDS, **{need.name: need for need in needs}}
 
     def register(compute: Compute) -> Compute:
         parameters = list(inspect.signature(compute).parameters.values())
         options = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
-        beside = [p for p in parameters[1:] if p.name not in options]
-        unknown = [p.name for p in beside if p.name not in NEEDS]
+        arguments = [p for p in parameters[1:] if p.name not in options]
+        unknown = [p.name for p in arguments if p.name not in known]
         if unknown:
-            raise ValueError(f"metric '{name}' asks for {unknown}; there is {', '.join(NEEDS)}")
+            raise ValueError(
+                f"metric '{name}' needs {unknown}, which is not declared; pass needs=(Need(...),)"
+                f" or use one of {', '.join(known)}"
+            )
         hints = get_type_hints(compute)
         metrics.register(
             name,
             Metric(
-                name,
-                title,
-                paper,
-                better,
-                range,
-                convention,
-                tuple(p.name for p in beside if p.default is p.empty),
-                compute,
-                options,
-                {key: hints[key] for key in options},
-                tuple(p.name for p in beside if p.default is not p.empty),
-                measures,
+                name=name,
+                title=title,
+                paper=paper,
+                better=better,
+                range=range,
+                convention=convention,
+                needs=tuple(p.name for p in arguments if p.default is p.empty),
+                accepts=tuple(p.name for p in arguments if p.default is not p.empty),
+                declared={p.name: known[p.name] for p in arguments},
+                signed=signed,
+                options=options,
+                kinds={key: hints[key] for key in options},
+                compute=compute,
+                compute_all=compute_all,
             ),
         )
         return compute
@@ -135,25 +198,25 @@ def metric(
     return register
 
 
-def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value is what an option's annotation says; a list does for a tuple."""
+def _has_type(value: Any, hint: Any) -> bool:
+    """Whether a value fits an option's annotation; a list is accepted for a tuple."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Literal:
         return isinstance(value, str) and value in inner
     if origin in (Union, UnionType):
-        return any(_fits(value, one) for one in inner)
+        return any(_has_type(value, one) for one in inner)
     if origin is tuple:
-        return isinstance(value, tuple | list) and all(_fits(one, inner[0]) for one in value)
+        return isinstance(value, tuple | list) and all(_has_type(one, inner[0]) for one in value)
     return type(value) is hint or (hint is float and type(value) is int)
 
 
-def _said(hint: Any) -> str:
+def _type_text(hint: Any) -> str:
     """An option's annotation in words."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Literal:
         return "one of " + ", ".join(map(repr, inner))
     if origin in (Union, UnionType):
-        return " or ".join(_said(one) for one in inner if one is not NoneType)
+        return " or ".join(_type_text(one) for one in inner if one is not NoneType)
     if origin is tuple:
         return f"a tuple of {inner[0].__name__}s"
     return f"a {hint.__name__}"

@@ -8,22 +8,12 @@ import torch
 from torch import Tensor
 
 from whyformer.attribution import Attribution, Stream
+from whyformer.metrics import predictor, token_order
 from whyformer.metrics.metric import Better, Compute, metric
-from whyformer.metrics.order import (
-    Rounding,
-    Special,
-    area,
-    checked,
-    chosen,
-    finite,
-    first,
-    listed,
-    place,
-    removable,
-)
 from whyformer.metrics.pixels import image_size, pixel_map, pixels_of
-from whyformer.metrics.rerun import Against, Rerun, ask, ask_each, asked_class, of_class
+from whyformer.metrics.predictor import Against, Predictor
 from whyformer.metrics.score import Score
+from whyformer.metrics.token_order import Rounding, Special
 
 PAPER = "Chefer, Gur, Wolf: Transformer Interpretability Beyond Attention Visualization, CVPR 2021"
 
@@ -36,19 +26,19 @@ Measure = Literal["accuracy", "probability"]
 
 
 def _perturbation(way: str, order: str, better: Better) -> Compute:
-    """The metric that takes the most, or the least, relevant away first."""
+    """The metric that removes the most, or the least, relevant tokens first."""
 
     @metric(
         f"perturbation_{way}",
-        title=f"{way.capitalize()} perturbation: the {order} relevant are taken away first",
+        title=f"{way.capitalize()} perturbation: remove the {order} relevant tokens first",
         paper=PAPER,
         better=better,
         range=(0.0, 1.0),
-        convention=f"Area under the accuracy while the {order} relevant are taken away first.",
+        convention=f"Area under the accuracy while the {order} relevant tokens are removed first.",
     )
     def perturbation(
         attribution: Attribution,
-        rerun: Rerun,
+        rerun: Predictor,
         labels: Tensor | None = None,
         keep: Tensor | None = None,
         *,
@@ -61,38 +51,40 @@ def _perturbation(way: str, order: str, better: Better) -> Compute:
         rounding: Rounding | None = None,
         normalised: bool = True,
     ) -> Score:
-        """Area under what is left of a class while its tokens, or pixels, go, (batch,).
+        """Area under the accuracy or probability while tokens or pixels are removed, (batch,).
 
-        A faithful map finds what the class rests on: with the most relevant gone the curve falls
-        at once, with the least relevant gone it stays up. `parts` has both curves. Steps and
-        rounding are those of the authors' ViT script for images, of their LXMERT script else.
+        If the map is faithful, the curve falls at once when the most relevant tokens are removed
+        first, and stays up when the least relevant are. `parts` has both curves. Steps and
+        rounding are those of the authors' ViT script for images, else of their LXMERT script.
         """
-        one = chosen(attribution, stream)
+        one = token_order.find_stream(attribution, stream)
         images = one.grid is not None and len(attribution.streams) == 1
-        steps = checked(steps if steps is not None else IMAGE_STEPS if images else TOKEN_STEPS)
-        # LXMERT's script rounds down what is left, ViT's what is taken away.
+        steps = token_order.valid_shares(
+            steps if steps is not None else IMAGE_STEPS if images else TOKEN_STEPS
+        )
+        # LXMERT's script rounds down the number of kept tokens, ViT's that of removed pixels.
         rounding = rounding or ("down" if images else "up")
         scores, there, among = _items(one, keep, special, level)
-        places = place(scores if order == "most" else -scores, among)
+        places = token_order.rank_tokens(scores if order == "most" else -scores, among)
 
-        full = ask(rerun, one.name, there)
-        classes = asked_class(against, full, attribution, labels)
-        kept = [there & ~first(places, among, step, rounding) for step in steps]
+        full = predictor.kept_logits(rerun, one.name, there)
+        classes = predictor.followed_class(against, full, attribution, labels)
+        kept = [there & ~token_order.top_share(places, among, step, rounding) for step in steps]
         right, probable = [], []
-        for logits in ask_each(rerun, one.name, kept):
+        for logits in predictor.kept_logits_each(rerun, one.name, kept):
             right.append(logits.argmax(1) == classes)
-            probable.append(of_class(logits.softmax(1), classes))
+            probable.append(predictor.at_class(logits.softmax(1), classes))
         curves = {
             "accuracy": torch.stack(right, 1).double(),
             "probability": torch.stack(probable, 1),
         }
         return Score(
-            area(curves[measure], steps, normalised),
+            token_order.area_under(curves[measure], steps, normalised),
             curves[measure],
             steps,
             f"{measure} of the {against} class while the {order} relevant {level}s of '{one.name}'"
-            f" are taken away first, shares {listed(steps)}, their number rounded {rounding};"
-            f" area by trapezoids{' over its width' if normalised else ''};"
+            f" are removed first, shares {token_order.number_list(steps)}, {level} counts rounded"
+            f" {rounding}; trapezoidal area{' divided by its width' if normalised else ''};"
             f" special tokens: {special}",
             curves,
         )
@@ -107,9 +99,9 @@ negative = _perturbation("negative", "least", "higher")
 def _items(
     stream: Stream, keep: Tensor | None, special: Special, level: Level
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Scores, which are no padding, and which may be taken away, (batch, tokens or pixels)."""
-    among = removable(stream, keep, special)
+    """Scores, which are not padding, and which may be removed, (batch, tokens or pixels) each."""
+    among = token_order.removable(stream, keep, special)
     if level == "token":
-        return finite(stream.scores, stream.mask), stream.mask, among
+        return token_order.finite_scores(stream.scores, stream.mask), stream.mask, among
     scores, inside = (part.flatten(1) for part in pixel_map(stream, image_size(stream)))
     return scores, inside, inside & pixels_of(stream, among).flatten(1)

@@ -8,9 +8,9 @@ from torch import Tensor
 from whyformer.attribution import Attribution
 from whyformer.errors import InputError, OptionError
 from whyformer.metrics.metric import metric
-from whyformer.metrics.order import chosen, finite
 from whyformer.metrics.pixels import pixel_map
 from whyformer.metrics.score import Score
+from whyformer.metrics.token_order import find_stream, finite_scores
 
 
 @metric(
@@ -19,7 +19,7 @@ from whyformer.metrics.score import Score
     paper="Zhang et al.: Top-Down Neural Attention by Excitation Backprop, IJCV 2018",
     better="higher",
     range=(0.0, 1.0),
-    convention="1 where the highest score lies on the object or within 15 pixels of it, else 0.",
+    convention="1 if the highest score lies on the object or within 15 pixels of it, else 0.",
 )
 def pointing_game(
     attribution: Attribution,
@@ -29,18 +29,24 @@ def pointing_game(
     stream: str | None = None,
     tolerance: int = 15,
 ) -> Score:
-    """1 for a hit and 0 for a miss, (batch,); a sample without any object does not count.
+    """1 for a hit and 0 for a miss, (batch,); a sample without an object does not count.
 
-    Regions over pixels are compared with the upsampled map, regions over tokens with the scores;
-    the tolerance is in pixels and only for those, `keep` leaves tokens out and only there.
+    Regions of pixels are compared with the upsampled map, regions of tokens with the scores.
+    `tolerance` applies to pixels only; `keep` excludes tokens, and applies to tokens only.
     """
-    one = chosen(attribution, stream)
+    one = find_stream(attribution, stream)
     if tolerance < 0:
-        raise OptionError(f"tolerance={tolerance}: expected a number of pixels, 0 or more")
+        raise OptionError(
+            f"tolerance={tolerance}: expected a number of pixels, 0 or more", argument="options"
+        )
     marked = regions.to(one.scores.device).bool()
     if marked.shape == one.scores.shape:
         among = one.mask if keep is None else one.mask & ~keep.to(one.mask.device).bool()
-        scores, marked, how = finite(one.scores, one.mask), marked & among, "the highest token"
+        scores, marked, how = (
+            finite_scores(one.scores, one.mask),
+            marked & among,
+            "the highest token",
+        )
         where = _highest(scores, among)
         hits = marked.gather(1, where).squeeze(1)
     elif marked.ndim == 3 and len(marked) == len(one.scores):
@@ -55,18 +61,19 @@ def pointing_game(
     else:
         raise InputError(
             f"regions are {tuple(marked.shape)}; expected {tuple(one.scores.shape)}, one per token,"
-            f" or ({len(one.scores)}, height, width)"
+            f" or ({len(one.scores)}, height, width)",
+            argument="regions",
         )
     some = marked.any(1)
     values = (hits & some).double()
     return Score(
         values,
-        convention=f"1 where {how} lies in the region of '{one.name}', equal scores by position",
+        convention=f"1 if {how} lies in the region of '{one.name}', ties by position",
         shares=(values.unsqueeze(1), some.double().unsqueeze(1)),
     )
 
 
 def _highest(scores: Tensor, among: Tensor) -> Tensor:
-    """Where the highest score is, the first of equal ones, (batch, 1)."""
+    """Index of the highest score, the first if several are equal, (batch, 1)."""
     ranked = scores.masked_fill(~among, -torch.inf)
     return (ranked == ranked.amax(1, keepdim=True)).int().argmax(1, keepdim=True)

@@ -8,10 +8,11 @@ import torch
 
 from whyformer.attribution import Attribution
 from whyformer.errors import InputError
-from whyformer.metrics.agreement import Rank, correlated
+from whyformer.metrics.agreement import Rank, rank_correlation
 from whyformer.metrics.metric import metric
-from whyformer.metrics.order import chosen
+from whyformer.metrics.needs import RANDOMISED
 from whyformer.metrics.score import Score
+from whyformer.metrics.token_order import find_stream
 
 
 @metric(
@@ -21,6 +22,7 @@ from whyformer.metrics.score import Score
     better="lower",
     range=(-1.0, 1.0),
     convention="Rank correlation of |scores| with those of the model with randomised weights.",
+    needs=(RANDOMISED,),
 )
 def randomisation(
     attribution: Attribution,
@@ -30,18 +32,21 @@ def randomisation(
     rank: Rank = "spearman",
     absolute: bool = True,
 ) -> Score:
-    """How much of the map is left once the weights are random, (batch,).
+    """Rank correlation of the map with those of randomised models, (batch,).
 
-    `other` is the attribution of the randomised model, or one for each further layer randomised
-    from the top: the curve then has them all, and the value is their mean. A map that stays flat
-    whatever the weights are scores 1.
+    `other` is the attribution of a randomised model, or a list with more and more layers
+    randomised from the top: the curve then has one value for each, and the score is their mean.
+    A map that is constant for all weights scores 1.
     """
-    one = chosen(attribution, stream)
+    one = find_stream(attribution, stream)
     others = [other] if isinstance(other, Attribution) else list(other)
     if not others:
-        raise InputError("randomisation needs at least one attribution of a randomised model")
+        raise InputError(
+            "randomisation needs at least one attribution of a randomised model",
+            argument="other",
+        )
     curve = torch.stack(
-        [correlated(one, chosen(each, one.name), rank, absolute) for each in others], 1
+        [rank_correlation(one, find_stream(each, one.name), rank, absolute) for each in others], 1
     )
     return Score(
         curve.mean(1),
@@ -49,5 +54,5 @@ def randomisation(
         tuple(float(i) for i in range(1, len(others) + 1)),
         f"{'tau-b' if rank == 'kendall' else rank} of the {'absolute ' if absolute else ''}scores"
         f" of '{one.name}' with those of {len(others)} randomised"
-        f" model{'s, mean' if len(others) > 1 else ''}; padding left out",
+        f" model{'s, mean' if len(others) > 1 else ''}; padding excluded",
     )

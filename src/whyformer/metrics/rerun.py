@@ -1,71 +1,121 @@
-"""Running the model again on what is left: who is asked, about which class."""
+"""Run the model again on the kept tokens, in batches of similar length, each mask once."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Literal, Protocol
+from dataclasses import dataclass, field
 
-from torch import Tensor
+import numpy
+import torch
+from torch import Tensor, nn
 
 from whyformer.attribution import Attribution
-from whyformer.errors import InputError
+from whyformer.batching.plan import plan_batches
+from whyformer.engine.predict import predict
+from whyformer.inputs.removal import FILL_TEXTS, Removal
 
-Against = Literal["predicted", "target", "label"]
+TOKENS = 4096  # in one forward pass
+IMAGES = 32
+PASS_COST = 64  # tokens
+REMEMBERED = 64_000_000  # numbers: a language model's logits are as long as its vocabulary
+
+Key = tuple[str, int, bytes]  # stream, sample, digest of the mask
+Grids = Mapping[str, tuple[int, int] | None]
 
 
-class Rerun(Protocol):
-    """Logits (batch, classes) of the samples with only the kept tokens of the named streams.
+@dataclass
+class _Answers:
+    """The logits computed so far, and how many samples went through the model."""
 
-    `kept` has a mask (batch, tokens) by stream, False at padding; where pixels are taken away it
-    is (batch, height * width). Streams that are not named are left as they are. How the gap is
-    filled is the callable's own affair.
+    logits: dict[Key, Tensor] = field(default_factory=dict)
+    forwards: int = 0
+
+
+class Rerun:
+    """Logits (batch, classes) of one batch with only the kept tokens; a `Predictor`.
+
+    Each mask of a sample runs once, whichever metric or method asks for it.
+
+    Args:
+        removal: The batch, the model, and what replaces removed tokens.
+        grids: By stream the (rows, columns) of an image's patches, if masks are of patches.
     """
 
-    def __call__(self, kept: Mapping[str, Tensor]) -> Tensor: ...
+    def __init__(
+        self, removal: Removal, grids: Grids | None = None, *, answers: _Answers | None = None
+    ) -> None:
+        self._removal = removal
+        self._grids = dict(grids or {})
+        self._answers = answers or _Answers()
+
+    @property
+    def module(self) -> nn.Module:
+        """The model that runs."""
+        return self._removal.module
+
+    @property
+    def forwards(self) -> int:
+        """How many samples went through the model."""
+        return self._answers.forwards
+
+    def with_grids_of(self, attribution: Attribution) -> Rerun:
+        """Return a rerun with the grids of the attribution's streams; both share their answers."""
+        grids = {name: stream.grid for name, stream in attribution.streams.items()}
+        return Rerun(self._removal, grids, answers=self._answers)
+
+    def fill_text(self, stream: str) -> str:
+        """What replaces removed tokens of a stream, in words."""
+        fill = self._removal.fill_of(stream)
+        return f"{fill}: {FILL_TEXTS[fill]}"
+
+    def __call__(self, kept: Mapping[str, Tensor]) -> Tensor:
+        """Return the logits (batch, classes) of a mask of one stream."""
+        ((stream, mask),) = kept.items()
+        return self.logits_each(stream, [mask])[0]
+
+    def logits_each(self, stream: str, masks: Sequence[Tensor]) -> list[Tensor]:
+        """Return the logits (batch, classes) of each mask of one stream."""
+        known = self._answers.logits
+        if sum(row.numel() for row in known.values()) > REMEMBERED:
+            known.clear()
+        masks = [mask.cpu() for mask in masks]
+        keys = [[(stream, i, _digest(row)) for i, row in enumerate(mask)] for mask in masks]
+        new = {
+            key: row
+            for of_mask, mask in zip(keys, masks, strict=True)
+            for key, row in zip(of_mask, mask, strict=True)
+            if key not in known
+        }
+        for batch in self._batches(stream, new):
+            rows = torch.tensor([row for _, row, _ in batch])
+            found = self._run(stream, torch.stack([new[key] for key in batch]), rows)
+            known.update(zip(batch, found, strict=True))
+        return [torch.stack([known[key] for key in of_mask]) for of_mask in keys]
+
+    def _run(self, stream: str, mask: Tensor, rows: Tensor) -> Tensor:
+        """Logits (rows, classes) of some samples with the kept tokens."""
+        self._answers.forwards += len(rows)
+        left = self._removal.remove(stream, mask, rows, self._grids.get(stream))
+        silence = self._removal.fill_of(stream)
+        found = predict(self.module, left.batch, left.silenced, silence, stream)
+        return found.detach().cpu()
+
+    def _batches(self, stream: str, new: Mapping[Key, Tensor]) -> list[list[Key]]:
+        """The samples of each forward pass: of similar length if tokens are dropped."""
+        keys = list(new)
+        if self._removal.source(stream).kind in ("pixels", "sound"):
+            plan = plan_batches([1] * len(keys), tokens=IMAGES, pass_cost=PASS_COST)
+        else:
+            dropped = self._removal.fill_of(stream) == "drop"
+            lengths = [max(1, int(row.sum())) if dropped else len(row) for row in new.values()]
+            # Without a padding mask only samples of one length can run together.
+            kinds = None if self._removal.runs_together(stream) else lengths
+            plan = plan_batches(lengths, tokens=TOKENS, kinds=kinds, pass_cost=PASS_COST)
+        return [[keys[i] for i in batch] for batch in plan]
 
 
-def ask(rerun: Rerun, stream: str, kept: Tensor) -> Tensor:
-    """Logits of what is kept of one stream, (batch, classes), in double precision."""
-    logits = rerun({stream: kept}).detach()
-    if logits.ndim != 2 or len(logits) != len(kept):
-        raise InputError(
-            f"rerun gave a tensor {tuple(logits.shape)}; expected ({len(kept)}, classes)"
-        )
-    if not logits.isfinite().all():
-        raise InputError("rerun gave logits that are not finite")
-    return logits.to(kept.device).double()
-
-
-def ask_each(rerun: Rerun, stream: str, masks: Sequence[Tensor]) -> list[Tensor]:
-    """Logits of every mask; a rerun that can take `several` at once is given them all."""
-    several = getattr(rerun, "several", None)
-    if several is None:
-        return [ask(rerun, stream, kept) for kept in masks]
-    answers = iter(several(stream, masks))
-    return [ask(lambda _: next(answers), stream, kept) for kept in masks]
-
-
-def asked_class(
-    against: Against, full: Tensor, attribution: Attribution, labels: Tensor | None
-) -> Tensor:
-    """The class whose fate is followed, (batch,): predicted, explained, or true."""
-    if against == "predicted":
-        return full.argmax(1)
-    if against == "label" and labels is None:
-        raise InputError("against='label' needs labels: the true classes, (batch,)")
-    chosen = attribution.target if against == "target" or labels is None else labels
-    chosen = chosen.to(full.device).long()
-    if chosen.shape != (len(full),):
-        raise InputError(f"the classes are {tuple(chosen.shape)}; expected ({len(full)},)")
-    wrong = (chosen < 0) | (chosen >= full.shape[1])
-    if wrong.any():
-        raise InputError(
-            f"against={against!r}: class {int(chosen[wrong][0])} is not one of the model's"
-            f" {full.shape[1]}; with a target that is no class, use against='predicted'"
-        )
-    return chosen
-
-
-def of_class(values: Tensor, classes: Tensor) -> Tensor:
-    """The values at one class per sample, (batch,)."""
-    return values.gather(1, classes.unsqueeze(1)).squeeze(1)
+def _digest(row: Tensor) -> bytes:
+    # Its length too: masks of one stream may be of tokens or of pixels.
+    packed = len(row).to_bytes(4) + numpy.packbits(row.numpy()).tobytes()
+    return packed if len(packed) <= 32 else hashlib.blake2b(packed, digest_size=32).digest()

@@ -10,25 +10,25 @@ from torch import Tensor
 from whyformer.attribution import Attribution
 from whyformer.errors import InputError
 from whyformer.metrics.metric import metric
-from whyformer.metrics.order import chosen
 from whyformer.metrics.pixels import minmax, pixel_map
-from whyformer.metrics.ranks import equal_runs
 from whyformer.metrics.score import Score
+from whyformer.metrics.token_order import find_stream
+from whyformer.statistics.ranks import equal_runs
 
 Shares = tuple[Tensor, Tensor]
 
 HOW = {
-    "pixel_accuracy": "pixels on the right side of the map's mean, over all labelled pixels",
+    "pixel_accuracy": "share of the labelled pixels on the right side of the map's mean",
     "miou": "intersection over union of background and of foreground, summed over all images,"
-    " then their mean; foreground is what exceeds the map's mean",
+    " then their mean; foreground is where the map exceeds its mean",
     "map": "average precision per image of both classes' pixels in one ranking, the map for the"
-    " foreground and 1 - map for the background, as the authors' script takes it",
+    " foreground and 1 - map for the background, as in the authors' script",
     "map_foreground": "average precision per image of the foreground's pixels ranked by the map",
-    "map_class_mean": "average precision per image of each class by itself, mean of the classes",
+    "map_class_mean": "average precision per image of each class alone, mean of the classes",
 }
 
 
-def measures(
+def all_measures(
     attribution: Attribution,
     masks: Tensor,
     *,
@@ -37,10 +37,11 @@ def measures(
     ignore: int = -1,
 ) -> dict[str, Score]:
     """The scores of all five measures, from one ranking of the pixels."""
-    one = chosen(attribution, stream)
+    one = find_stream(attribution, stream)
     if masks.ndim != 3 or len(masks) != len(one.scores):
         raise InputError(
-            f"masks are {tuple(masks.shape)}; expected ({len(one.scores)}, height, width)"
+            f"masks are {tuple(masks.shape)}; expected ({len(one.scores)}, height, width)",
+            argument="masks",
         )
     height, width = masks.shape[1:]
     score_map, inside = (part.flatten(1) for part in pixel_map(one, (height, width)))
@@ -48,20 +49,20 @@ def measures(
     truth, counted = labels == foreground, (labels != ignore) & inside
 
     scaled = minmax(score_map, inside)
-    # The mean is over the whole image: what may not be counted is still part of the map.
+    # The mean is over the whole image: ignored pixels are still part of the map.
     level = scaled.sum(1, keepdim=True) / inside.sum(1, keepdim=True).clamp(min=1)
     found = scaled > level
     shares = {
-        "pixel_accuracy": _of(((found == truth) & counted).sum(1), counted.sum(1)),
+        "pixel_accuracy": _column(((found == truth) & counted).sum(1), counted.sum(1)),
         "miou": _overlap(found, truth, counted),
         **_precisions(scaled, truth, counted),
     }
-    parts = {name: _each(share) for name, share in shares.items()}
+    parts = {name: _per_image(share) for name, share in shares.items()}
     return {
         measure: Score(
             parts[measure],
             convention=f"{measure}: {HOW[measure]}; map of '{one.name}' upsampled bilinearly to"
-            f" the mask; pixels labelled {ignore} count nowhere",
+            f" the mask; pixels labelled {ignore} are ignored",
             parts=parts,
             shares=shares[measure],
         )
@@ -71,12 +72,12 @@ def measures(
 
 @metric(
     "segmentation",
-    title="Segmentation: how well the map finds the object",
+    title="Segmentation: how well does the map segment the object?",
     paper="Chefer, Gur, Wolf: Transformer Interpretability Beyond Attention Visualization, 2021",
     better="higher",
     range=(0.0, 1.0),
-    convention="The map goes to the mask's size bilinearly; what exceeds its mean is foreground.",
-    measures=measures,
+    convention="The map is upsampled to the mask; foreground is where it exceeds its mean.",
+    compute_all=all_measures,
 )
 def segmentation(
     attribution: Attribution,
@@ -91,11 +92,11 @@ def segmentation(
 ) -> Score:
     """One measure of how the map segments its image, (batch,); all five are in `parts`.
 
-    Masks hold `foreground` where the object is, `ignore` where nothing counts (255 in VOC), and
-    anything else on the background. The mean of the score is taken as the authors' script does:
+    Masks hold `foreground` at the object, `ignore` at pixels that do not count (255 in VOC), and
+    anything else at the background. The mean of the score is that of the authors' script:
     accuracy and mIoU from counts over all images, average precision per image.
     """
-    return measures(attribution, masks, stream=stream, foreground=foreground, ignore=ignore)[
+    return all_measures(attribution, masks, stream=stream, foreground=foreground, ignore=ignore)[
         measure
     ]
 
@@ -103,9 +104,9 @@ def segmentation(
 def average_precision(scores: Tensor, truth: Tensor, counted: Tensor) -> Tensor:
     """Area under the precision-recall steps of each sample, (batch,), in double precision.
 
-    Equal scores are one step. 0 where there is nothing to find.
+    Equal scores are one step. 0 if nothing is true.
     """
-    # What does not count sorts behind everything and is no hit, so it moves no precision.
+    # Items that do not count sort last and are no hits, so they change no precision.
     ordered, order = scores.masked_fill(~counted, -torch.inf).sort(dim=1, descending=True)
     hits = (truth & counted).gather(1, order).double()
     _, ends = equal_runs(ordered)
@@ -114,7 +115,7 @@ def average_precision(scores: Tensor, truth: Tensor, counted: Tensor) -> Tensor:
 
 
 def _precisions(scaled: Tensor, truth: Tensor, counted: Tensor) -> dict[str, Shares]:
-    """The three ways to average precision: they differ by ten points and more."""
+    """Three ways to average precision; they differ by ten points and more."""
     both = torch.cat((scaled, 1 - scaled), 1)
     joint = average_precision(both, torch.cat((truth, ~truth), 1), torch.cat((counted, counted), 1))
     sides = [(truth & counted).any(1), (~truth & counted).any(1)]
@@ -122,19 +123,19 @@ def _precisions(scaled: Tensor, truth: Tensor, counted: Tensor) -> dict[str, Sha
         average_precision(scores, where, counted)
         for scores, where in ((scaled, truth), (1 - scaled, ~truth))
     )
-    # A crop may be all object, or have none: a class that is not there has no precision.
+    # A crop may be all object, or have none: an absent class has no precision.
     present = sides[0].double() + sides[1].double()
     classes = (object_ + ground) / present.clamp(min=1)
     some = counted.any(1)
     return {
-        "map": _of(joint * some, some),
-        "map_foreground": _of(object_, sides[0]),
-        "map_class_mean": _of(classes * some, some),
+        "map": _column(joint * some, some),
+        "map_foreground": _column(object_, sides[0]),
+        "map_class_mean": _column(classes * some, some),
     }
 
 
 def _overlap(found: Tensor, truth: Tensor, counted: Tensor) -> Shares:
-    """Intersection and union of background and of foreground, (batch, 2) both."""
+    """Intersection and union of background and of foreground, (batch, 2) each."""
     pairs = ((~found & counted, ~truth & counted), (found & counted, truth & counted))
     return (
         torch.stack([(a & b).sum(1) for a, b in pairs], 1).double(),
@@ -142,12 +143,12 @@ def _overlap(found: Tensor, truth: Tensor, counted: Tensor) -> Shares:
     )
 
 
-def _of(found: Tensor, there: Tensor) -> Shares:
+def _column(found: Tensor, there: Tensor) -> Shares:
     return found.double().unsqueeze(1), there.double().unsqueeze(1)
 
 
-def _each(share: Shares) -> Tensor:
-    """The measure of each image by itself, (batch,); 0 where nothing counts."""
+def _per_image(share: Shares) -> Tensor:
+    """The measure of each image alone, (batch,); 0 if no pixel counts."""
     found, there = share
     has = there > 0
     return (found / there.where(has, 1) * has).sum(1) / has.sum(1).clamp(min=1)

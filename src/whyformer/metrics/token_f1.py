@@ -11,8 +11,14 @@ from whyformer.attribution import Attribution
 from whyformer.errors import InputError, OptionError
 from whyformer.metrics.eraser import PAPER
 from whyformer.metrics.metric import metric
-from whyformer.metrics.order import chosen, finite, listed, place, removable
 from whyformer.metrics.score import Score
+from whyformer.metrics.token_order import (
+    find_stream,
+    finite_scores,
+    number_list,
+    rank_tokens,
+    removable,
+)
 from whyformer.metrics.words import Pool, word_index, word_scores
 
 TOP = (10, 20, 30, 40, 50, 60, 70, 80)
@@ -20,7 +26,7 @@ TOP = (10, 20, 30, 40, 50, 60, 70, 80)
 
 @metric(
     "token_f1",
-    title="Token-F1: do the top words agree with those a person marked?",
+    title="Token-F1: are the top words those that a person marked?",
     paper=PAPER,
     better="higher",
     range=(0.0, 1.0),
@@ -38,18 +44,21 @@ def token_f1(
 ) -> Score:
     """F1 of the top-k words, mean over k, (batch,).
 
-    Special tokens, and those in `keep`, are never chosen. A text of fewer than k words gives all.
-    Rationales may be longer than what the model read: marked words behind its end are missed, as
-    in the authors' evaluation.
+    Special tokens, and those in `keep`, are never selected. A text of fewer than k words gives
+    all. If the text was truncated, marked words after the cut are missed, as in the authors'
+    evaluation.
     """
     if not k or min(k) < 1 or list(k) != sorted(set(k)):
-        raise OptionError(f"k={tuple(k)}: expected rising numbers of words, from 1 on")
-    one = chosen(attribution, stream)
+        raise OptionError(
+            f"k={tuple(k)}: expected rising whole numbers of words, from 1", argument="options"
+        )
+    one = find_stream(attribution, stream)
     if rationales.ndim != 2 or len(rationales) != len(one.scores):
         raise InputError(
-            f"rationales are {tuple(rationales.shape)}; expected ({len(one.scores)}, {level}s)"
+            f"rationales are {tuple(rationales.shape)}; expected ({len(one.scores)}, {level}s)",
+            argument="rationales",
         )
-    scores, marked = finite(one.scores, one.mask), rationales.to(one.scores.device).bool()
+    scores, marked = finite_scores(one.scores, one.mask), rationales.to(one.scores.device).bool()
     among = removable(one, keep, "keep")
     if level == "word":
         index = word_index(one).masked_fill(~among, -1)
@@ -58,24 +67,25 @@ def token_f1(
         marked = torch.nn.functional.pad(marked, (0, width - marked.shape[1]))
     elif marked.shape != scores.shape:
         raise InputError(
-            f"rationales are {tuple(marked.shape)}; expected one per token, {tuple(scores.shape)}"
+            f"rationales are {tuple(marked.shape)}; expected one per token, {tuple(scores.shape)}",
+            argument="rationales",
         )
     else:
         marked = marked & among
-    places = place(scores, among)
+    places = rank_tokens(scores, among)
     there = marked.sum(1).double()
     heights = []
     for top in k:
         taken = (places < top) & among
         hits = (taken & marked).sum(1).double()
-        # 2PR / (P + R), written so that nothing is divided by nothing.
+        # 2PR / (P + R), written so that 0 is not divided by 0.
         heights.append(2 * hits / (taken.sum(1) + there).clamp(min=1))
     curve = torch.stack(heights, 1)
     return Score(
         curve.mean(1),
         curve,
         tuple(float(top) for top in k),
-        f"F1 per sample of the top {listed(k)} {level}s of '{one.name}'"
-        f"{f' ({pool} of its tokens)' if level == 'word' else ''}, special tokens left out,"
+        f"F1 per sample of the top {number_list(k)} {level}s of '{one.name}'"
+        f"{f' ({pool} of its tokens)' if level == 'word' else ''}, special tokens excluded,"
         " mean over k",
     )

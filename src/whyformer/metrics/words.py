@@ -1,4 +1,4 @@
-"""Tokens put together into words, by the word each is part of."""
+"""Scores of tokens pooled into scores of words."""
 
 from __future__ import annotations
 
@@ -14,17 +14,23 @@ Pool = Literal["max", "sum"]
 
 
 def word_index(stream: Stream) -> Tensor:
-    """Which word each token is part of, (batch, tokens); -1 for special tokens and padding.
+    """The word of each token, (batch, tokens); -1 for special tokens and padding.
 
-    Words of the second text of a pair are counted on from those of the first.
+    Words of the second text of a pair are numbered after those of the first.
     """
     if stream.word_ids is None:
-        raise InputError(f"stream '{stream.name}' has no words: use level='token'")
-    listed = [_counted_on(sample) for sample in stream.word_ids]
-    index = torch.tensor(listed, dtype=torch.long, device=stream.mask.device)
+        raise InputError(
+            f"stream '{stream.name}' has no words",
+            argument="options",
+            remedy="Use level='token'",
+        )
+    numbers = [_continued_numbers(sample) for sample in stream.word_ids]
+    index = torch.tensor(numbers, dtype=torch.long, device=stream.mask.device)
     if index.shape != stream.mask.shape:
         raise InputError(
-            f"word_ids are {tuple(index.shape)}; expected one per token, {tuple(stream.mask.shape)}"
+            f"word_ids are {tuple(index.shape)}; expected one per token,"
+            f" {tuple(stream.mask.shape)}",
+            argument="attribution",
         )
     return index.masked_fill(~stream.mask, -1)
 
@@ -32,8 +38,8 @@ def word_index(stream: Stream) -> Tensor:
 def word_scores(
     scores: Tensor, index: Tensor, words: int, pool: Pool = "max"
 ) -> tuple[Tensor, Tensor]:
-    """Scores of words and which of them have a token, (batch, words) both."""
-    # One column more than there are words takes the tokens that are part of none.
+    """Scores of words, and which words have a token, (batch, words) both."""
+    # The extra column collects the tokens outside any word.
     column = index.where(index >= 0, words)
     empty = scores.new_zeros(len(scores), words + 1)
     how = "amax" if pool == "max" else "sum"
@@ -42,7 +48,8 @@ def word_scores(
     return pooled[:, :words], has[:, :words]
 
 
-def _counted_on(words: tuple[int | None, ...]) -> list[int]:
+def _continued_numbers(words: tuple[int | None, ...]) -> list[int]:
+    """Word numbers that go on rising where a second text starts again from 0; -1 for None."""
     found, offset, last = [], 0, -1
     for word in words:
         if word is None:

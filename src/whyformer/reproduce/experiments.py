@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from whyformer.evaluation.plan import Contender, Measure
+from whyformer.evaluation.plan import MethodSpec, MetricSpec
 
 # -- rows: the papers' names, and the methods as their authors ran them ----------------------------
 
 
-Rows = tuple[Contender, ...]
+Rows = tuple[MethodSpec, ...]
 
 
 def _rows(named: dict[str, tuple[str, dict[str, Any]]]) -> Rows:
-    return tuple(Contender(label, method, options) for label, (method, options) in named.items())
+    return tuple(MethodSpec(label, method, options) for label, (method, options) in named.items())
 
 
 COLUMN_SUM = {"reduce": "column_sum"}
@@ -36,7 +36,7 @@ ALI = _rows(
 )
 # From each of a review's hundreds of output nodes it would take hours: from the deciding one.
 ALI_LONG = tuple(
-    Contender(one.label, one.method, {}) if one.method == "attention_flow" else one for one in ALI
+    MethodSpec(one.label, one.method, {}) if one.method == "attention_flow" else one for one in ALI
 )
 VISION = _rows(
     {
@@ -58,7 +58,7 @@ VISION = _rows(
     }
 )
 TEXT = tuple(  # without A-Flow, which takes half a minute for a review of 512 tokens
-    Contender(one.label, one.method, {} if "start_layer" in one.options else one.options)
+    MethodSpec(one.label, one.method, {} if "start_layer" in one.options else one.options)
     for one in VISION
     if one.method != "attention_flow"
 )
@@ -76,8 +76,8 @@ class Part:
     model: str  # a recipe, a bundled model, or a folder below the data
     data: str  # NAME:PLACE below the data; empty for the recipe's own, or the bundled samples
     split: str | None
-    rows: tuple[Contender, ...]
-    measures: tuple[Measure, ...]
+    rows: tuple[MethodSpec, ...]
+    measures: tuple[MetricSpec, ...]
     targets: tuple[str, ...]
     fill: str | None
     limit: int | None = None
@@ -103,9 +103,9 @@ def _column(figures: str) -> dict[str, float]:
     return {label: float(value) for label, value in named if value != "-"}
 
 
-AUAC = Measure("auac", "auac", {"against": "target"})
-AU_MSE = Measure("au_mse", "au_mse", {})
-CONSERVATION = Measure("conservation", "conservation", {})
+AUAC = MetricSpec("auac", "auac", {"against": "target"})
+AU_MSE = MetricSpec("au_mse", "au_mse", {})
+CONSERVATION = MetricSpec("conservation", "conservation", {})
 
 
 def _ali(name: str, title: str, figures: str, limit: int, au_mse: str = "", **more: Any) -> Part:
@@ -174,7 +174,7 @@ CHEFER2021_VISION = Experiment(
             data="pets:pets-segmentation",
             split=None,
             rows=VISION,
-            measures=(Measure("segmentation", "segmentation", {}),),
+            measures=(MetricSpec("segmentation", "segmentation", {}),),
             targets=("predicted",),
             fill=None,
             published={
@@ -201,8 +201,8 @@ CHEFER2021_VISION = Experiment(
             split=None,
             rows=VISION,
             measures=(
-                Measure("perturbation_negative", "perturbation_negative", _AGAINST),
-                Measure("perturbation_positive", "perturbation_positive", _AGAINST),
+                MetricSpec("perturbation_negative", "perturbation_negative", _AGAINST),
+                MetricSpec("perturbation_positive", "perturbation_positive", _AGAINST),
             ),
             targets=("predicted", "label"),
             fill="black",
@@ -237,7 +237,7 @@ CHEFER2021_TEXT = Experiment(
             data="",
             split=None,
             rows=TEXT,
-            measures=(Measure("token_f1", "token_f1", {}),),
+            measures=(MetricSpec("token_f1", "token_f1", {}),),
             targets=("predicted",),
             fill=None,
             notes=("reviews are cut at 512 tokens, marked words behind the cut are missed, as in"
@@ -261,7 +261,7 @@ def _streams(model: str, data: str, split: str | None, **more: Any) -> tuple[Par
             split=split,
             rows=MULTIMODAL,
             measures=tuple(
-                Measure(f"perturbation_{way}", f"perturbation_{way}", {"stream": stream})
+                MetricSpec(f"perturbation_{way}", f"perturbation_{way}", {"stream": stream})
                 for way in ("negative", "positive")
             ),
             targets=("predicted",),

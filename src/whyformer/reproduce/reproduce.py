@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from whyformer.errors import InputError, ModelError, OptionError
-from whyformer.evaluation.evaluate import evaluate
-from whyformer.evaluation.plan import Contender, Plan
+from whyformer.evaluation.evaluate import run_evaluation
+from whyformer.evaluation.plan import MethodSpec, Plan
 from whyformer.evaluation.results import Results
 from whyformer.models import bundled
 from whyformer.models.load import Loaded, load_model
@@ -101,15 +101,18 @@ def _measured(part: Part, asked: Asked) -> Outcome:
     loaded = Loaded(loaded.module, loaded.processor, Path(folder).name)
     samples, names, left_out = selected(part, asked.data, asked.limit or part.limit)
     rows = _rows(part, asked.methods)
-    results = evaluate(
+    for event in run_evaluation(
         loaded,
         understood(samples, loaded),
         Plan(rows, part.measures, part.targets, part.fill, seed=0, truncation=True),
         asked.out / asked.experiment.name / part.name,
         names=names,
         facts={"experiment": asked.experiment.name, "part": part.name},
-        tell=say,
-    )
+    ):
+        if isinstance(event, Results):
+            results = event
+        else:
+            say(event.doing, event.done, event.total)
     differences = tuple(filter(None, (*part.notes, note, left_out)))
     return Outcome(part, results, accuracy, loaded.name, differences=differences)
 
@@ -138,7 +141,7 @@ def _model(part: Part, asked: Asked, say: Told) -> tuple[str, float | None, str]
     return str(made.folder), made.accuracy, recipe.note
 
 
-def _rows(part: Part, methods: Sequence[str]) -> tuple[Contender, ...]:
+def _rows(part: Part, methods: Sequence[str]) -> tuple[MethodSpec, ...]:
     """The rows that are asked for; without any wish, all."""
     if not methods:
         return part.rows

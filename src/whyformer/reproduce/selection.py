@@ -10,7 +10,7 @@ from whyformer.datasets import Sample, open_dataset
 from whyformer.errors import InputError
 from whyformer.evaluation.bundled_samples import bundled_samples
 from whyformer.evaluation.metric_inputs import classes_of
-from whyformer.evaluation.wording import counted
+from whyformer.evaluation.wording import count_text
 from whyformer.models import bundled
 from whyformer.models.load import Loaded
 from whyformer.reproduce.experiments import Part
@@ -33,9 +33,11 @@ def selected(part: Part, data: Path, limit: int | None) -> tuple[list[Sample], S
     skipped, empty = found.report.skipped, found.report.read - len(samples)
     if not samples:
         why = f"; the first: {skipped[0]}" if skipped else ""
-        raise InputError(f"none of {counted(len(found), 'row')} of {found.name} can be read{why}")
+        raise InputError(
+            f"none of {count_text(len(found), 'row')} of {found.name} can be read{why}"
+        )
     left_out = ((len(skipped), "cannot be read"), (empty, "empty"))
-    said = [f"{counted(count, 'row')} left out: {why}" for count, why in left_out if count]
+    said = [f"{count_text(count, 'row')} left out: {why}" for count, why in left_out if count]
     return samples, found.labels, "; ".join(said)
 
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import torch
 
-from whyformer.evaluation.results import Cell, Results
-from whyformer.evaluation.tables import escaped
-from whyformer.evaluation.wording import ARROWS, shown, spread
-from whyformer.metrics.bootstrap import interval
-from whyformer.metrics.ranks import spearman
+from whyformer.evaluation.results import ResultKey, Results
+from whyformer.evaluation.tables import escape_markdown
+from whyformer.evaluation.wording import ARROWS, interval_text, number_text
+from whyformer.metrics import interval
 from whyformer.reproduce.experiments import Experiment, Part
 from whyformer.reproduce.reproduce import Outcome
+from whyformer.statistics.ranks import spearman
 
 CLASSES = {"predicted": "predicted class", "label": "true class"}
 
@@ -43,15 +43,15 @@ class Column:
 
     def mean(self, label: str) -> float | None:
         """Our figure; None where nothing was measured, or nothing counts."""
-        score = self.results.score(Cell(label, self.target, self.metric))
+        score = self.results.score(ResultKey(label, self.target, self.metric))
         return score.mean if score is not None and math.isfinite(score.mean) else None
 
     def cell(self, label: str) -> str:
         """Our figure with its interval; a dash where nothing counts, nothing where none is."""
-        score = self.results.score(Cell(label, self.target, self.metric))
+        score = self.results.score(ResultKey(label, self.target, self.metric))
         if score is None:
             return ""
-        return f"{shown(score.mean)} {spread(*interval(score))}".strip()
+        return f"{number_text(score.mean)} {interval_text(*interval(score))}".strip()
 
 
 def markdown(experiment: Experiment, outcomes: Sequence[Outcome], across: int | None = None) -> str:
@@ -76,9 +76,13 @@ def markdown(experiment: Experiment, outcomes: Sequence[Outcome], across: int | 
     lines += [line for column in columns for line in _by_number(column)]
     lines += ["Differences from the paper:", ""]
     lines += [f"- {note}" for note in experiment.notes]
-    lines += [f"- {escaped(one.part.title)}: {_done_with(one)}" for one in outcomes if one.results]
+    lines += [
+        f"- {escape_markdown(one.part.title)}: {_done_with(one)}" for one in outcomes if one.results
+    ]
     lacking = [
-        f"- {escaped(one.part.title)}: {escaped(one.missing)}" for one in outcomes if one.missing
+        f"- {escape_markdown(one.part.title)}: {escape_markdown(one.missing)}"
+        for one in outcomes
+        if one.missing
     ]
     lacking += [f"- {said}" for said in experiment.missing]
     if lacking:
@@ -95,7 +99,7 @@ def _title(column: Column, among: Sequence[Column]) -> str:
     """The part's name, and the explained class where there are several."""
     several = len({other.target for other in among}) > 1
     name = column.part.title.split(" (")[0]
-    return escaped(f"{name}, {CLASSES[column.target]}" if several else name)
+    return escape_markdown(f"{name}, {CLASSES[column.target]}" if several else name)
 
 
 def _table(columns: Sequence[Column], among: Sequence[Column]) -> list[str]:
@@ -106,7 +110,7 @@ def _table(columns: Sequence[Column], among: Sequence[Column]) -> list[str]:
     body = []
     for label in dict.fromkeys(row.label for column in columns for row in column.part.rows):
         ours = [column.cell(label) for column in columns]
-        cells = [escaped(label)]
+        cells = [escape_markdown(label)]
         for column, cell in zip(columns, ours, strict=True):
             told = column.published
             cells += [cell, *([f"{told[label]:.3f}" if label in told else ""] if told else [])]
@@ -119,7 +123,7 @@ def _conventions(columns: Sequence[Column]) -> list[str]:
     """How the metric was taken: once where all parts took it alike, else for each."""
     taken: dict[str, list[str]] = {}
     for column in columns:
-        text = escaped(column.known["convention"]).rstrip(".") + "."
+        text = escape_markdown(column.known["convention"]).rstrip(".") + "."
         taken.setdefault(text, []).append(_title(column, columns))
     how = "95 % bootstrap intervals over samples."
     if len(taken) == 1:
@@ -136,7 +140,7 @@ def _order(columns: Sequence[Column]) -> list[str]:
         if len(both) > 2:
             ours, theirs = torch.tensor(both, dtype=torch.float64).T.unsqueeze(1)
             rank = float(spearman(ours, theirs, torch.ones_like(ours, dtype=torch.bool)))
-            said.append(f"{_title(column, columns)} {shown(rank, 2)}")
+            said.append(f"{_title(column, columns)} {number_text(rank, 2)}")
     told = "Rank correlation of our order of the methods with the paper's"
     return [f"{told}: {'; '.join(said)}.", ""] if said else []
 
@@ -147,20 +151,22 @@ def _by_number(column: Column) -> list[str]:
         return []
     rows = [["method", *(f"k = {int(k)}" for k in column.known["steps"])]]
     for label in column.results.methods:
-        score = column.results.score(Cell(label, column.target, column.metric))
+        score = column.results.score(ResultKey(label, column.target, column.metric))
         if score is not None and score.curve is not None:
-            rows.append([escaped(label), *map(shown, score.curve.mean(0).tolist())])
-    head = f"{escaped(column.part.title)}, {CLASSES[column.target]}, by the number of words k:"
+            rows.append([escape_markdown(label), *map(number_text, score.curve.mean(0).tolist())])
+    head = (
+        f"{escape_markdown(column.part.title)}, {CLASSES[column.target]}, by the number of words k:"
+    )
     return [head, "", *_grid(rows), ""]
 
 
 def _done_with(one: Outcome) -> str:
     """The samples and the model of one part, and what else is to be known about it."""
     assert one.results is not None
-    said = f"{one.results.settings['data']['samples']} samples, model {escaped(one.model)}"
+    said = f"{one.results.settings['data']['samples']} samples, model {escape_markdown(one.model)}"
     if one.accuracy is not None:
         said += f" ({100 * one.accuracy:.1f} % right)"
-    return "; ".join([said, *map(escaped, one.differences)])
+    return "; ".join([said, *map(escape_markdown, one.differences)])
 
 
 def _upper(text: str) -> str:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from whyformer.engine.stacks import find_stacks
 from whyformer.evaluation.fingerprint import of_model
-from whyformer.evaluation.randomised import LEVELS, randomised
+from whyformer.evaluation.randomised_models import LEVELS, randomise_weights
 from whyformer.models.families import family_of
 from whyformer.models.families.tiny import tiny_models
 
@@ -32,7 +32,7 @@ def stream_of(module: nn.Module) -> str:
 def test_from_the_top_down(name: str) -> None:
     module = tiny_models()[name][1]()
     before = of_model(module)
-    copies = randomised(module, stream_of(module), 0)
+    copies = randomise_weights(module, stream_of(module), 0)
     assert of_model(module) == before
     assert len(copies) == LEVELS
     steps = [changed(module, copy) for copy in copies]
@@ -52,7 +52,7 @@ def test_from_the_top_down(name: str) -> None:
 
 def test_every_weight_keeps_its_values() -> None:
     module = tiny_models()["bert"][1]()
-    for copy in randomised(module, "text", 0):
+    for copy in randomise_weights(module, "text", 0):
         after = dict(copy.named_parameters())
         for name, parameter in module.named_parameters():
             assert torch.equal(_sorted(parameter), _sorted(after[name]))
@@ -60,7 +60,7 @@ def test_every_weight_keeps_its_values() -> None:
 
 def test_embeddings_stay_and_the_head_goes_first() -> None:
     module = tiny_models()["bert"][1]()
-    copies = randomised(module, "text", 0)
+    copies = randomise_weights(module, "text", 0)
     for copy in copies:
         assert not any("embeddings" in name for name in changed(module, copy))
     first = changed(module, copies[0])
@@ -71,16 +71,16 @@ def test_embeddings_stay_and_the_head_goes_first() -> None:
 def test_lots_are_drawn_by_the_seed() -> None:
     module = tiny_models()["bert"][1]()
     state = torch.random.get_rng_state()
-    once, again = randomised(module, "text", 3), randomised(module, "text", 3)
+    once, again = randomise_weights(module, "text", 3), randomise_weights(module, "text", 3)
     assert torch.equal(torch.random.get_rng_state(), state)
     assert [of_model(m) for m in once] == [of_model(m) for m in again]
-    assert of_model(randomised(module, "text", 4)[0]) != of_model(once[0])
+    assert of_model(randomise_weights(module, "text", 4)[0]) != of_model(once[0])
 
 
 def test_the_copies_run() -> None:
     module = tiny_models()["bert"][1]().double()
     ids = torch.tensor([[5, 6, 7]])
-    answers = [copy(ids).logits for copy in randomised(module, "text", 0)]
+    answers = [copy(ids).logits for copy in randomise_weights(module, "text", 0)]
     assert all(answer.isfinite().all() for answer in answers)
     assert not torch.allclose(answers[0], answers[-1])
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-# Pairs that are compared at once: 32 MB in double precision.
-AT_ONCE = 4_000_000
+# Pairs compared at once: 32 MB in double precision.
+PAIRS_AT_ONCE = 4_000_000
 
 
 def equal_runs(ordered: Tensor) -> tuple[Tensor, Tensor]:
-    """Where each run of equal neighbours starts and ends, (batch, items) both, ends included."""
+    """First and last index of the run of equal neighbours at each item, (batch, items) both."""
     index = torch.arange(ordered.shape[1], device=ordered.device).expand(ordered.shape)
     edge = ordered[:, 1:] != ordered[:, :-1]
     true = torch.ones(len(ordered), 1, dtype=torch.bool, device=ordered.device)
@@ -21,7 +21,7 @@ def equal_runs(ordered: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def ranks(values: Tensor, mask: Tensor) -> Tensor:
-    """Ranks from 0, equal values share their mean rank, (batch, items); 0 where masked out."""
+    """Ranks from 0; equal values share their mean rank, (batch, items); 0 if masked out."""
     # Padding sorts behind everything, so it moves no rank.
     ordered, order = values.double().masked_fill(~mask, torch.inf).sort(dim=1, stable=True)
     starts, ends = equal_runs(ordered)
@@ -35,15 +35,15 @@ def spearman(left: Tensor, right: Tensor, mask: Tensor) -> Tensor:
 
 
 def pearson(left: Tensor, right: Tensor, mask: Tensor) -> Tensor:
-    """Linear correlation, (batch,): 0 where one side is flat, 1 where both are."""
+    """Linear correlation, (batch,): 0 if one side is constant, 1 if both are."""
     x, y = _centred(left.double(), mask), _centred(right.double(), mask)
     return _ratio((x * y).sum(1), (x * x).sum(1), (y * y).sum(1))
 
 
 def kendall(left: Tensor, right: Tensor, mask: Tensor) -> Tensor:
-    """Pairs in the same order less pairs in the opposite one, (batch,), with ties: tau-b."""
+    """Kendall's tau-b: concordant minus discordant pairs, corrected for ties, (batch,)."""
     both = untied_left = untied_right = torch.zeros(len(mask), device=mask.device).double()
-    some = max(1, AT_ONCE // max(1, mask.numel()))
+    some = max(1, PAIRS_AT_ONCE // max(1, mask.numel()))
     parts = (side.split(some, dim=1) for side in (left, right, mask))
     for x, y, here in zip(*parts, strict=True):
         pairs = here.unsqueeze(2) & mask.unsqueeze(1)
@@ -56,7 +56,7 @@ def kendall(left: Tensor, right: Tensor, mask: Tensor) -> Tensor:
 
 
 def _centred(side: Tensor, mask: Tensor) -> Tensor:
-    """Values less their mean, (batch, items); exactly 0 where they are all the same."""
+    """Values minus their mean, (batch, items); exactly 0 if they are all equal."""
     mean = (side * mask).sum(1, keepdim=True) / mask.sum(1, keepdim=True).clamp(min=1)
     low, high = (
         side.masked_fill(~mask, end).aminmax(dim=1, keepdim=True)[which]
@@ -67,9 +67,9 @@ def _centred(side: Tensor, mask: Tensor) -> Tensor:
 
 
 def _ratio(both: Tensor, left: Tensor, right: Tensor) -> Tensor:
-    """both / sqrt(left * right): two flat sides agree, a flat one with another does not."""
+    """both / sqrt(left * right): 1 if both sides are constant, 0 if only one is."""
     flat_left, flat_right = left <= 0, right <= 0
-    # Roots first: the product of two small variances can be nothing.
+    # Roots first: the product of two small variances can underflow to 0.
     scale = left.sqrt() * right.sqrt()
     found = (both / scale.where(scale > 0, 1)).clamp(-1, 1)
     return torch.where(flat_left | flat_right, (flat_left & flat_right).double(), found)

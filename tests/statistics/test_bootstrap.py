@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from whyformer.audit.bootstrap import Bootstrap, Estimate, same_lengths
 from whyformer.errors import OptionError
+from whyformer.statistics.bootstrap import Bootstrap, Estimate, matching_weights
 
 FIRST = torch.tensor([[1.0, 3.0], [5.0, 7.0]])  # two templates, two names
 SECOND = torch.tensor([[0.0, 2.0, 4.0], [3.0, 3.0, 3.0]])
@@ -63,11 +63,11 @@ def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
 
 
 def test_weights_make_groups_of_the_same_lengths() -> None:
-    weights = same_lengths([1, 1, 2], [1, 2, 2, 3])
+    weights = matching_weights([1, 1, 2], [1, 2, 2, 3])
     assert weights is not None
     assert weights[0].tolist() == pytest.approx([0.5, 0.5, 1.0])
     assert weights[1].tolist() == pytest.approx([1.0, 0.5, 0.5, 0.0])
-    assert same_lengths([1], [2]) is None
+    assert matching_weights([1], [2]) is None
     ours = torch.tensor([[1.0, 3.0, 10.0]])
     theirs = torch.tensor([[0.0, 4.0, 6.0, 99.0]])
     found = Bootstrap(50).grid_difference(ours, theirs, weights)
@@ -77,15 +77,15 @@ def test_weights_make_groups_of_the_same_lengths() -> None:
 def test_swaps_within_a_group_leave_a_name_and_itself_out() -> None:
     values = torch.tensor([[0.0, 1.0, 1.0]])
     distance = (values[:, :, None] - values[:, None, :]).abs()
-    found = Bootstrap(100).pairs(distance, 1 - torch.eye(3), within=True)
+    found = Bootstrap(100).pair_mean(distance, 1 - torch.eye(3), within=True)
     assert found is not None
     assert found.value == pytest.approx(4 / 6)
-    assert Bootstrap(10).pairs(torch.zeros(1, 1, 1), torch.zeros(1, 1), within=True) is None
+    assert Bootstrap(10).pair_mean(torch.zeros(1, 1, 1), torch.zeros(1, 1), within=True) is None
 
 
 def test_swaps_between_groups() -> None:
     distance = torch.tensor([[[1.0, 0.0]], [[1.0, 1.0]]])  # 2 templates, 1 name, 2 others
-    found = Bootstrap(100).pairs(distance, torch.ones(1, 2), within=False)
+    found = Bootstrap(100).pair_mean(distance, torch.ones(1, 2), within=False)
     assert found is not None
     assert found.value == pytest.approx(0.75)
     assert 0 <= found.low <= found.high <= 1
@@ -93,16 +93,16 @@ def test_swaps_between_groups() -> None:
 
 def test_pairs_in_parts_are_pairs_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     distance, counts = torch.rand(3, 4, 4, dtype=torch.float64), 1 - torch.eye(4)
-    whole = Bootstrap(50).pairs(distance, counts, within=True)
-    monkeypatch.setattr("whyformer.audit.bootstrap.CELLS", 40)
-    parts = Bootstrap(50).pairs(distance, counts, within=True)
+    whole = Bootstrap(50).pair_mean(distance, counts, within=True)
+    monkeypatch.setattr("whyformer.statistics.bootstrap.PAIRS_AT_ONCE", 40)
+    parts = Bootstrap(50).pair_mean(distance, counts, within=True)
     assert whole is not None
     assert parts is not None
     assert (parts.low, parts.high) == pytest.approx((whole.low, whole.high))
 
 
 def test_groups_of_samples_apart() -> None:
-    found = Bootstrap(200).apart([1.0, 3.0, None, None], [None, 1.0, 2.0, 0.0])
+    found = Bootstrap(200).group_difference([1.0, 3.0, None, None], [None, 1.0, 2.0, 0.0])
     assert found.value == pytest.approx(2.0 - 1.0)
     assert found.low <= 1.0 <= found.high
 

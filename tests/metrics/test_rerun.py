@@ -12,22 +12,21 @@ import whyformer as wf
 from tests.evaluation.making import classifier, sentences, shortened
 from tests.several import columns_of, only, sources_of
 from whyformer.errors import ModelError
-from whyformer.evaluation import rerun as module_under_test
-from whyformer.evaluation.rerun import Rerun
 from whyformer.inputs.prepare import prepare
 from whyformer.inputs.removal import FILL_TEXTS, Removal
+from whyformer.metrics import rerun as module_under_test
+from whyformer.metrics.rerun import Grids, Rerun
 from whyformer.models.families import family_of
 from whyformer.models.families.tiny import tiny_inputs, tiny_models
 from whyformer.models.load import Loaded
 
 
-def asking(loaded: Loaded, inputs: Any, fill: str | None = None) -> Rerun:
+def asking(
+    loaded: Loaded, inputs: Any, fill: str | None = None, grids: Grids | None = None
+) -> Rerun:
     family = family_of(loaded.module)
-    return Rerun(
-        Removal(
-            prepare(inputs, loaded.module, loaded.processor, family), loaded.module, family, fill
-        )
-    )
+    prepared = prepare(inputs, loaded.module, loaded.processor, family)
+    return Rerun(Removal(prepared, loaded.module, family, fill), grids)
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +140,7 @@ def test_patches_and_pixels() -> None:
     module = tiny_models()["vit"][1]()
     inputs = tiny_inputs(module, (1, 1))
     rerun = asking(Loaded(module, None, "tiny"), inputs)
-    rerun.told(wf.explain(inputs, module, method="random", target=0))
+    rerun = rerun.with_grids_of(wf.explain(inputs, module, method="random", target=0))
     patches = torch.tensor([[1, 0, 1, 1, 0, 1, 1, 1, 0], [0, 0, 0, 0, 1, 1, 1, 1, 1]]).bool()
     wide = patches.reshape(2, 3, 3).repeat_interleave(4, 1).repeat_interleave(4, 2).flatten(1)
     torch.testing.assert_close(rerun({"image": patches}), rerun({"image": wide}))
@@ -154,15 +153,15 @@ def test_the_smallest_images_have_patches_and_pixels_too() -> None:
     module = tiny_models()["vit"][1](image_size=2, patch_size=2)
     inputs = {"pixel_values": torch.randn(1, 3, 2, 2)}
     rerun = asking(Loaded(module, None, "tiny"), inputs)
-    rerun.told(wf.explain(inputs, module, method="random", target=0))
+    rerun = rerun.with_grids_of(wf.explain(inputs, module, method="random", target=0))
     patch = rerun({"image": torch.tensor([[True]])})
     pixel = rerun({"image": torch.tensor([[True, False, False, False]])})
     assert not torch.allclose(patch, pixel)
 
 
 def test_how_gaps_are_filled_is_said(loaded: Loaded, texts: list[str]) -> None:
-    assert asking(loaded, texts).filled("text") == f"drop: {FILL_TEXTS['drop']}"
-    assert asking(loaded, texts, "mask").filled("text") == f"mask: {FILL_TEXTS['mask']}"
+    assert asking(loaded, texts).fill_text("text") == f"drop: {FILL_TEXTS['drop']}"
+    assert asking(loaded, texts, "mask").fill_text("text") == f"mask: {FILL_TEXTS['mask']}"
 
 
 @pytest.mark.parametrize("fill", ["drop", "mask", "unknown", "zero", "mean"])
@@ -183,18 +182,16 @@ def test_a_batch_is_as_good_as_singles(name: str) -> None:
             asking(loaded, inputs)({"image": inputs["pixel_values"][:, 0].flatten(1) < torch.inf})
         return
     for source in sources_of(module):
-        rerun = asking(loaded, inputs)
-        prepared = rerun._removal.batch.of(source.stream)
+        prepared = prepare(inputs, module, None, family_of(module)).of(source.stream)
         assert prepared is not None
         grid = prepared.grid or (3, 3)
         mask = torch.ones(2, grid[0] * grid[1]).bool() if prepared.mask is None else prepared.mask
         kept = drawn(mask, 1)
         kept[:, :2] = True
-        rerun._grids[source.stream] = grid
-        found = rerun({source.stream: kept})
+        grids = {source.stream: grid}
+        found = asking(loaded, inputs, grids=grids)({source.stream: kept})
         for i in range(2):
-            alone = asking(loaded, only(module, inputs, i))
-            alone._grids[source.stream] = grid
+            alone = asking(loaded, only(module, inputs, i), grids=grids)
             stay = kept[i : i + 1, mask[i]] if columns_of(source, inputs) else kept[i : i + 1]
             one = alone({source.stream: stay})
             torch.testing.assert_close(found[i : i + 1], one, rtol=1e-7, atol=1e-9)

@@ -1,43 +1,47 @@
-"""Agreement of methods with each other, as a matrix: metrics that are named after a method."""
+"""The matrix of how much methods agree with each other, from metrics named agreement/<method>."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from whyformer.evaluation.summary import Figure, Row
+from whyformer.evaluation.summary import MethodSummary, MetricSummary
 
 AGREEING = "agreement"
-AGREEMENT = f"{AGREEING}/"  # metrics of this name measure a method against another one
+AGREEMENT = f"{AGREEING}/"  # prefix of the metrics that compare a method with another
 
 
-def divided(figures: Sequence[Figure], target: str) -> tuple[list[Figure], list[Figure]]:
-    """The figures of one explained class: those of a method by itself, and of one with another."""
+def split_agreement(
+    figures: Sequence[MetricSummary], target: str
+) -> tuple[list[MetricSummary], list[MetricSummary]]:
+    """The summaries of one target: of metrics of one method, and of agreement between methods."""
     here = [figure for figure in figures if figure.target == target]
     alone = [figure for figure in here if not figure.metric.startswith(AGREEMENT)]
     return alone, [figure for figure in here if figure.metric.startswith(AGREEMENT)]
 
 
 @dataclass(frozen=True)
-class Matrix:
-    """Methods by methods: how much the one's attributions agree with the other's."""
+class AgreementMatrix:
+    """Methods by methods: the mean agreement of their attributions."""
 
     names: tuple[str, ...]
-    rows: tuple[tuple[Row | None, ...], ...]  # None where a method meets itself, or nothing
+    rows: tuple[
+        tuple[MethodSummary | None, ...], ...
+    ]  # None where a method meets itself, or nothing
 
 
-def agreement(figures: Sequence[Figure]) -> Matrix:
-    """The matrix of figures named agreement/<other>; what was measured one way holds both ways."""
+def agreement_matrix(figures: Sequence[MetricSummary]) -> AgreementMatrix:
+    """The matrix from the summaries of agreement/<other>; a pair measured once fills both cells."""
     found = {
         (row.method, figure.metric.removeprefix(AGREEMENT)): row
         for figure in figures
         for row in figure.rows
     }
     names = tuple(dict.fromkeys(name for pair in found for name in pair))
-    # The order of the run: the methods that were measured, then those only compared with.
+    # In the order of the run: measured methods, then those that were only compared with.
     asked = tuple(dict.fromkeys(one for one, _ in found))
     names = (*asked, *(name for name in names if name not in asked))
-    return Matrix(
+    return AgreementMatrix(
         names,
         tuple(
             tuple(

@@ -1,0 +1,1 @@
+"""Rank correlations and bootstrap intervals, on plain tensors."""
