@@ -120,7 +120,8 @@ def main() -> None:
         place = re.search(r"//([^/]+)/", server.stdout.readline())[1]  # type: ignore[index]
         for question in QUESTIONS:
             ask(place, question)
-        start, over, sizes = resident(server.pid), threading.Event(), []
+        start, over = resident(server.pid), threading.Event()
+        sizes: list[float] = []
         watch = threading.Thread(target=lambda: sizes.extend(watched(server.pid, over)))
         watch.start()
         told = load(place, given.users, given.seconds)

@@ -89,7 +89,8 @@ def of_text(n: int, depth: int) -> list[np.ndarray]:
         low, high = (low, middle) if count.scores.shape[1] >= n else (middle + 1, high)
     text = " ".join(words[:low])
     a = wf.explain(text, method="rollout", keep="attention", truncation=True)
-    maps = [layer.attention[0].double().mean(0).numpy()[:n, :n] for layer in a.layers]
+    attention = [layer.attention for layer in a.layers if layer.attention is not None]
+    maps = [one[0].double().mean(0).numpy()[:n, :n] for one in attention]
     return [maps[i % len(maps)] for i in range(depth)]
 
 

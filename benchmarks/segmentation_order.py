@@ -53,8 +53,8 @@ def cut(score_map: Tensor, animal: Tensor, counted: Tensor) -> Cut:
     above = scores > scaled.mean()
     ranked = torch.zeros_like(truth)
     ranked[scores.argsort(descending=True)[: int(truth.sum())]] = True
-    right = [int((found == truth).sum()) for found in (above, ranked)]
-    return Cut(truth.numel(), *right, float(above.float().mean()))
+    at_mean, at_share = (int((found == truth).sum()) for found in (above, ranked))
+    return Cut(truth.numel(), at_mean, at_share, float(above.float().mean()))
 
 
 def blob(count: int) -> Tensor:

@@ -62,7 +62,7 @@ def lengths(shape: str, rounds: int, exceeded: list[str]) -> dict[str, Any]:
     torch.manual_seed(0)
     model = BertForSequenceClassification(BertConfig(**SHAPES[shape])).eval().requires_grad_(False)
     words = torch.randint(1996, 6000, (32, 128)).tolist()
-    tokenizer = load_model("sst2", None, None).processor
+    tokenizer: Any = load_model("sst2", None, None).processor
     counts = torch.linspace(8, 128, 32).int().tolist()
     pieces = [tokenizer.convert_ids_to_tokens(row) for row in words]
     plain = [[p for p in row if p.isalpha()] * 4 for row in pieces]

@@ -81,7 +81,7 @@ def only(model: nn.Module, inputs: dict[str, Tensor], sample: int) -> dict[str, 
     for source in sources_of(model):
         names = columns_of(source, inputs)
         if names:
-            real = inputs[source.mask][sample].bool()
+            real = inputs[source.mask or ""][sample].bool()
             one |= {name: one[name][:, real] for name in names}
     return one
 

@@ -66,7 +66,8 @@ class Client:
     def explain(self, headers: dict[str, str] | None = None, **question: Any) -> Answer:
         asked = {"model": "sst2", "methods": ["gae"], **question}
         sent = {"Origin": f"http://{self.place}", "Content_Type": "application/json"}
-        return self.ask("POST", "/explain", json.dumps(asked).encode(), **(sent | (headers or {})))
+        body = json.dumps(asked).encode()
+        return self.ask("POST", "/explain", body=body, **(sent | (headers or {})))
 
 
 def serving(explorer: Explorer) -> Iterator[Client]:

@@ -62,7 +62,10 @@ def explain(model: nn.Module, method: str, target: Any = 1, **options: Any) -> w
 
 
 @PRECISIONS
-@pytest.mark.parametrize("attention", [None, "eager"], ids=["fused", "eager"])
+@pytest.mark.parametrize(
+    "attention",
+    [pytest.param(None, id="fused"), pytest.param("eager", id="eager", marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize("name", tiny_models())
 def test_identity_activations_conserve(
     name: str, attention: str | None, dtype: torch.dtype
