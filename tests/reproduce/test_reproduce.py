@@ -292,7 +292,7 @@ def _explained(data: Path, chosen: list[int]) -> Any:
     from whyformer.datasets import open_dataset
     from whyformer.evaluation.collation import inputs_of
 
-    loaded = load_model(str(data / "lxmert-vqa"), None, None)
+    loaded = load_model(str(data / "lxmert-vqa"))
     samples = list(open_dataset(f"vqa:{data / 'vqa'}", features=str(data / "vqa/regions.tsv")))
     inputs = inputs_of([samples[i] for i in chosen], loaded)
     return wf.explain(inputs, loaded.module, method="gae", target=2, processor=loaded.processor)
