@@ -4,12 +4,12 @@
                                      [--method gae] [--longest 16384] [--json FILE]
 
 BERT-base shape, random weights, one sample. Time is CPU time, plain pass and method in one process
-and in turn. Memory is what torch allocates beyond weights, at its highest, each in a process of
-its own (see benchmarks/memory.py). The growth exponent is the slope of log memory over log length.
+and in turn. Memory is the peak of what torch allocates beyond weights, each in a separate process
+(see benchmarks/memory.py). The growth exponent is the slope of log memory over log length.
 "textbook" is the method as it is usually written, with `output_attentions=True` and gradients of
-all maps, where it fits: its memory is measured up to 2,048 tokens.
+all maps; its memory is measured up to 2,048 tokens.
 
-`--longest` then runs that many tokens once in a process of its own, whose resident size must stay
+`--longest` then runs that many tokens once in a separate process, whose resident size must stay
 below 12 GiB, weights and libraries included.
 """
 
@@ -43,7 +43,7 @@ RESIDENT_LIMIT = 12.0  # GiB
 
 
 def model_and_inputs(tokens: int, layers: int) -> tuple[nn.Module, dict[str, Tensor]]:
-    """A BERT of base width with fused attention, and one sample of so many tokens."""
+    """A BERT of base width with fused attention, and one sample of `tokens` tokens."""
     from transformers import BertConfig, BertForSequenceClassification
 
     torch.manual_seed(0)
@@ -95,7 +95,7 @@ def time_here(what: list[str], tokens: int, layers: int, rounds: int) -> dict[st
 
 
 def in_own_process(*arguments: str) -> list[float]:
-    """What this script prints when it measures one thing."""
+    """The output of this script for one measurement in a separate process."""
     command = [sys.executable, __file__, "--one", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -104,7 +104,7 @@ def in_own_process(*arguments: str) -> list[float]:
 
 
 def measure_one(kind: str, what: str, tokens: int, layers: int, threads: int) -> None:
-    """Prints peak bytes ("memory"), or seconds and the resident GiB ("once")."""
+    """Print peak bytes ("memory"), or seconds and resident GiB ("once")."""
     torch.set_num_threads(threads)
     work = work_of(what, tokens, layers)
     if kind == "memory":

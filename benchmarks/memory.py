@@ -2,11 +2,10 @@
 
     python benchmarks/memory.py [--tokens N] [--methods a,b,...] [--json FILE]
 
-What is measured is what torch allocates: the running sum of every allocation and release on the
-CPU while the work runs, at its highest, weights and inputs not counted. That is exact and the same
-on every run, which the resident size of a process is not: it keeps what was once touched, and
-allocators hand pages back as they please. Each measurement is a process of its own. Buffers inside
-the maths libraries are not seen, in the plain pass as little as in a method.
+The figure is the largest sum of what torch has allocated and not released on the CPU while the work
+runs, without weights and inputs. It is exact and the same in every run. The resident size of a
+process is not: it keeps pages that were once used. Each measurement has a separate process. Buffers
+inside the maths libraries are not counted, neither for the plain pass nor for a method.
 
 Work runs once before it is measured, so that imports and caches of the libraries are not counted.
 

@@ -3,10 +3,10 @@
     python benchmarks/speed.py [--threads 1] [--rounds 10] [--json FILE] [--methods a,b,...]
                                [--shapes bert,vit,lxmert,detr] [--image 800x1066]
 
-Every round times the plain pass and every method in turn, so that a noisy machine disturbs all
-alike; the figure is the best round of each, and the ratio is of those. With one thread that is the
-CPU time of this process: the elapsed time of a machine with nothing else to do. With more it is the
-clock's, the machine has to be quiet, and nothing is held to a limit.
+Every round times the plain pass and every method in turn, so that noise hits all alike. The figure
+is the best round of each, and ratios are of these. With one thread it is the CPU time of this
+process, which equals the elapsed time on an idle machine. With more threads it is the elapsed time:
+the machine has to be idle, and limits are not checked.
 Weights are random: BERT-base shape with 128 tokens, ViT-B/16 shape with 197, LXMERT-base shape with
 20 tokens and 36 regions, DETR-R50 shape with an image of --image pixels (height x width).
 

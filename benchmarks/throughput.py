@@ -5,18 +5,17 @@
 
 lengths: 32 texts of 8 to 128 tokens, random weights of MiniLM's and of BERT-base's shape. One
 explain() each, against an iterator over all of them, which sorts them by length, and against a
-list, which is cut into groups of similar length. Scores have to agree. What plain passes gain by
-the same groups stands beside, and what they would take if a pass were its linear layers' products
-and nothing else, with all tokens in one batch and no padding: nothing that runs the model forward
-and backward can be faster than that.
+list, which is split into groups of similar length. Scores have to agree. Plain passes in the same
+groups are timed too, and so are the matrix products of the linear layers alone, with all tokens in
+one batch and no padding: a lower bound for anything that runs the model forward and backward.
 
 series: sentences of SST-2 (WHYFORMER_DATA names the folder that holds sst2; without it the bundled
-samples, again and again), the bundled model, one iterator over all of them for each method. After
-each window the very same batches run plainly: tokenizer, forward, backward to the token states,
-weights frozen. So tokenisation is in both; reading words, labels and slicing is in ours alone.
-Memory is what the process holds, beyond what it held after the first window.
+samples, repeated), the bundled model, one iterator over all of them for each method. After each
+window the same batches run plainly: tokenizer, forward, backward to the token states, weights
+frozen. So tokenisation is in both; reading words, labels and slicing is in ours alone. Memory is
+the growth of the resident size after the first window.
 
-What is timed is the CPU time of this process, threads included.
+Time is CPU time of this process, all threads.
 """
 
 from __future__ import annotations
@@ -146,7 +145,7 @@ def series(count: int, exceeded: list[str]) -> dict[str, Any]:
 
 
 def sentences(count: int) -> list[str]:
-    """So many texts: SST-2's own where they are, else the bundled ones over and over."""
+    """`count` texts of SST-2 if it is there, else the bundled ones repeated."""
     place = os.environ.get("WHYFORMER_DATA")
     if place:
         found = open_dataset(f"sst2:{Path(place) / 'sst2'}", "train", limit=count, seed=0)
@@ -179,7 +178,7 @@ def _plain(loaded: Loaded, groups: Sequence[Sequence[str]]) -> None:
 
 
 def _products(model: nn.Module, tokens: int) -> None:
-    """Every block's linear layers on so many tokens, forward and back to their inputs."""
+    """Every block's linear layers on `tokens` tokens, forward and back to their inputs."""
     layers = [layer for layer in model.bert.encoder.modules() if isinstance(layer, nn.Linear)]  # type: ignore
     ones = {n: torch.ones(tokens, n) for layer in layers for n in layer.weight.shape}
     for layer in layers:
@@ -200,7 +199,7 @@ def _seconds(work: Callable[[], Any]) -> float:
 
 
 def resident() -> float:
-    """What this process holds in memory, in MB."""
+    """Resident size of this process in MB."""
     for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
         if line.startswith("VmRSS"):
             return int(line.split()[1]) / 1024
