@@ -36,8 +36,10 @@ from torch import Tensor, nn
 
 import whyformer as wf
 from report import ended
-from whyformer.batching.batches import Entry, Run, Steps, window_of
-from whyformer.batching.split_by_length import READING, grouped
+from whyformer.batching.budget import WEIGHT_READING
+from whyformer.batching.plan import plan_batches
+from whyformer.batching.series import SeriesItem, SeriesPlanner, window_size
+from whyformer.batching.split_by_length import MOST_TOKENS
 from whyformer.datasets import open_dataset
 from whyformer.evaluation.bundled_samples import bundled_samples
 from whyformer.models.load import Loaded, load_model
@@ -72,7 +74,10 @@ def lengths(shape: str, rounds: int, exceeded: list[str]) -> dict[str, Any]:
     def explain(inputs: Any) -> Any:
         return wf.explain(inputs, model, processor=tokenizer, target=0)
 
-    groups = [[texts[row] for row in rows] for rows in grouped([counts[i] for i in order], READING)]
+    rows_of_groups = plan_batches(
+        [counts[i] for i in order], tokens=MOST_TOKENS, pass_cost=WEIGHT_READING
+    )
+    groups = [[texts[row] for row in rows] for rows in rows_of_groups]
     passes = Loaded(model, tokenizer, shape)
     ways: dict[str, Callable[[], Any]] = {
         "one at a time": lambda: [explain(text) for text in texts],
@@ -111,20 +116,19 @@ def series(count: int, exceeded: list[str]) -> dict[str, Any]:
     """Seconds and growth of memory over a long series, by what was run."""
     loaded = load_model("sst2")
     loaded.module.requires_grad_(False)
-    texts, size = sentences(count), window_of(None)
+    texts, size = sentences(count), window_size(None)
     runs = {
         method: wf.explain(iter(texts), loaded.module, processor=loaded.processor, method=method)
         for method in SLOWER
     }
-    steps = Steps(load=lambda _: loaded, prepare=lambda *_: None, explain=lambda: None)  # type: ignore[arg-type, return-value]
-    batches = Run(steps, loaded, None).batches
+    planner = SeriesPlanner(loaded)
     plain(loaded, texts[:32])
     seconds = dict.fromkeys(("plain", *runs), 0.0)
     held: list[float] = []
     for start in range(0, count, size):
         window = texts[start : start + size]
-        entries = [Entry(i, text, None) for i, text in enumerate(window)]
-        groups = [[str(e.inputs) for e in batch.entries] for batch in batches(entries)]
+        items = [SeriesItem(i, text, None) for i, text in enumerate(window)]
+        groups = [[str(item.inputs) for item in one.items] for one in planner.batches(items)]
         seconds["plain"] += _seconds(partial(_plain, loaded, groups))
         for method, found in runs.items():
             seconds[method] += _seconds(partial(_drop, found, len(window)))

@@ -65,9 +65,9 @@ class Client:
 
     def explain(self, headers: dict[str, str] | None = None, **question: Any) -> Answer:
         asked = {"model": "sst2", "methods": ["gae"], **question}
-        sent = {"Origin": f"http://{self.place}", "Content_Type": "application/json"}
-        body = json.dumps(asked).encode()
-        return self.ask("POST", "/explain", body=body, **(sent | (headers or {})))
+        sent: dict[str, Any] = {"Origin": f"http://{self.place}"}
+        sent |= {"Content_Type": "application/json", **(headers or {})}
+        return self.ask("POST", "/explain", json.dumps(asked).encode(), **sent)
 
 
 def serving(explorer: Explorer) -> Iterator[Client]:

@@ -41,7 +41,7 @@ SETTINGS = {
 
 
 def found(case: str, key: str, precision: str, setting: str, sample: int = 0) -> Tensor:
-    """What whyformer says where the authors' code says `key`."""
+    """Our result for the authors' tensor `key`."""
     query, target, quantity = asked(case, key)
     usual = first_target(case)
     query = usual.query if query is None else query
@@ -54,7 +54,7 @@ def found(case: str, key: str, precision: str, setting: str, sample: int = 0) ->
 
 
 def samples_of(case: str, key: str, golden: Tensor) -> list[tuple[int, Tensor]]:
-    """(which of the authors' samples, its numbers); only CLIP has more than one."""
+    """(index of the authors' sample, its values); only CLIP has more than one sample."""
     if case != "clip_gae":
         return [(0, golden)]
     if key.startswith("text_scores"):
@@ -97,7 +97,7 @@ def allowed(case: str, key: str, precision: str) -> float:
 
 
 def test_single_precision_is_no_further_from_the_truth_than_the_authors() -> None:
-    """Where they differ by more than promised, theirs is the one that is off."""
+    """Where the two differ by more than promised, our float32 is as near to float64 as theirs."""
     loose = 0
     for case in CASES:
         for key in keys(case):
@@ -141,7 +141,7 @@ def test_similarities(precision: str) -> None:
 
 @precisions
 def test_detections(precision: str) -> None:
-    """Every class of every query, and every side of its box behind them."""
+    """Every class of every query, followed by the four sides of its box."""
     golden, tolerance = outputs("detr_gae", precision), PRECISIONS[precision][1]
     batch, place = batch_of("detr_gae", "batch")
     queries, classes = golden["pred_logits"].shape[1:]

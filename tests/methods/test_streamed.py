@@ -1,4 +1,4 @@
-"""Streamed attention: maps computed again row by row give what maps that are held give."""
+"""Streamed attention (maps recomputed row by row) gives the same scores as stored maps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LENGTHS = (7, 5)
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks of a query or three, so that even tiny maps take several."""
+    """Blocks of one to three queries, so that even tiny maps need several."""
     monkeypatch.setattr(fused, "ENTRIES", 2 * 4 * 7 * 3)
     monkeypatch.setattr(fused, "FEWEST", 1)
 
@@ -148,7 +148,7 @@ def test_only_the_deciding_row_of_the_top_layer_is_computed(
 
 
 class _Largest(TorchDispatchMode):
-    """Notes how many entries the largest tensor had that an operation made."""
+    """Records the size of the largest tensor that an operation made."""
 
     def __init__(self) -> None:
         super().__init__()
