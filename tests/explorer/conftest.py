@@ -61,7 +61,7 @@ class Client:
             line.close()
 
     def get(self, path: str, **headers: str) -> Answer:
-        return self.ask("GET", path, **headers)
+        return self.ask("GET", path, None, **headers)
 
     def explain(self, headers: dict[str, str] | None = None, **question: Any) -> Answer:
         asked = {"model": "sst2", "methods": ["gae"], **question}
