@@ -28,7 +28,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import torch
 from torch import Tensor
 
-from report import ended
+from report import finish
 from whyformer import explain
 from whyformer.datasets import Sample, open_dataset
 from whyformer.engine.predict import predict
@@ -137,7 +137,7 @@ def main() -> int:
     torch.set_num_threads(options.threads)
     print(f"{'':24s}{'AUAC':>8s}{'difference':>14s}")
     found = measure(options.data, options.limit, options.alone, options.methods.split(","))
-    return ended(found, [], options.json)
+    return finish(found, [], options.json)
 
 
 if __name__ == "__main__":

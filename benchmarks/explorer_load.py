@@ -101,7 +101,7 @@ def resident(process: int) -> float:
     return int(found[1]) / 1000 if found else float("nan")
 
 
-def watched(process: int, until: threading.Event) -> Iterator[float]:
+def resident_sizes(process: int, until: threading.Event) -> Iterator[float]:
     """The resident size every half second."""
     while not until.wait(0.5):
         yield resident(process)
@@ -122,7 +122,7 @@ def main() -> None:
             ask(place, question)
         start, over = resident(server.pid), threading.Event()
         sizes: list[float] = []
-        watch = threading.Thread(target=lambda: sizes.extend(watched(server.pid, over)))
+        watch = threading.Thread(target=lambda: sizes.extend(resident_sizes(server.pid, over)))
         watch.start()
         told = load(place, given.users, given.seconds)
         over.set()

@@ -32,7 +32,7 @@ import torch
 from networkx.algorithms.flow import edmonds_karp
 
 import whyformer as wf
-from report import ended
+from report import finish
 from whyformer.maximum_flow.residual import Edges
 from whyformer.maximum_flow.solver import maximum_flows
 
@@ -168,7 +168,7 @@ def main() -> int:
                 )
             print(line, flush=True)
             exceeded += wrong(shape, kind, found)
-    return ended(results, exceeded, options.json)
+    return finish(results, exceeded, options.json)
 
 
 if __name__ == "__main__":

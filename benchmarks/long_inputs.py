@@ -33,7 +33,7 @@ from torch import Tensor, nn
 
 import turns
 from memory import peak, plain
-from report import against, ended
+from report import finish, limit_note
 
 PLAIN, TEXTBOOK = "forward+backward", "textbook"
 TEXTBOOK_FITS = 2048
@@ -167,8 +167,8 @@ def main() -> int:
             times, space = seconds[name] / seconds[PLAIN], sizes[name] / sizes[PLAIN]
             limits = (TIME_LIMIT, MEMORY_LIMIT) if judged and name == method else (None, None)
             print(
-                f"  {name:18s} {seconds[name]:8.2f} s {times:5.2f}x{against(limits[0])}"
-                f"   {sizes[name] / 2**20:9.0f} MiB {space:5.2f}x{against(limits[1])}",
+                f"  {name:18s} {seconds[name]:8.2f} s {times:5.2f}x{limit_note(limits[0])}"
+                f"   {sizes[name] / 2**20:9.0f} MiB {space:5.2f}x{limit_note(limits[1])}",
                 flush=True,
             )
             if judged and name == method:
@@ -178,7 +178,7 @@ def main() -> int:
         for name in (PLAIN, method):
             figure = exponent({n: results["bytes"][n][name] for n in lengths})
             results.setdefault("exponent", {})[name] = figure
-            print(f"memory grows as length ** {figure:.2f}: {name}{against(EXPONENT_LIMIT)}")
+            print(f"memory grows as length ** {figure:.2f}: {name}{limit_note(EXPONENT_LIMIT)}")
         judge("growth of memory", results["exponent"][method], EXPONENT_LIMIT)
     if options.longest:
         seconds_once, resident = in_own_process("once", method, str(options.longest), *shared)
@@ -190,11 +190,11 @@ def main() -> int:
         held = 4 * 12 * layers * options.longest**2 / 2**30
         print(
             f"{options.longest} tokens: {seconds_once:.0f} s by the clock, {resident:.1f} GiB"
-            f" resident{against(RESIDENT_LIMIT)}; the maps alone would be {held:.0f} GiB, and as"
+            f" resident{limit_note(RESIDENT_LIMIT)}; the maps alone would be {held:.0f} GiB, and as"
             " much again their gradients"
         )
         judge("resident GiB", resident, RESIDENT_LIMIT)
-    return ended(results, exceeded, options.json)
+    return finish(results, exceeded, options.json)
 
 
 if __name__ == "__main__":

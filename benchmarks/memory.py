@@ -29,7 +29,7 @@ os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # the profiler says when it star
 import torch
 from torch import nn
 
-from report import against, ended
+from report import finish, limit_note
 
 PLAIN = "forward+backward"
 # What each method must not exceed, as a ratio to the plain pass.
@@ -139,10 +139,10 @@ def main() -> int:
             found[name] = measure(shape, name, options.tokens)
             ratio, limit = found[name] / found[PLAIN], LIMITS.get(name)
             size = f"{found[name] / 2**20:8.1f} MiB"
-            print(f"  {name:24s} {size}   {ratio:5.2f}x{against(limit)}", flush=True)
+            print(f"  {name:24s} {size}   {ratio:5.2f}x{limit_note(limit)}", flush=True)
             if limit and ratio > limit:
                 exceeded.append(f"{name} on {titles[shape]}: {ratio:.2f}x > {limit:.2f}x")
-    return ended(results, exceeded, options.json)
+    return finish(results, exceeded, options.json)
 
 
 if __name__ == "__main__":

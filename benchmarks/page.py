@@ -33,7 +33,7 @@ def section(name: str, found: Results, images: Path) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def put(page: str, name: str, text: str) -> str:
+def replace_section(page: str, name: str, text: str) -> str:
     """The page with `text` between the comments `<!-- name -->` and `<!-- /name -->`."""
     place = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.S)
     if not place.search(page):
@@ -54,7 +54,7 @@ def main(words: Sequence[str] | None = None) -> int:
         file = options.results / f"{name}.json"
         if file.exists():
             found = json.loads(file.read_text(encoding="utf-8"))
-            page = put(page, name, section(name, found, options.page.parent / "images"))
+            page = replace_section(page, name, section(name, found, options.page.parent / "images"))
             over += [f"{name}: {line}" for line in found["exceeded"]]
         else:
             print(f"not run: {name}")

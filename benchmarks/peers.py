@@ -36,7 +36,7 @@ import turns
 import whyformer as wf
 from contenders import PEERS, Job, Peer
 from memory import peak
-from report import ended
+from report import finish
 from stand_ins import one_line
 from subjects import Subject, bert, vit
 
@@ -108,7 +108,7 @@ def measure(
                 "difference": apart(scores[name], found.scores) if peer.same else None,
             }
         )
-    figures = timed(work, rounds, threads)
+    figures = best_times(work, rounds, threads)
     figures["bytes"] = {name: peak(job) for name, job in work.items()}
     first = figures[f"{threads[0]} thread"]
     for row in rows:
@@ -116,7 +116,7 @@ def measure(
     return {"figures": figures, "rows": rows, "missing": missing}
 
 
-def timed(
+def best_times(
     work: dict[str, Callable[[], Any]], rounds: int, threads: Sequence[int]
 ) -> dict[str, dict[str, float]]:
     """Best seconds, by number of threads and by what was run."""
@@ -193,7 +193,7 @@ def main(words: Sequence[str] | None = None) -> int:
         for row in found["rows"]:
             if (row["difference"] or 0.0) > AGREE:
                 exceeded.append(f"{row['peer']} on {subject.title} differs by {row['difference']}")
-    return ended(results, exceeded, options.json)
+    return finish(results, exceeded, options.json)
 
 
 if __name__ == "__main__":

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 
-def against(limit: float | None) -> str:
+def limit_note(limit: float | None) -> str:
     """The limit to print beside a figure, if there is one."""
     return f"  limit {limit:.2f}" if limit else ""
 
 
-def ended(results: dict[str, Any], exceeded: list[str], path: Path | None) -> int:
+def finish(results: dict[str, Any], exceeded: list[str], path: Path | None) -> int:
     """Write the results if a path is given; return the exit code, 1 if a limit was exceeded."""
     if path:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -241,9 +241,9 @@ def main() -> int:
     heads = " ".join(f"{column:>10s}" for column in columns)
     print(f"{'per cent':24s}{heads}   {'reported for theirs':>20s}{'s/image':>9s}")
     results = measure(options.data, methods, options.limit, options.batch)
-    from report import ended  # beside this script: others import it from elsewhere
+    from report import finish  # beside this script: others import it from elsewhere
 
-    return ended({"methods": results}, [], options.json)
+    return finish({"methods": results}, [], options.json)
 
 
 if __name__ == "__main__":

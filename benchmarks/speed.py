@@ -34,7 +34,7 @@ from torch import Tensor, nn
 
 import turns
 import whyformer as wf
-from report import against, ended
+from report import finish, limit_note
 
 FORWARD, PLAIN, PIXELS = "forward", "forward+backward", "forward+backward to pixels"
 # What each method must not exceed: (reference, ratio).
@@ -231,10 +231,10 @@ def main() -> int:
             limit = limit if options.threads == 1 else None
             ratio = seconds / best[reference]
             figure = f"{seconds * 1e3:8.1f} ms   {ratio:5.2f}x of {reference}"
-            print(f"  {name:26s} {figure}{against(limit)}", flush=True)
+            print(f"  {name:26s} {figure}{limit_note(limit)}", flush=True)
             if limit and ratio > limit:
                 exceeded.append(f"{name} on {case.title}: {ratio:.2f}x > {limit:.2f}x")
-    return ended(results, exceeded, options.json)
+    return finish(results, exceeded, options.json)
 
 
 if __name__ == "__main__":

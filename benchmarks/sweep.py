@@ -36,7 +36,7 @@ import torch
 import turns
 import whyformer as wf
 from memory import peak
-from report import ended
+from report import finish
 from subjects import Subject, bert, of_bert
 
 PLAIN = "forward+backward"
@@ -173,7 +173,7 @@ def main(words: Sequence[str] | None = None) -> int:
         "exponents": exponents(cells),
         "left_out": left_out,
     }
-    return ended(results, [], options.json)
+    return finish(results, [], options.json)
 
 
 if __name__ == "__main__":

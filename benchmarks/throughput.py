@@ -35,7 +35,7 @@ import torch
 from torch import Tensor, nn
 
 import whyformer as wf
-from report import ended
+from report import finish
 from whyformer.batching.budget import WEIGHT_READING
 from whyformer.batching.plan import plan_batches
 from whyformer.batching.series import SeriesItem, SeriesPlanner, window_size
@@ -231,7 +231,7 @@ def main() -> int:
         }
     if "series" in parts:
         results["series"] = series(options.sentences, exceeded)
-    return ended(results, exceeded, options.json)
+    return finish(results, exceeded, options.json)
 
 
 if __name__ == "__main__":
