@@ -441,5 +441,5 @@ def test_relevance_that_vanishes_is_said(method: str) -> None:
         def forward(self, x: Tensor) -> Tensor:
             return torch.relu(super().forward(x) * 1e-12)
 
-    with pytest.warns(RelevanceWarning, match="do not trust this map"):
+    with pytest.warns(RelevanceWarning, match="Do not trust this map"):
         explain_net(method, Mix(), Fading(), Mix())
