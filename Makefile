@@ -1,4 +1,4 @@
-# `make demo` and `make test` work on a fresh clone: what they need is installed into .venv once.
+# Every target works on a fresh clone: the first one sets up .venv.
 
 VENV   := .venv
 PYTHON := $(VENV)/bin/python
@@ -6,44 +6,55 @@ READY  := $(VENV)/.ready
 PYTEST := $(PYTHON) -m pytest -n 2 --dist worksteal
 CODE   := src tests docs examples $(wildcard training benchmarks)
 
+# What depends on the processor's arithmetic; CI runs it as other processors too (.ci/run).
+NUMERIC := tests/engine tests/golden tests/methods tests/metrics $(wildcard tests/statistics)
+
 # No command here may look for a model on a hub.
 export HF_HUB_OFFLINE := 1
+# pytest compiles the tests once; without bytecode files every process would do it again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check format docs bench clean
+.PHONY: help venv demo test test-all test-numeric check format docs bench clean
 
-help: ## this list
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-venv: $(READY) ## install everything into .venv (the other targets do it when needed)
+venv: $(READY) ## install everything into .venv (the other targets do this on first use)
 
-# torch first and by itself: it is most of the download, and a change of ours need not repeat it.
+# torch first and alone: it is most of the download, and a change of ours need not repeat it.
 $(READY): pyproject.toml constraints.txt
 	python3 -m venv $(VENV)
 	$(PYTHON) -m pip install --quiet -c constraints.txt torch==2.13.0
 	$(PYTHON) -m pip install --quiet -c constraints.txt -e ".[dev,data]"
 	@touch $@
 
-demo: $(READY) ## explain what the bundled models say: in the terminal, as pages, as pictures
+demo: $(READY) ## explain predictions of the bundled models: terminal output, HTML pages, pictures
 	$(PYTHON) examples/demo.py demo
 
-test: $(READY) ## the default tests, some ten minutes on two cores
+test: $(READY) ## run the quick tests, about four minutes on two cores
 	$(PYTEST)
 
-check: $(READY) ## lint, formatting, types
+test-all: $(READY) ## run all tests, the slow ones too, about ten minutes on two cores
+	$(PYTEST) -m "" --hypothesis-profile=new
+
+test-numeric: $(READY) ## run the quick tests of what depends on the processor's arithmetic
+	$(PYTEST) $(NUMERIC)
+
+check: $(READY) ## check lint, formatting and types
 	$(PYTHON) -m ruff check $(CODE)
 	$(PYTHON) -m ruff format --check $(CODE)
 	$(PYTHON) -m mypy
 
-format: $(READY) ## put the formatting right
+format: $(READY) ## fix lint and formatting
 	$(PYTHON) -m ruff check --fix $(CODE)
 	$(PYTHON) -m ruff format $(CODE)
 
-docs: $(READY) ## write the tables of README and docs anew, from the registries
+docs: $(READY) ## update the tables in README and docs from the registries
 	$(PYTHON) docs/tables.py
 
-# Peers to compare with. lxt and zennit without what they name: they would bring a torchvision, and
-# one that was built for another torch breaks transformers. The benchmark gets round its absence.
+# Other libraries to compare with. lxt and zennit without their dependencies: they would install a
+# torchvision for another torch, which breaks transformers. The benchmark does not need it.
 PEERS := $(VENV)/.peers
 $(PEERS): $(READY)
 	$(PYTHON) -m pip install --quiet -c constraints.txt -e ".[bench]"
@@ -53,8 +64,9 @@ $(PEERS): $(READY)
 RESULTS := benchmarks/results
 TIMED   := raw_attention,rollout,grad_cam,gae,gradient_x_input,lrp_ah,lrp_ln,lrp_ah_ln,attn_lrp,partial_lrp,transformer_attribution,full_lrp
 
-# One that fails does not stop the others (the dashes): page.py fails at the end if any was over.
-bench: $(PEERS) ## all benchmarks and their page, three to four hours on a quiet machine
+# A benchmark that fails does not stop the others (the dashes): page.py fails at the end if one
+# exceeded its limit.
+bench: $(PEERS) ## run all benchmarks and write their page, three to four hours on a quiet machine
 	-$(PYTHON) benchmarks/speed.py --shapes bert,vit --rounds 7 --methods $(TIMED) --json $(RESULTS)/speed.json
 	-$(PYTHON) benchmarks/speed.py --shapes bert,vit --rounds 7 --methods $(TIMED) --threads 2 --json $(RESULTS)/speed_two.json
 	-$(PYTHON) benchmarks/speed.py --shapes lxmert,detr --rounds 5 --json $(RESULTS)/streams.json
@@ -71,6 +83,6 @@ ifdef WHYFORMER_DATA
 endif
 	$(PYTHON) benchmarks/page.py
 
-clean: ## remove what the other targets made, .venv included
+clean: ## remove everything that the other targets made, .venv too
 	rm -rf $(VENV) demo artefacts build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,7 +1,7 @@
-"""The peers as data: what each is asked, and which of our methods answers the same question.
+"""The other packages to compare with (peers), and which of our methods computes the same quantity.
 
-A peer is loaded when it is measured. One that does not import, or fails on the model, is no error:
-the table then gives its own words.
+A peer is imported when it is measured. If it cannot be imported or fails on the model, the table
+shows its error message.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Job = Callable[[], Tensor]  # scores, (batch, token)
 
 @dataclass(frozen=True)
 class Peer:
-    """Somebody else's way to a method of ours."""
+    """Another package's implementation of one of our methods."""
 
     name: str
     package: str | None  # on PyPI; None where it is written here
@@ -149,7 +149,7 @@ def textbook_gae(subject: Subject, steps: int) -> Job:
 
 
 class _Decide(nn.Module):
-    """From states to logits as a module, for peers that want one."""
+    """From states to logits as a module, for peers that need one."""
 
     def __init__(self, subject: Subject) -> None:
         super().__init__()
@@ -167,7 +167,7 @@ def _first_label(logits: Tensor) -> Tensor:
 
 @contextmanager
 def _patched_by_lxt() -> Iterator[Any]:
-    """Transformers' BERT as LXT patches it; afterwards as it was, because others use it too."""
+    """Patch transformers' BERT as LXT does, and undo it afterwards for the other peers."""
     from lxt.efficient import monkey_patch
     from transformers.models.bert import modeling_bert
 

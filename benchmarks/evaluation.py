@@ -5,12 +5,12 @@
 
 The bundled model sst2 and the 872 dev sentences of SST-2, every method of the papers but attention
 flow. "batched" is `whyformer evaluate --metrics auac` into an empty folder, report left out.
-"alone" is what a user's own loop would do: a sentence is explained by itself, and the model is
-called once for each of the eleven steps. Sentences are scored both ways and the areas compared. The
+"alone" is what a user's own loop would do: explain one sentence at a time, and call the model once
+for each of the eleven steps. Sentences are scored both ways and the areas compared. The
 loop is timed on --alone sentences, every n-th by length, in pieces between the pieces of the
-batched run, so that both see the same machine; its time is scaled to all sentences.
-Seconds are of the clock, with as many threads as torch takes unless told otherwise: a batch can use
-them, a sentence alone hardly can. CPU seconds stand beside.
+batched run, so that noise hits both alike; its time is scaled to all sentences.
+Seconds are elapsed time with torch's default number of threads, unless --threads is given: a batch
+can use them, a single sentence hardly can. CPU seconds are given too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import torch
 from torch import Tensor
 
-from report import ended
+from report import finish
 from whyformer import explain
 from whyformer.datasets import Sample, open_dataset
 from whyformer.engine.predict import predict
@@ -60,7 +60,7 @@ def alone(loaded: Loaded, sample: Sample, method: str, options: Mapping[str, obj
 
 
 class Clock:
-    """Seconds of the clock and of the CPU, stopped while something else is timed."""
+    """Elapsed and CPU seconds, stopped while something else is timed."""
 
     def __init__(self) -> None:
         self.wall = self.cpu = 0.0
@@ -86,7 +86,7 @@ def measure(data: Path, limit: int | None, few: int, names: list[str]) -> dict[s
     loop, everything = Clock(), Clock()
 
     def meanwhile(done: int, total: int) -> None:
-        """A part of the loop, so that both see the same machine: `few` sentences in all."""
+        """Run a part of the loop between two batches: `few` sentences in all."""
         due = some[: -(-len(some) * done // total)] if total else []
         for sample in due:
             for name in names:
@@ -141,7 +141,7 @@ def main() -> int:
     torch.set_num_threads(options.threads)
     print(f"{'':24s}{'AUAC':>8s}{'difference':>14s}")
     found = measure(options.data, options.limit, options.alone, options.methods.split(","))
-    return ended(found, [], options.json)
+    return finish(found, [], options.json)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""How the explorer bears twenty users at once: answers, polite refusals, failures, memory.
+"""Load test of the explorer with twenty users at once: answers, refusals, failures, memory.
 
     python benchmarks/explorer_load.py [--users 20] [--seconds 60] [--json FILE]
 
-Starts `whyformer explore` as a process of its own. Every user asks about sentences, images and
+Starts `whyformer explore` in a separate process. Every user asks about sentences, images and
 questions in turn, and some ask for more than is allowed. An answer that ends in "done" counts as
 answered, status 503 as refused, a sentence about a limit as limited; anything else is a failure.
 Memory is the resident size of the server after the first answer of every kind, and its largest and
@@ -46,7 +46,7 @@ class Load:
 
 
 def load(place: str, users: int, seconds: float) -> Load:
-    """What `users` threads saw that ask for so many seconds."""
+    """Run `users` threads that ask for `seconds` seconds; return what they saw."""
     told, lock = Load(), threading.Lock()
     ends = time.monotonic() + seconds
 
@@ -81,7 +81,7 @@ def load(place: str, users: int, seconds: float) -> Load:
 
 
 def ask(place: str, question: dict[str, Any]) -> tuple[int, str]:
-    """The status, and the last word."""
+    """The status and the last event."""
     line = http.client.HTTPConnection(place, timeout=300)
     headers = {"Origin": f"http://{place}", "Content-Type": "application/json"}
     line.request("POST", "/explain", json.dumps(question), headers)
@@ -101,7 +101,7 @@ def resident(process: int) -> float:
     return int(found[1]) / 1000 if found else float("nan")
 
 
-def watched(process: int, until: threading.Event) -> Iterator[float]:
+def resident_sizes(process: int, until: threading.Event) -> Iterator[float]:
     """The resident size every half second."""
     while not until.wait(0.5):
         yield resident(process)
@@ -120,8 +120,9 @@ def main() -> None:
         place = re.search(r"//([^/]+)/", server.stdout.readline())[1]  # type: ignore[index]
         for question in QUESTIONS:
             ask(place, question)
-        start, over, sizes = resident(server.pid), threading.Event(), []
-        watch = threading.Thread(target=lambda: sizes.extend(watched(server.pid, over)))
+        start, over = resident(server.pid), threading.Event()
+        sizes: list[float] = []
+        watch = threading.Thread(target=lambda: sizes.extend(resident_sizes(server.pid, over)))
         watch.start()
         told = load(place, given.users, given.seconds)
         over.set()

@@ -5,15 +5,14 @@
 
 A shape is tokens x layers. The graph is that of Abnar and Zuidema 2020: attention averaged over
 heads plus the skip connection, each row adding up to 1. Kinds are random attention of several
-shapes, and `text`: what the bundled sst2 has in its six layers on a text of that many tokens; taken
-twice over where twelve are asked for. The source is the first token, of causal attention the last.
+shapes, and `text`: the attention of the bundled sst2 on a text with that many tokens; its six
+layers are used twice for twelve. The source is the first token, or the last if attention is causal.
 
-At 64x12 networkx's Edmonds-Karp is timed on the same graph for one input token, and that times the
-number of tokens is what ours is against, for kinds without zeros and causal ones; the two must
-agree to 1e-9. In shapes of more than 200
-tokens only --sinks input tokens are timed, evenly spread, and scaled up to all. Every flow comes
-with a cut of the same capacity, which proves that none is greater: the largest gap is printed.
-What is timed is the CPU time of this process in one thread.
+At 64x12 networkx's Edmonds-Karp is timed on the same graph for one input token, for causal kinds
+and kinds without zeros. Its time, multiplied by the number of tokens, is compared with ours; the
+two flows must agree to 1e-9. In shapes of more than 200 tokens only --sinks input tokens are timed,
+evenly spread, and scaled up to all. Every flow comes with a cut of the same capacity, which proves
+that none is greater: the largest gap is printed. Time is CPU time of this process in one thread.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ import torch
 from networkx.algorithms.flow import edmonds_karp
 
 import whyformer as wf
-from report import ended
+from report import finish
 from whyformer.maximum_flow.residual import Edges
 from whyformer.maximum_flow.solver import maximum_flows
 
@@ -80,7 +79,7 @@ RANDOM: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
 
 
 def of_text(n: int, depth: int) -> list[np.ndarray]:
-    """Head-averaged attention of the bundled sst2, its layers over and over."""
+    """Head-averaged attention of the bundled sst2, its layers repeated up to `depth`."""
     words = Path(__file__).parents[1].joinpath("README.md").read_text("utf-8").split()
     low, high = 1, len(words)  # tokens grow with words: as many words as make at least n tokens
     while low < high:
@@ -89,7 +88,8 @@ def of_text(n: int, depth: int) -> list[np.ndarray]:
         low, high = (low, middle) if count.scores.shape[1] >= n else (middle + 1, high)
     text = " ".join(words[:low])
     a = wf.explain(text, method="rollout", keep="attention", truncation=True)
-    maps = [layer.attention[0].double().mean(0).numpy()[:n, :n] for layer in a.layers]
+    attention = [layer.attention for layer in a.layers if layer.attention is not None]
+    maps = [one[0].double().mean(0).numpy()[:n, :n] for one in attention]
     return [maps[i % len(maps)] for i in range(depth)]
 
 
@@ -102,7 +102,7 @@ def graph(kind: str, n: int, depth: int) -> list[Edges]:
 
 
 def by_networkx(edges: list[Edges], source: tuple[int, int], sink: int) -> tuple[float, float]:
-    """The flow by Edmonds-Karp and the seconds it took, not counting the graph's making."""
+    """The flow by Edmonds-Karp and its seconds, without building the graph."""
     made = networkx.DiGraph()
     for one in edges:
         for i, j in np.argwhere(one.capacity).tolist():
@@ -130,7 +130,7 @@ def measure(kind: str, n: int, depth: int, most: int, against: bool) -> dict[str
 
 
 def wrong(shape: str, kind: str, found: dict[str, float]) -> list[str]:
-    """What is over its limit, one line each."""
+    """The figures that exceed their limits, one line each."""
     lines = []
     kinds, most = SECONDS.get(shape, ((), 0.0))
     if kind in kinds and found["seconds"] > most:
@@ -168,7 +168,7 @@ def main() -> int:
                 )
             print(line, flush=True)
             exceeded += wrong(shape, kind, found)
-    return ended(results, exceeded, options.json)
+    return finish(results, exceeded, options.json)
 
 
 if __name__ == "__main__":

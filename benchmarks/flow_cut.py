@@ -4,10 +4,10 @@
     python benchmarks/flow_cut.py --model $WHYFORMER_DATA/deit-tiny \\
         --data pets:$WHYFORMER_DATA/pets-segmentation
 
-A maximum flow is the smallest cut. What can enter a token in one layer, its own state and what
-all others look at it with, is such a cut. For each layer: the rank correlation of attention flow
-with it, over the tokens of a sample, mean of the samples; once from the deciding token, once over
-all tokens.
+A maximum flow equals the smallest cut. The edges that enter a token in one layer (its own state and
+the attention of all others to it) are a cut. For each layer: the rank correlation of attention flow
+with the capacity of this cut, over the tokens of a sample, mean over samples; once from the
+deciding token, once over all tokens.
 """
 
 from __future__ import annotations

@@ -4,12 +4,12 @@
                                      [--method gae] [--longest 16384] [--json FILE]
 
 BERT-base shape, random weights, one sample. Time is CPU time, plain pass and method in one process
-and in turn. Memory is what torch allocates beyond weights, at its highest, each in a process of
-its own (see benchmarks/memory.py). The growth exponent is the slope of log memory over log length.
+and in turn. Memory is the peak of what torch allocates beyond weights, each in a separate process
+(see benchmarks/memory.py). The growth exponent is the slope of log memory over log length.
 "textbook" is the method as it is usually written, with `output_attentions=True` and gradients of
-all maps, where it fits: its memory is measured up to 2,048 tokens.
+all maps; its memory is measured up to 2,048 tokens.
 
-`--longest` then runs that many tokens once in a process of its own, whose resident size must stay
+`--longest` then runs that many tokens once in a separate process, whose resident size must stay
 below 12 GiB, weights and libraries included.
 """
 
@@ -33,7 +33,7 @@ from torch import Tensor, nn
 
 import turns
 from memory import peak, plain
-from report import against, ended
+from report import finish, limit_note
 
 PLAIN, TEXTBOOK = "forward+backward", "textbook"
 TEXTBOOK_FITS = 2048
@@ -43,7 +43,7 @@ RESIDENT_LIMIT = 12.0  # GiB
 
 
 def model_and_inputs(tokens: int, layers: int) -> tuple[nn.Module, dict[str, Tensor]]:
-    """A BERT of base width with fused attention, and one sample of so many tokens."""
+    """A BERT of base width with fused attention, and one sample of `tokens` tokens."""
     from transformers import BertConfig, BertForSequenceClassification
 
     torch.manual_seed(0)
@@ -95,7 +95,7 @@ def time_here(what: list[str], tokens: int, layers: int, rounds: int) -> dict[st
 
 
 def in_own_process(*arguments: str) -> list[float]:
-    """What this script prints when it measures one thing."""
+    """The output of this script for one measurement in a separate process."""
     command = [sys.executable, __file__, "--one", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -104,7 +104,7 @@ def in_own_process(*arguments: str) -> list[float]:
 
 
 def measure_one(kind: str, what: str, tokens: int, layers: int, threads: int) -> None:
-    """Prints peak bytes ("memory"), or seconds and the resident GiB ("once")."""
+    """Print peak bytes ("memory"), or seconds and resident GiB ("once")."""
     torch.set_num_threads(threads)
     work = work_of(what, tokens, layers)
     if kind == "memory":
@@ -167,8 +167,8 @@ def main() -> int:
             times, space = seconds[name] / seconds[PLAIN], sizes[name] / sizes[PLAIN]
             limits = (TIME_LIMIT, MEMORY_LIMIT) if judged and name == method else (None, None)
             print(
-                f"  {name:18s} {seconds[name]:8.2f} s {times:5.2f}x{against(limits[0])}"
-                f"   {sizes[name] / 2**20:9.0f} MiB {space:5.2f}x{against(limits[1])}",
+                f"  {name:18s} {seconds[name]:8.2f} s {times:5.2f}x{limit_note(limits[0])}"
+                f"   {sizes[name] / 2**20:9.0f} MiB {space:5.2f}x{limit_note(limits[1])}",
                 flush=True,
             )
             if judged and name == method:
@@ -178,7 +178,7 @@ def main() -> int:
         for name in (PLAIN, method):
             figure = exponent({n: results["bytes"][n][name] for n in lengths})
             results.setdefault("exponent", {})[name] = figure
-            print(f"memory grows as length ** {figure:.2f}: {name}{against(EXPONENT_LIMIT)}")
+            print(f"memory grows as length ** {figure:.2f}: {name}{limit_note(EXPONENT_LIMIT)}")
         judge("growth of memory", results["exponent"][method], EXPONENT_LIMIT)
     if options.longest:
         seconds_once, resident = in_own_process("once", method, str(options.longest), *shared)
@@ -190,11 +190,11 @@ def main() -> int:
         held = 4 * 12 * layers * options.longest**2 / 2**30
         print(
             f"{options.longest} tokens: {seconds_once:.0f} s by the clock, {resident:.1f} GiB"
-            f" resident{against(RESIDENT_LIMIT)}; the maps alone would be {held:.0f} GiB, and as"
+            f" resident{limit_note(RESIDENT_LIMIT)}; the maps alone would be {held:.0f} GiB, and as"
             " much again their gradients"
         )
         judge("resident GiB", resident, RESIDENT_LIMIT)
-    return ended(results, exceeded, options.json)
+    return finish(results, exceeded, options.json)
 
 
 if __name__ == "__main__":

@@ -2,11 +2,10 @@
 
     python benchmarks/memory.py [--tokens N] [--methods a,b,...] [--json FILE]
 
-What is measured is what torch allocates: the running sum of every allocation and release on the
-CPU while the work runs, at its highest, weights and inputs not counted. That is exact and the same
-on every run, which the resident size of a process is not: it keeps what was once touched, and
-allocators hand pages back as they please. Each measurement is a process of its own. Buffers inside
-the maths libraries are not seen, in the plain pass as little as in a method.
+The figure is the largest sum of what torch has allocated and not released on the CPU while the work
+runs, without weights and inputs. It is exact and the same in every run. The resident size of a
+process is not: it keeps pages that were once used. Each measurement has a separate process. Buffers
+inside the maths libraries are not counted, neither for the plain pass nor for a method.
 
 Work runs once before it is measured, so that imports and caches of the libraries are not counted.
 
@@ -30,7 +29,7 @@ os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # the profiler says when it star
 import torch
 from torch import nn
 
-from report import against, ended
+from report import finish, limit_note
 
 PLAIN = "forward+backward"
 # What each method must not exceed, as a ratio to the plain pass.
@@ -140,10 +139,10 @@ def main() -> int:
             found[name] = measure(shape, name, options.tokens)
             ratio, limit = found[name] / found[PLAIN], LIMITS.get(name)
             size = f"{found[name] / 2**20:8.1f} MiB"
-            print(f"  {name:24s} {size}   {ratio:5.2f}x{against(limit)}", flush=True)
+            print(f"  {name:24s} {size}   {ratio:5.2f}x{limit_note(limit)}", flush=True)
             if limit and ratio > limit:
                 exceeded.append(f"{name} on {titles[shape]}: {ratio:.2f}x > {limit:.2f}x")
-    return ended(results, exceeded, options.json)
+    return finish(results, exceeded, options.json)
 
 
 if __name__ == "__main__":

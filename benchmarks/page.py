@@ -1,10 +1,10 @@
-"""Puts benchmarks/results/*.json into docs/benchmarks.md, and draws the plots beside it.
+"""Write benchmarks/results/*.json into docs/benchmarks.md, and draw its plots.
 
     python benchmarks/page.py [--results DIR] [--page FILE]
 
-What stands between `<!-- name -->` and `<!-- /name -->` is written anew from name.json: the command
-that made it, what it ran on, tables and plots. What was not run stays as it is. Ends with 1 where a
-benchmark was over a limit.
+The text between `<!-- name -->` and `<!-- /name -->` is replaced from name.json: the command, the
+machine, tables and plots. Sections without a file stay as they are. Exits with 1 if a benchmark
+exceeded a limit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def section(name: str, found: Results, images: Path) -> str:
-    """What stands on the page for one file of results."""
+    """The text of the page for one file of results."""
     run = found["run"]
     where = (
         f"{run['date']}, {run['processor']}, {run['cores']} cores, load {run['load']} at the end;"
@@ -33,8 +33,8 @@ def section(name: str, found: Results, images: Path) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def put(page: str, name: str, text: str) -> str:
-    """The page with that text between the marks of that name."""
+def replace_section(page: str, name: str, text: str) -> str:
+    """The page with `text` between the comments `<!-- name -->` and `<!-- /name -->`."""
     place = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.S)
     if not place.search(page):
         raise SystemExit(f"the page has no marks <!-- {name} --> and <!-- /{name} -->: add them")
@@ -54,7 +54,7 @@ def main(words: Sequence[str] | None = None) -> int:
         file = options.results / f"{name}.json"
         if file.exists():
             found = json.loads(file.read_text(encoding="utf-8"))
-            page = put(page, name, section(name, found, options.page.parent / "images"))
+            page = replace_section(page, name, section(name, found, options.page.parent / "images"))
             over += [f"{name}: {line}" for line in found["exceeded"]]
         else:
             print(f"not run: {name}")

@@ -4,17 +4,16 @@
                                [--threads 1,2] [--peers captum,zennit,...] [--json FILE]
 
 BERT-base shape with 128 tokens and ViT-B/16 shape, random weights, frozen, one sample. Everybody
-starts from the same token states (made anew each time) and explains the same logit. Peers get the
-shortest way there is, from the states straight through the blocks; ours is called as users call it,
-with the model's inputs. All take turns in each round, the figure is the best round. With one thread
-it is the CPU time of this process; with more it is the clock's, which is worth something on a quiet
-machine only. Memory is what torch allocates at its highest beyond what was there before (see
-benchmarks/memory.py), in one thread.
+starts from the same token states (computed again each time) and explains the same logit. Peers run
+from the states straight through the blocks; ours is called as users call it, with the model's
+inputs. All take turns in each round; the figure is the best round. With one thread it is the CPU
+time of this process; with more it is elapsed time, which is useful on an idle machine only. Memory
+is the peak of what torch allocates for the work (see benchmarks/memory.py), in one thread.
 
-Where a peer gives the same quantity the scores have to agree. The winner is who is faster in one
-thread; nobody is where the two are within two per cent. A peer that cannot be imported, or fails
-on the model, is listed with its own words: none is left out by hand. One that imports only when
-names are put in place that it does not need here is measured so, and its row says what was wrong.
+If a peer computes the same quantity, the scores have to agree. The winner is the faster one in one
+thread; there is none if the two are within two per cent. A peer that cannot be imported, or fails
+on the model, is listed with its error message: none is left out by hand. If a peer imports only
+with stand-ins for names that it does not need here, it is measured so, and its row says why.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ import turns
 import whyformer as wf
 from contenders import PEERS, Job, Peer
 from memory import peak
-from report import ended
+from report import finish
 from stand_ins import one_line
 from subjects import Subject, bert, vit
 
@@ -47,7 +46,7 @@ EVEN = 0.02
 
 
 def ours(subject: Subject, peer: Peer, steps: int) -> tuple[str, Job]:
-    """Our answer to the peer's question, with a name that says how it is asked."""
+    """Our method for the peer's quantity, with a name that includes its options."""
     options = dict(peer.options)
     if peer.method == "integrated_gradients":
         options["steps"] = steps
@@ -62,7 +61,7 @@ def ours(subject: Subject, peer: Peer, steps: int) -> tuple[str, Job]:
 
 
 class Ready(NamedTuple):
-    """A peer's work, what it gave the first time, and what had to be got round."""
+    """A peer's work, its first result, and the import problem that was worked around."""
 
     job: Job
     scores: Tensor
@@ -70,7 +69,7 @@ class Ready(NamedTuple):
 
 
 def ready(subject: Subject, peer: Peer, steps: int) -> Ready | str:
-    """The peer, run once; or why not."""
+    """The peer after a first run, or the reason why it cannot run."""
     try:
         got_round = peer.load()
     except Exception as error:  # whatever a stranger's package raises is the row's text
@@ -109,7 +108,7 @@ def measure(
                 "difference": apart(scores[name], found.scores) if peer.same else None,
             }
         )
-    figures = timed(work, rounds, threads)
+    figures = best_times(work, rounds, threads)
     figures["bytes"] = {name: peak(job) for name, job in work.items()}
     first = figures[f"{threads[0]} thread"]
     for row in rows:
@@ -117,7 +116,7 @@ def measure(
     return {"figures": figures, "rows": rows, "missing": missing}
 
 
-def timed(
+def best_times(
     work: dict[str, Callable[[], Any]], rounds: int, threads: Sequence[int]
 ) -> dict[str, dict[str, float]]:
     """Best seconds, by number of threads and by what was run."""
@@ -194,7 +193,7 @@ def main(words: Sequence[str] | None = None) -> int:
         for row in found["rows"]:
             if (row["difference"] or 0.0) > AGREE:
                 exceeded.append(f"{row['peer']} on {subject.title} differs by {row['difference']}")
-    return ended(results, exceeded, options.json)
+    return finish(results, exceeded, options.json)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Tokens taken away from a question-answering model by relevance (Chefer et al., ICCV 2021, 4.1).
 
-Taken away means gone: the model is called without the token, as if it had never been there. Masking
-would say the same, but not once everything is masked: attention then looks at all tokens alike.
-Without any region, the last step, the model sees one of zeros: the same for every method.
+A removed token is deleted: the model is called without it. Masking would be the same, except when
+all tokens are masked: attention is then uniform over all tokens. In the last step no region is
+left, and the model gets one region of zeros, the same for every method.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def order(scores: Tensor, seed: int = 0) -> Tensor:
 
 
 def kept(scores: Tensor, removable: Tensor, fraction: float, way: str, seed: int = 0) -> Tensor:
-    """Which tokens are left, (batch, tokens), once that fraction of the removable ones is gone.
+    """Which tokens are left, (batch, tokens), after removing this fraction of the removable ones.
 
     "positive" takes away the most relevant ones first, "negative" the least relevant. As in the
     authors' script, what is left is rounded down.
@@ -47,9 +47,9 @@ def kept(scores: Tensor, removable: Tensor, fraction: float, way: str, seed: int
 
 
 def without(inputs: Inputs, stay: Tensor, names: tuple[str, ...]) -> Inputs:
-    """The inputs with only the tokens that stay, closed up; padding behind has mask 0.
+    """The inputs with only the tokens that stay, moved to the front; padding has mask 0.
 
-    Where none stays there is one of zeros: the code of LXMERT cannot be called with no region.
+    If none is left, one of zeros is used: LXMERT cannot be called without a region.
     """
     longest = max(1, int(stay.sum(1).max()))
     index = (~stay).int().argsort(dim=1, stable=True)[:, :longest]
@@ -66,9 +66,9 @@ def without(inputs: Inputs, stay: Tensor, names: tuple[str, ...]) -> Inputs:
 
 
 class Answers:
-    """A model's answers to questions of which some tokens are gone; each is asked for once.
+    """A model's answers to questions with tokens removed; each is computed once.
 
-    Short questions have few parts, and most methods ask for the same ones.
+    Short questions have few subsets of tokens, and most methods need the same ones.
     """
 
     def __init__(self, predict: Predict, inputs: Inputs) -> None:

@@ -296,7 +296,7 @@ def chance(trial: Trial) -> dict[str, Figure]:
     return figures | by_type(trial, shares["strict"])
 
 
-def perturbed(trial: Trial, scores: dict[str, Tensor], seed: int) -> dict[str, Any]:
+def perturbation_areas(trial: Trial, scores: dict[str, Tensor], seed: int) -> dict[str, Any]:
     """Areas under the four curves against the model's own and the true answers, and the curves."""
     assert trial.answers is not None
     assert trial.removable is not None
@@ -331,7 +331,7 @@ def measure(
         results[name] = {key: Figure.of(values) for key, values in pointed.items()}
         results[name] |= by_type(trial, pointed["strict"])
         if trial.answers is not None:
-            results[name] |= perturbed(trial, scores, seed)
+            results[name] |= perturbation_areas(trial, scores, seed)
         results[name]["ms"] = 1000 * spent / len(trial.cover)
     return results
 
@@ -356,11 +356,13 @@ def tables(results: dict[str, dict[str, Any]], by_chance: dict[str, Any]) -> str
 def table(columns: Sequence[str], rows: Sequence[tuple[str, dict[str, Any]]]) -> str:
     """One Markdown table; cells of which nothing is known are empty."""
     lines = [["", *columns], ["---"] * (len(columns) + 1)]
-    lines += [[title, *(shown(found.get(column)) for column in columns)] for title, found in rows]
+    lines += [
+        [title, *(format_figure(found.get(column)) for column in columns)] for title, found in rows
+    ]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def shown(value: Figure | float | None) -> str:
+def format_figure(value: Figure | float | None) -> str:
     """A figure in per cent with its standard error, or a time."""
     if isinstance(value, Figure):
         return f"{100 * value.mean:.1f} ± {100 * value.error:.1f}"

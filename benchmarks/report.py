@@ -1,4 +1,4 @@
-"""How a benchmark ends: its figures kept, and a failure where a limit was exceeded."""
+"""Finish a benchmark: store its figures, and fail if a limit was exceeded."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 
-def against(limit: float | None) -> str:
-    """The limit beside a figure, where there is one."""
+def limit_note(limit: float | None) -> str:
+    """The limit to print beside a figure, if there is one."""
     return f"  limit {limit:.2f}" if limit else ""
 
 
-def ended(results: dict[str, Any], exceeded: list[str], path: Path | None) -> int:
-    """The exit code, 1 where a limit was exceeded; writes the results where a path is given."""
+def finish(results: dict[str, Any], exceeded: list[str], path: Path | None) -> int:
+    """Write the results if a path is given; return the exit code, 1 if a limit was exceeded."""
     if path:
         path.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps({"run": run(), "exceeded": exceeded, **results}, indent=2)
@@ -32,7 +32,7 @@ def ended(results: dict[str, Any], exceeded: list[str], path: Path | None) -> in
 
 
 def run() -> dict[str, Any]:
-    """The command and what it ran on."""
+    """The command, the machine and the versions."""
     return {
         "command": command(sys.argv),
         "date": datetime.now(UTC).date().isoformat(),
@@ -46,7 +46,7 @@ def run() -> dict[str, Any]:
 
 
 def command(words: list[str]) -> str:
-    """The command as others would give it: without the places of this machine."""
+    """The command without paths of this machine."""
     kept, rest = [f"benchmarks/{Path(words[0]).name}"], iter(words[1:])
     for word in rest:
         if word in ("--json", "--data"):
@@ -57,7 +57,7 @@ def command(words: list[str]) -> str:
 
 
 def processor() -> str:
-    """The processor's name where the system tells."""
+    """The processor's name, if the system tells it."""
     facts = Path("/proc/cpuinfo")
     lines = facts.read_text(encoding="utf-8").splitlines() if facts.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]

@@ -30,7 +30,7 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-def named(work: str) -> str:
+def work_label(work: str) -> str:
     """A method as code, everything else in words."""
     return WORDS.get(work) or (f"`{work}`" if re.fullmatch(r"\w+(, \w+=\w+)*", work) else work)
 
@@ -55,7 +55,7 @@ def speed(found: Results, images: Path) -> str:
             text += f" ({best[name] / best[FORWARD]:.2f} of a forward)"
         return text
 
-    rows = [[named(name), *(cell(best, name) for best in shapes.values())] for name in names]
+    rows = [[work_label(name), *(cell(best, name) for best in shapes.values())] for name in names]
     return table(["", *shapes], rows)
 
 
@@ -68,7 +68,7 @@ def memory(found: Results, images: Path) -> str:
         ratio = f"{one['peak'][name] / one['peak'][PLAIN]:.2f}"
         return ratio + (f" ({mib(one['peak'][name])})" if name == PLAIN else "")
 
-    rows = [[named(name), *(cell(one, name) for one in shapes.values())] for name in names]
+    rows = [[work_label(name), *(cell(one, name) for one in shapes.values())] for name in names]
     return table(["", *shapes], rows)
 
 
@@ -88,7 +88,7 @@ def peers(found: Results, images: Path) -> str:
             rows.append(
                 [
                     f"{who}{release}",
-                    named(ours),
+                    work_label(ours),
                     f"{first[who] * 1e3:.0f} / {first[ours] * 1e3:.0f} ms",
                     *(f"{figure[who] / figure[ours]:.2f}" for figure in figures.values()),
                     wins,
@@ -98,7 +98,7 @@ def peers(found: Results, images: Path) -> str:
             )
         for row in one["missing"]:
             blank = [""] * (len(figures) + 1)
-            rows.append([row["peer"], named(row["method"]), *blank, "", "", row["why"]])
+            rows.append([row["peer"], work_label(row["method"]), *blank, "", "", row["why"]])
         called = {"1 thread": "1 thread", "2 thread": "2 threads", "bytes": "memory"}
         heads = [f"{called.get(name, name)}, its / ours" for name in figures]
         columns = ["peer", "ours", "its / our time", *heads, "faster", "scores differ by", "what"]
@@ -171,7 +171,7 @@ def _ratios(cells: list[dict[str, Any]], over: str, head: str, exponents: dict[s
     for method in dict.fromkeys(cell["method"] for cell in cells):
         grown = exponents.get(method)
         growth = f"{grown['seconds']:.2f} / {grown['bytes']:.2f}" if grown else "-"
-        row = [named(method), *(cell(method, step) for step in steps)]
+        row = [work_label(method), *(cell(method, step) for step in steps)]
         rows.append([*row, growth] if exponents else row)
     grows = ["grows as length to the"] if exponents else []
     return table(["time / memory", *(head.format(step) for step in steps), *grows], rows)
@@ -179,7 +179,7 @@ def _ratios(cells: list[dict[str, Any]], over: str, head: str, exponents: dict[s
 
 def _left_out(cells: list[dict[str, Any]]) -> str:
     return "; ".join(
-        f"{named(c['method'])} at {c['tokens']} tokens"
+        f"{work_label(c['method'])} at {c['tokens']} tokens"
         + (f" x {c['batch']}" if c["batch"] > 1 else "")
         + f" ({c['why']})"
         for c in cells
@@ -198,10 +198,12 @@ def long_inputs(found: Results, images: Path) -> str:
             return f"{seconds[name]:.1f} s / {sizes[name] / 2**20:.0f} MiB"
         return f"{seconds[name] / seconds[PLAIN]:.2f} / {sizes[name] / sizes[PLAIN]:.2f}"
 
-    rows = [[named(name), *(cell(tokens, name) for tokens in found["seconds"])] for name in names]
+    rows = [
+        [work_label(name), *(cell(tokens, name) for tokens in found["seconds"])] for name in names
+    ]
     parts = [table(["time / memory", *(f"{n} tokens" for n in found["seconds"])], rows)]
     for name, figure in found.get("exponent", {}).items():
-        parts.append(f"Memory grows as length to the {figure:.2f}: {named(name)}.")
+        parts.append(f"Memory grows as length to the {figure:.2f}: {work_label(name)}.")
     if "longest" in found:
         one = found["longest"]
         parts.append(
@@ -225,7 +227,7 @@ def throughput(found: Results, images: Path) -> str:
         one = found["series"]
         plain = one["seconds"]["plain"]
         rows = [
-            [named(name), f"{seconds:.1f} s", f"{seconds / plain:.2f}"]
+            [work_label(name), f"{seconds:.1f} s", f"{seconds / plain:.2f}"]
             for name, seconds in one["seconds"].items()
         ]
         parts.append(table([f"{one['sentences']} sentences", "time", "over plain"], rows))
@@ -238,7 +240,7 @@ def segmentation(found: Results, images: Path) -> str:
     names = ("pixel_accuracy", "miou", "map_class_mean", "map")
     rows = [
         [
-            named(method),
+            work_label(method),
             *(f"{one[name]:.1f}" for name in names),
             " / ".join(f"{figure:.1f}" for figure in one["authors"]),
             f"{one['seconds_per_image']:.2f}",
@@ -269,7 +271,7 @@ def evaluation(found: Results, images: Path) -> str:
     said = (
         f"{found['sentences']} sentences, {found['threads']} threads; the loop timed on"
         f" {found['alone_measured_on']}. Areas differ by {usual:.0e} at most"
-        + "".join(f", those of {named(name)} by {apart:.0e}" for name, apart in coarse.items())
+        + "".join(f", those of {work_label(name)} by {apart:.0e}" for name, apart in coarse.items())
         + "."
     )
     return f"{table(['', 'loop', 'batched', 'times as fast'], rows)}\n\n{said}"

@@ -9,15 +9,16 @@ bilinear upsampling; a map is scaled to 0..1 and what exceeds its mean is foregr
 pixels count nowhere. Pixel accuracy and IoU are accumulated over all images (correct over
 labelled pixels; intersection over union of background and of foreground, then their mean).
 Average precision is per image, then averaged. There is more than one way to take it, they differ
-by ten points and more, and so all three are printed:
+by ten points and more, so all three are printed:
   joint        both classes' pixels in one ranking, the map for the foreground and 1 - map for the
                background: what the authors' script does, and the figure called mAP here
   foreground   the animal's pixels ranked by the map
   class mean   the mean of that and of the background's pixels ranked by 1 - map
 
-Beside stands what the authors' code is reported to give on other pet images with the same model.
-How that report took its mAP is not known: it lies nearest to the class mean, which was found by
-trying these three, so that nearness is no evidence for the maps. Accuracy and mIoU leave no choice.
+The table also has the figures that are reported for the authors' code on other pet images with the
+same model. How that report computed mAP is not known. It is nearest to the class mean; this was
+found by trying these three, so it is no evidence for the maps. Accuracy and mIoU have one
+definition.
 Seconds are CPU time of one image explained alone, one thread unless told otherwise.
 """
 
@@ -240,9 +241,9 @@ def main() -> int:
     heads = " ".join(f"{column:>10s}" for column in columns)
     print(f"{'per cent':24s}{heads}   {'reported for theirs':>20s}{'s/image':>9s}")
     results = measure(options.data, methods, options.limit, options.batch)
-    from report import ended  # beside this script: others import it from elsewhere
+    from report import finish  # beside this script: others import it from elsewhere
 
-    return ended({"methods": results}, [], options.json)
+    return finish({"methods": results}, [], options.json)
 
 
 if __name__ == "__main__":

@@ -4,9 +4,9 @@
 
 Maps, crops and pixel accuracy are those of benchmarks/segmentation.py. The images are taken in
 thirds by the share of labelled pixels that the animal fills. Beside the authors' cut, foreground
-is what exceeds the map's mean, stands a cut that knows the animal's share: it asks for the ranking
-of the pixels alone. `centre` is a blob in the middle of the picture that has seen neither the
-image nor the model.
+is what exceeds the map's mean, is a second cut that knows the animal's share: it depends on the
+ranking of the pixels alone. `centre` is a blob in the middle of the picture that depends neither on
+the image nor on the model.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ def cut(score_map: Tensor, animal: Tensor, counted: Tensor) -> Cut:
     above = scores > scaled.mean()
     ranked = torch.zeros_like(truth)
     ranked[scores.argsort(descending=True)[: int(truth.sum())]] = True
-    right = [int((found == truth).sum()) for found in (above, ranked)]
-    return Cut(truth.numel(), *right, float(above.float().mean()))
+    at_mean, at_share = (int((found == truth).sum()) for found in (above, ranked))
+    return Cut(truth.numel(), at_mean, at_share, float(above.float().mean()))
 
 
 def blob(count: int) -> Tensor:
-    """The nearer to the middle the higher, for so many images."""
+    """A map that is highest in the middle, repeated for `count` images."""
     line = torch.linspace(-1, 1, CROP)
     return -(line[:, None] ** 2 + line**2).expand(count, -1, -1)
 

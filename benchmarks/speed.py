@@ -3,10 +3,10 @@
     python benchmarks/speed.py [--threads 1] [--rounds 10] [--json FILE] [--methods a,b,...]
                                [--shapes bert,vit,lxmert,detr] [--image 800x1066]
 
-Every round times the plain pass and every method in turn, so that a noisy machine disturbs all
-alike; the figure is the best round of each, and the ratio is of those. With one thread that is the
-CPU time of this process: the elapsed time of a machine with nothing else to do. With more it is the
-clock's, the machine has to be quiet, and nothing is held to a limit.
+Every round times the plain pass and every method in turn, so that noise hits all alike. The figure
+is the best round of each, and ratios are of these. With one thread it is the CPU time of this
+process, which equals the elapsed time on an idle machine. With more threads it is the elapsed time:
+the machine has to be idle, and limits are not checked.
 Weights are random: BERT-base shape with 128 tokens, ViT-B/16 shape with 197, LXMERT-base shape with
 20 tokens and 36 regions, DETR-R50 shape with an image of --image pixels (height x width).
 
@@ -34,7 +34,7 @@ from torch import Tensor, nn
 
 import turns
 import whyformer as wf
-from report import against, ended
+from report import finish, limit_note
 
 FORWARD, PLAIN, PIXELS = "forward", "forward+backward", "forward+backward to pixels"
 # What each method must not exceed: (reference, ratio).
@@ -231,10 +231,10 @@ def main() -> int:
             limit = limit if options.threads == 1 else None
             ratio = seconds / best[reference]
             figure = f"{seconds * 1e3:8.1f} ms   {ratio:5.2f}x of {reference}"
-            print(f"  {name:26s} {figure}{against(limit)}", flush=True)
+            print(f"  {name:26s} {figure}{limit_note(limit)}", flush=True)
             if limit and ratio > limit:
                 exceeded.append(f"{name} on {case.title}: {ratio:.2f}x > {limit:.2f}x")
-    return ended(results, exceeded, options.json)
+    return finish(results, exceeded, options.json)
 
 
 if __name__ == "__main__":

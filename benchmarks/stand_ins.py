@@ -1,4 +1,4 @@
-"""Imports of peers, where need be with names put in place that they miss and do not need here."""
+"""Import other packages, with stand-ins for missing names that they do not need here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torch import nn
 
 @contextmanager
 def _stand_ins(modules: dict[str, dict[str, Any]]) -> Iterator[None]:
-    """Names that a peer imports and does not need here, there for as long as it is imported."""
+    """Provide names that a peer imports and does not need here, during its import."""
     added: list[tuple[dict[str, Any], str]] = []
     absent = {name for name in modules if importlib.util.find_spec(_top(name)) is None}
     for name, content in modules.items():
@@ -38,7 +38,7 @@ def _stand_ins(modules: dict[str, dict[str, Any]]) -> Iterator[None]:
 
 
 def _load(module: str, stand_ins: dict[str, dict[str, Any]]) -> str:
-    """Nothing, or what the import said before stand-ins were put in."""
+    """Import a peer; return the error message if it needed stand-ins, else None."""
     try:
         importlib.import_module(module)
     except ImportError as error:
@@ -55,7 +55,7 @@ def _top(module: str) -> str:
 
 
 def one_line(error: Exception) -> str:
-    """What an error says, without the places of this machine."""
+    """The text of an error in one line, without paths of this machine."""
     words = str(error).splitlines()[0] if str(error) else ""
     return f"{type(error).__name__}: {words.partition(' (/')[0]}"
 

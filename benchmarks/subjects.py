@@ -1,4 +1,4 @@
-"""Models of random weights for benchmarks, cut where the token states enter the first block."""
+"""Models with random weights for benchmarks, split where token states enter the first block."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Subject:
         return self.decide(self.model, states)
 
     def scores(self, relevance: Tensor) -> Tensor:
-        """Of relevance by token, what a user is shown."""
+        """The scores that a user sees, from relevance by token."""
         return relevance.detach()[:, self.patches :]
 
     def plain(self) -> None:
@@ -58,7 +58,7 @@ class Subject:
 def bert(
     tokens: int = 128, batch: int = 1, layers: int = 12, hidden: int = 768, room: int = 0
 ) -> Subject:
-    """A BERT classifier, of base size unless told otherwise, with room for texts so long."""
+    """A BERT classifier of base size, with positions for texts of `tokens` tokens."""
     from transformers import BertConfig, BertForSequenceClassification
 
     torch.manual_seed(0)
@@ -85,7 +85,7 @@ def of_bert(model: Any, tokens: int, batch: int, name: str = "BERT") -> Subject:
 
 
 def vit(batch: int = 1, layers: int = 12, hidden: int = 768, side: int = 224) -> Subject:
-    """A ViT classifier, B/16 unless told otherwise."""
+    """A ViT classifier, B/16 by default."""
     from transformers import ViTConfig, ViTForImageClassification
 
     torch.manual_seed(0)

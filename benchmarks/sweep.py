@@ -7,16 +7,16 @@
 BERT-base shape, random weights, frozen, fused attention. Lengths are of one text; batches are of
 texts of 128 tokens (--at). The plain pass is a forward and a backward to the token states, and
 takes turns with the methods; the figure is the best round, in CPU seconds of this process. Memory
-is what torch allocates at its highest beyond what was there before (see benchmarks/memory.py).
-A pass over ten seconds is timed once, and its first run counts.
+is the peak of what torch allocates for the work (see benchmarks/memory.py). A pass that takes more
+than ten seconds is timed once, its first run.
 
-A cell is a method at a length and a batch size. One whose single run is expected to take more than
---budget seconds or more than --memory GiB is left out, and listed. What to expect comes from the
-longest text before, at the square of the length and in proportion to the batch. `attention_flow`
-stops at 128 tokens: its maximum flows grow too fast.
+A cell is a method at a length and a batch size. A cell is left out and listed if one run would take
+more than --budget seconds or more than --memory GiB. The estimate comes from the longest text
+before: it grows with the square of the length and in proportion to the batch. `attention_flow`
+stops at 128 tokens: its maximum flows take too long.
 
 The growth exponent is the slope of log time, or log memory, over log length between the two longest
-texts: 1 is in proportion, 2 is the square.
+texts: 1 is linear, 2 is quadratic.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ import torch
 import turns
 import whyformer as wf
 from memory import peak
-from report import ended
+from report import finish
 from subjects import Subject, bert, of_bert
 
 PLAIN = "forward+backward"
@@ -173,7 +173,7 @@ def main(words: Sequence[str] | None = None) -> int:
         "exponents": exponents(cells),
         "left_out": left_out,
     }
-    return ended(results, [], options.json)
+    return finish(results, [], options.json)
 
 
 if __name__ == "__main__":

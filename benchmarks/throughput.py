@@ -5,18 +5,17 @@
 
 lengths: 32 texts of 8 to 128 tokens, random weights of MiniLM's and of BERT-base's shape. One
 explain() each, against an iterator over all of them, which sorts them by length, and against a
-list, which is cut into groups of similar length. Scores have to agree. What plain passes gain by
-the same groups stands beside, and what they would take if a pass were its linear layers' products
-and nothing else, with all tokens in one batch and no padding: nothing that runs the model forward
-and backward can be faster than that.
+list, which is split into groups of similar length. Scores have to agree. Plain passes in the same
+groups are timed too, and so are the matrix products of the linear layers alone, with all tokens in
+one batch and no padding: a lower bound for anything that runs the model forward and backward.
 
 series: sentences of SST-2 (WHYFORMER_DATA names the folder that holds sst2; without it the bundled
-samples, again and again), the bundled model, one iterator over all of them for each method. After
-each window the very same batches run plainly: tokenizer, forward, backward to the token states,
-weights frozen. So tokenisation is in both; reading words, labels and slicing is in ours alone.
-Memory is what the process holds, beyond what it held after the first window.
+samples, repeated), the bundled model, one iterator over all of them for each method. After each
+window the same batches run plainly: tokenizer, forward, backward to the token states, weights
+frozen. So tokenisation is in both; reading words, labels and slicing is in ours alone. Memory is
+the growth of the resident size after the first window.
 
-What is timed is the CPU time of this process, threads included.
+Time is CPU time of this process, all threads.
 """
 
 from __future__ import annotations
@@ -36,9 +35,11 @@ import torch
 from torch import Tensor, nn
 
 import whyformer as wf
-from report import ended
-from whyformer.batching.batches import Entry, Run, Steps, window_of
-from whyformer.batching.split_by_length import READING, grouped
+from report import finish
+from whyformer.batching.budget import WEIGHT_READING
+from whyformer.batching.plan import plan_batches
+from whyformer.batching.series import SeriesItem, SeriesPlanner, window_size
+from whyformer.batching.split_by_length import MOST_TOKENS
 from whyformer.datasets import open_dataset
 from whyformer.evaluation.bundled_samples import bundled_samples
 from whyformer.models.load import Loaded, load_model
@@ -62,7 +63,7 @@ def lengths(shape: str, rounds: int, exceeded: list[str]) -> dict[str, Any]:
     torch.manual_seed(0)
     model = BertForSequenceClassification(BertConfig(**SHAPES[shape])).eval().requires_grad_(False)
     words = torch.randint(1996, 6000, (32, 128)).tolist()
-    tokenizer = load_model("sst2").processor
+    tokenizer: Any = load_model("sst2").processor
     counts = torch.linspace(8, 128, 32).int().tolist()
     pieces = [tokenizer.convert_ids_to_tokens(row) for row in words]
     plain = [[p for p in row if p.isalpha()] * 4 for row in pieces]
@@ -73,7 +74,10 @@ def lengths(shape: str, rounds: int, exceeded: list[str]) -> dict[str, Any]:
     def explain(inputs: Any) -> Any:
         return wf.explain(inputs, model, processor=tokenizer, target=0)
 
-    groups = [[texts[row] for row in rows] for rows in grouped([counts[i] for i in order], READING)]
+    rows_of_groups = plan_batches(
+        [counts[i] for i in order], tokens=MOST_TOKENS, pass_cost=WEIGHT_READING
+    )
+    groups = [[texts[row] for row in rows] for rows in rows_of_groups]
     passes = Loaded(model, tokenizer, shape)
     ways: dict[str, Callable[[], Any]] = {
         "one at a time": lambda: [explain(text) for text in texts],
@@ -112,20 +116,19 @@ def series(count: int, exceeded: list[str]) -> dict[str, Any]:
     """Seconds and growth of memory over a long series, by what was run."""
     loaded = load_model("sst2")
     loaded.module.requires_grad_(False)
-    texts, size = sentences(count), window_of(None)
+    texts, size = sentences(count), window_size(None)
     runs = {
         method: wf.explain(iter(texts), loaded.module, processor=loaded.processor, method=method)
         for method in SLOWER
     }
-    steps = Steps(load=lambda _: loaded, prepare=lambda *_: None, explain=lambda: None)  # type: ignore[arg-type, return-value]
-    batches = Run(steps, loaded, None).batches
+    planner = SeriesPlanner(loaded)
     plain(loaded, texts[:32])
     seconds = dict.fromkeys(("plain", *runs), 0.0)
     held: list[float] = []
     for start in range(0, count, size):
         window = texts[start : start + size]
-        entries = [Entry(i, text, None) for i, text in enumerate(window)]
-        groups = [[str(e.inputs) for e in batch.entries] for batch in batches(entries)]
+        items = [SeriesItem(i, text, None) for i, text in enumerate(window)]
+        groups = [[str(item.inputs) for item in one.items] for one in planner.batches(items)]
         seconds["plain"] += _seconds(partial(_plain, loaded, groups))
         for method, found in runs.items():
             seconds[method] += _seconds(partial(_drop, found, len(window)))
@@ -146,7 +149,7 @@ def series(count: int, exceeded: list[str]) -> dict[str, Any]:
 
 
 def sentences(count: int) -> list[str]:
-    """So many texts: SST-2's own where they are, else the bundled ones over and over."""
+    """`count` texts of SST-2 if it is there, else the bundled ones repeated."""
     place = os.environ.get("WHYFORMER_DATA")
     if place:
         found = open_dataset(f"sst2:{Path(place) / 'sst2'}", "train", limit=count, seed=0)
@@ -179,7 +182,7 @@ def _plain(loaded: Loaded, groups: Sequence[Sequence[str]]) -> None:
 
 
 def _products(model: nn.Module, tokens: int) -> None:
-    """Every block's linear layers on so many tokens, forward and back to their inputs."""
+    """Every block's linear layers on `tokens` tokens, forward and back to their inputs."""
     layers = [layer for layer in model.bert.encoder.modules() if isinstance(layer, nn.Linear)]  # type: ignore
     ones = {n: torch.ones(tokens, n) for layer in layers for n in layer.weight.shape}
     for layer in layers:
@@ -200,7 +203,7 @@ def _seconds(work: Callable[[], Any]) -> float:
 
 
 def resident() -> float:
-    """What this process holds in memory, in MB."""
+    """Resident size of this process in MB."""
     for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
         if line.startswith("VmRSS"):
             return int(line.split()[1]) / 1024
@@ -228,7 +231,7 @@ def main() -> int:
         }
     if "series" in parts:
         results["series"] = series(options.sentences, exceeded)
-    return ended(results, exceeded, options.json)
+    return finish(results, exceeded, options.json)
 
 
 if __name__ == "__main__":

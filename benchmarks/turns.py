@@ -1,4 +1,4 @@
-"""Best time of pieces of work that take turns, so that a noisy machine disturbs all alike."""
+"""Best time of pieces of work that take turns, so that noise hits all alike."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Debian's Chromium as the tests drive it: a page and steps in, what the steps found out."""
+"""Run a script in a page in headless Chromium and read its result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TRIES = 3  # its clock may run out before a picture is decoded, where the machin
 
 
 def found_by(page: str, script: str, folder: Path, width: int = 1000) -> dict[str, Any]:
-    """What the script left in `<output id="found">`; the page's policy lets it run, and no more."""
+    """The JSON that the script wrote to `<output id="found">`; no other script may run."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     page = page.replace("script-src '", f"script-src 'sha256-{digest}' '")
     file = folder / "page.html"

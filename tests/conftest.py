@@ -1,4 +1,4 @@
-"""What every test gets: one thread each, no network, and the folders of real data if any."""
+"""Settings of every test: threads, no network, fixed random numbers, which tests are slow."""
 
 from __future__ import annotations
 
@@ -14,27 +14,43 @@ os.environ.update(
     # One thread in each of two workers on two cores, unless .ci/run asks for more.
     OMP_NUM_THREADS=os.environ.get("WHYFORMER_TEST_THREADS", "1"),
     MPLBACKEND="agg",
-    # Also for what a test starts as a process of its own.
+    # Processes that a test starts import the same source.
     PYTHONPATH=str(Path(__file__).parent.parent / "src"),
 )
 
+import hypothesis
 import pytest
 import torch
+
+from tests.tiers import is_slow
 
 pytest_plugins = ["tests.small_models"]
 
 torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 
+# `make test` tries the same examples every time; `make test-all` looks for new ones.
+hypothesis.settings.register_profile("same", derandomize=True, deadline=None)
+hypothesis.settings.register_profile("new", deadline=None)
+hypothesis.settings.load_profile("same")
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest leaves out what -m "not slow" does not name
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the slow tests."""
+    for item in items:
+        if is_slow(item):
+            item.add_marker(pytest.mark.slow)
+
 
 @pytest.fixture(autouse=True)
 def same_numbers() -> None:
-    """Nothing; a layer that a test makes has the same weights in every run."""
+    """Give a layer that a test makes the same weights in every run."""
     torch.manual_seed(0)
 
 
 @pytest.fixture(autouse=True)
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing; a connection that leaves this machine fails the test that asked for it."""
+    """Fail a test that connects to another machine."""
     connect = socket.socket.connect
 
     def local_only(self: socket.socket, address: Any) -> None:
@@ -46,17 +62,17 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _folder(variable: str) -> Path:
-    """The existing folder that an environment variable names, or the test is skipped."""
-    named = os.environ.get(variable)
-    if not named:
+    """The folder that an environment variable names; skip the test if it is not set."""
+    path = os.environ.get(variable)
+    if not path:
         pytest.skip(f"{variable} is not set")
-    folder = Path(named)
-    assert folder.is_dir(), f"{variable} names {named!r}, which is no folder"
+    folder = Path(path)
+    assert folder.is_dir(), f"{variable} names {path!r}, which is no folder"
     return folder
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Nothing; a test marked `data` is skipped where there is none."""
+    """Skip a test marked `data` if WHYFORMER_DATA is not set."""
     if item.get_closest_marker("data"):
         _folder("WHYFORMER_DATA")
 

@@ -1,4 +1,4 @@
-"""Debian's Chromium over its DevTools pipe: real keys and pointers, real time, and what it says.
+"""Drive headless Chromium over its DevTools pipe: real keys, pointer and time, and its messages.
 
 One browser serves many pages. Every page's console, errors and requests are kept.
 """
@@ -55,7 +55,7 @@ class Browser:
             self.ask(f"{domain}.enable")
 
     def close(self) -> None:
-        """Ends the browser."""
+        """Close the browser."""
         os.close(self._out)
         self._process.terminate()
         self._process.wait(30)
@@ -64,7 +64,7 @@ class Browser:
     # -- asking ------------------------------------------------------------------------------
 
     def ask(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """What the page's tools answer."""
+        """Send a DevTools command and return its answer."""
         return self._ask(method, parameters, self._session)
 
     def _ask(self, method: str, parameters: dict[str, Any], session: str | None) -> Any:
@@ -95,7 +95,7 @@ class Browser:
     def show(
         self, page: str, width: int = 1280, *, dark: bool = False, scripts: bool = True
     ) -> None:
-        """Opens the page from a file and waits until all of it is there."""
+        """Open the page from a file and wait until it is loaded."""
         file = self.folder / f"page{self._count}.html"
         file.write_text(page, encoding="utf-8")
         self.url = file.as_uri()
@@ -127,7 +127,7 @@ class Browser:
         return "here" in names and "Page.loadEventFired" in names[names.index("here") :]
 
     def run(self, script: str) -> Any:
-        """What the expression, or the promise of it, comes to."""
+        """The value of a JavaScript expression, awaited if it is a promise."""
         answer = self.ask(
             "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True
         )
@@ -135,7 +135,7 @@ class Browser:
         return answer["result"].get("value")
 
     def press(self, *keys: str) -> None:
-        """Presses keys, one after the other, as a keyboard does."""
+        """Press keys one after the other."""
         for key in keys:
             shared = {"key": key, "code": key, "windowsVirtualKeyCode": _KEYS[key]}
             text = {"Enter": "\r", " ": " "}.get(key, "")
@@ -145,7 +145,7 @@ class Browser:
             self.ask("Input.dispatchKeyEvent", type="keyUp", **shared)
 
     def point(self, selector: str, nth: int = 0, x: float = 0.5, y: float = 0.5) -> None:
-        """Moves the pointer to a place within an element, in parts of its size."""
+        """Move the pointer to a place within an element, given as fractions of its size."""
         left, top, width, height = self.run(
             f"(() => {{ const e = document.querySelectorAll({json.dumps(selector)})[{nth}];"
             " e.scrollIntoView({block: 'center'}); const r = e.getBoundingClientRect();"
@@ -156,7 +156,7 @@ class Browser:
         self._place = place
 
     def click(self, selector: str, nth: int = 0, x: float = 0.5, y: float = 0.5) -> None:
-        """Presses the pointer's button within an element."""
+        """Click within an element."""
         self.point(selector, nth, x, y)
         for kind in ("mousePressed", "mouseReleased"):
             self.ask(
@@ -164,7 +164,7 @@ class Browser:
             )
 
     def picture(self) -> bytes:
-        """All of the page as a PNG file."""
+        """The whole page as a PNG file."""
         size = self.ask("Page.getLayoutMetrics")["cssContentSize"]
         shown = self.ask(
             "Page.captureScreenshot", captureBeyondViewport=True, clip={**size, "scale": 1}
@@ -190,7 +190,7 @@ class Browser:
 
     @property
     def requests(self) -> list[str]:
-        """Addresses that the page asked for, itself and what it carries left out."""
+        """Addresses that the page requested, except itself and data: addresses."""
         self.run("0")
         asked = [
             str(event["params"]["request"]["url"])

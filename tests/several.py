@@ -1,4 +1,4 @@
-"""What tests of every family share: fitting targets, one sample of a batch, padding anywhere."""
+"""Helpers for tests of every family: targets, one sample of a batch, inputs with more padding."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ SEVERAL = [name for name, (known, _) in tiny_models().items() if known.sources]
 
 
 def target_of(name: str) -> Any:
-    """Class or token 1, or what a model without classes has in their place."""
+    """Class or token 1; a detector's query 1; None for models of similarity."""
     if name in DETECTORS:
         return wf.query(1, 1)
     return None if name in SIMILARITIES else 1
 
 
 def value_of(name: str, model: nn.Module, inputs: dict[str, Tensor]) -> Tensor:
-    """What `target_of` means in a plain forward of the model, (batch,), read by hand."""
+    """The value of `target_of` in a plain forward of the model, (batch,)."""
     known = tiny_models()[name][0]
     heard: list[Any] = []
     part = model.get_submodule(known.speaks)
@@ -53,7 +53,7 @@ def value_of(name: str, model: nn.Module, inputs: dict[str, Tensor]) -> Tensor:
 
 
 def is_image(known: Family) -> bool:
-    """Whether its one stream is an image."""
+    """Whether the only stream of the family is an image."""
     return not known.sources and known.stream == "image"
 
 
@@ -69,7 +69,7 @@ def sources_of(model: nn.Module) -> tuple[Source, ...]:
 
 
 def columns_of(source: Source, inputs: dict[str, Tensor]) -> list[str]:
-    """The arguments with one entry per token, where the stream can be padded."""
+    """The arguments with one entry per token; none if the stream cannot be padded."""
     if source.kind not in ("ids", "features") or source.mask not in inputs or not source.padding:
         return []
     return [name for name in (source.carrier, source.mask, *source.beside) if name in inputs]
@@ -81,7 +81,7 @@ def only(model: nn.Module, inputs: dict[str, Tensor], sample: int) -> dict[str, 
     for source in sources_of(model):
         names = columns_of(source, inputs)
         if names:
-            real = inputs[source.mask][sample].bool()
+            real = inputs[source.mask or ""][sample].bool()
             one |= {name: one[name][:, real] for name in names}
     return one
 
@@ -89,7 +89,7 @@ def only(model: nn.Module, inputs: dict[str, Tensor], sample: int) -> dict[str, 
 def padded(
     model: nn.Module, lengths: Sequence[int], padding: str, more: int = 2
 ) -> dict[str, Tensor]:
-    """Tiny inputs with so many more columns of padding in every stream, all of it on one side."""
+    """Tiny inputs with `more` extra columns of padding in every stream, all on one side."""
     inputs = tiny_inputs(model, lengths)
     config: Any = model.config
     for source in sources_of(model):

@@ -217,11 +217,19 @@ def test_options_are_checked_before_any_work_is_done() -> None:
 BAD_VALUES: list[tuple[str, dict[str, Any], str]] = [
     ("gae", {"reduce": "rows"}, "reduce='rows' is unknown. Use 'row' or 'column_sum'"),
     ("rollout", {"reduce": None}, "reduce=None"),
-    ("lrp_ah_ln", {"activations": "gelu"}, "activations='gelu' is unknown. Choose one of 'gradient'"),
+    (
+        "lrp_ah_ln",
+        {"activations": "gelu"},
+        "activations='gelu' is unknown. Choose one of 'gradient'",
+    ),
     ("lrp_ah_ln", {"at": "inputs"}, "at='inputs' is unknown. Use 'states' or 'embeddings'"),
     ("gradient_x_input", {"at": "embeddings"}, "needs a model with get_input_embeddings"),
     ("grad_cam", {"weights": "column"}, "weights='column' is unknown. Choose one of 'row', 'map'"),
-    ("transformer_attribution", {"rules": "new"}, "rules='new' is unknown. Choose one of 'ours', 'orig'"),
+    (
+        "transformer_attribution",
+        {"rules": "new"},
+        "rules='new' is unknown. Choose one of 'ours', 'orig'",
+    ),
     ("full_lrp", {"rules": "new"}, "rules='new'"),
     ("partial_lrp", {"rules": ""}, "rules=''"),
     ("gae", {"keep": "layers"}, "cannot keep 'layers'"),

@@ -99,6 +99,7 @@ def test_docs_give_a_reason_for_every_dependency() -> None:
     assert sorted(rows) == sorted(wanted)
 
 
+@pytest.mark.slow
 def test_the_demo_writes_what_it_says(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", str(ROOT / "examples" / "demo.py"), str(tmp_path)],

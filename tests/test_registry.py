@@ -1,4 +1,4 @@
-"""Registries fill themselves from a folder, once, for all threads, and know each name once."""
+"""Registries scan their folder once, for all threads, and refuse a name that is taken."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ shelf = Registry("book", "{package}")
 
 @pytest.fixture
 def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry[str]]:
-    """A registry whose folder has three entries that nobody imported yet."""
+    """A registry whose folder has three entries that are not imported yet."""
     package = f"shelf_of_test_{next(_numbers)}"
     folder = tmp_path / package
     folder.mkdir()

@@ -57,6 +57,6 @@ def explained() -> Make:
             output=torch.tensor([2.0]),
             labels=("positive",),
         )
-        return Explained(text, attribution, spans, answer)  # type: ignore[arg-type]
+        return Explained(text, attribution, spans, answer)
 
     return make

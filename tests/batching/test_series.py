@@ -260,11 +260,13 @@ def test_nothing_gives_nothing(model: Any) -> None:
 def test_mistakes_are_told_at_once(model: Any) -> None:
     with pytest.raises(OptionError, match="batch_size=0 is not a positive integer"):
         wf.explain(iter(["a"]), model, batch_size=0)
-    with pytest.raises(OptionError, match="on_error='ignore' is unknown. Use 'raise' or 'skip'"):
+    with pytest.raises(OptionError, match=r"on_error='ignore' is unknown\. Use 'raise' or 'skip'"):
         wf.explain(iter(["a"]), model, on_error="ignore")
     with pytest.raises(OptionError, match="has no option"):
         wf.explain(iter(["a"]), model, depth=3)
-    with pytest.raises(OptionError, match=r"batch_size= needs an iterator, and one batch was given"):
+    with pytest.raises(
+        OptionError, match=r"batch_size= needs an iterator, and one batch was given"
+    ):
         wf.explain(["a"], model, batch_size=3)
 
 

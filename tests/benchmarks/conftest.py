@@ -1,4 +1,4 @@
-"""The scripts of benchmarks/ find each other as they do when one of them is run."""
+"""Let the scripts of benchmarks/ import each other, as when one of them is run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SCRIPTS = Path(__file__).parents[2] / "benchmarks"
 
 @pytest.fixture(autouse=True)
 def beside_the_scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Nothing; afterwards no other test meets a module that is called `memory` or `report`."""
+    """Remove modules such as `memory` or `report` again after a test."""
     monkeypatch.syspath_prepend(str(SCRIPTS))
     yield
     for name in [path.stem for path in SCRIPTS.glob("*.py")]:

@@ -219,10 +219,10 @@ def test_a_command_has_no_place_of_this_machine() -> None:
 
 def test_a_file_is_written_as_a_whole(tmp_path: Path) -> None:
     report, path = script("report"), tmp_path / "a" / "some.json"
-    assert report.ended({"figure": 1}, ["too slow"], path) == 1
+    assert report.finish({"figure": 1}, ["too slow"], path) == 1
     assert written(path)["exceeded"] == ["too slow"]
     with pytest.raises(TypeError):
-        report.ended({"figure": object()}, [], path)
+        report.finish({"figure": object()}, [], path)
     assert written(path)["figure"] == 1
     assert [file.name for file in path.parent.iterdir()] == ["some.json"]
 

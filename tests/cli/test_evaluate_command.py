@@ -312,6 +312,7 @@ def test_a_model_that_was_named_is_measured_by_what_fits(run: Run, tmp_path: Pat
 # -- kill -9 ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_killed_and_given_again_is_as_if_it_never_stopped(
     tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

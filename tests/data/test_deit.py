@@ -46,7 +46,7 @@ def test_two_classes_in_one_image_give_different_maps(data: Path, method: str) -
 
 
 def test_raw_attention_knows_no_classes(data: Path) -> None:
-    """The check of the check above: what does not look at the class does not change with it."""
+    """A control for the test above: raw attention does not depend on the class."""
     model, images = deit(data)
     first, other = (
         wf.explain({"pixel_values": images}, model, method="raw_attention", target=c).scores
@@ -66,7 +66,7 @@ def test_a_batch_of_images_equals_one_at_a_time(data: Path) -> None:
 
 
 def test_maps_find_the_animal(data: Path) -> None:
-    """Far from the dataset's figures nothing is said: 24 images are few. Better is better."""
+    """24 images are too few for the dataset's figures: only bounds are checked."""
     found = measured(data, "transformer_attribution", "raw_attention")
     attribution, attention = found["transformer_attribution"], found["raw_attention"]
     assert attribution["images"] == SUBSET

@@ -24,7 +24,7 @@ def alive() -> int:
         return sum(issubclass(type(thing), torch.Tensor) for thing in gc.get_objects())
 
 
-@pytest.mark.parametrize("memory", ["maps", "streamed"])
+@pytest.mark.parametrize("memory", ["maps", pytest.param("streamed", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_is_left_behind(name: str, memory: str) -> None:
     model = tiny_models()[name][1]()

@@ -77,6 +77,8 @@ def shortened(loaded: Loaded, ids: Tensor, kept: Tensor) -> Tensor:
 
 def save(loaded: Loaded, folder: Path) -> Path:
     """The folder, with the model and its tokenizer in it."""
-    loaded.module.save_pretrained(folder)
-    loaded.processor.save_pretrained(folder)
+    module: Any = loaded.module
+    processor: Any = loaded.processor
+    module.save_pretrained(folder)
+    processor.save_pretrained(folder)
     return folder

@@ -61,12 +61,13 @@ class Client:
             line.close()
 
     def get(self, path: str, **headers: str) -> Answer:
-        return self.ask("GET", path, **headers)
+        return self.ask("GET", path, None, **headers)
 
     def explain(self, headers: dict[str, str] | None = None, **question: Any) -> Answer:
         asked = {"model": "sst2", "methods": ["gae"], **question}
-        sent = {"Origin": f"http://{self.place}", "Content_Type": "application/json"}
-        return self.ask("POST", "/explain", json.dumps(asked).encode(), **(sent | (headers or {})))
+        sent: dict[str, Any] = {"Origin": f"http://{self.place}"}
+        sent |= {"Content_Type": "application/json", **(headers or {})}
+        return self.ask("POST", "/explain", json.dumps(asked).encode(), **sent)
 
 
 def serving(explorer: Explorer) -> Iterator[Client]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from benchmarks.explorer_load import load
 from tests.explorer.conftest import Client
 
 
+@pytest.mark.slow
 def test_twenty_users_are_served_or_refused_politely(client: Client) -> None:
     told = load(client.place, users=20, seconds=5.0)
     assert told.failures == []

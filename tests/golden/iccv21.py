@@ -164,7 +164,7 @@ def clip(quantity: str) -> Reading:
         pair = f"{found[2]}>{found[2]}"
         # CLIP's texts have no relevance golden, and keeping the gradient is all that is needed.
         part = {"attn": "attention", "attn_grad": "gradient"}[found[1]]
-        options = {"keep": ("attention", "gradient")}
+        options: dict[str, Any] = {"keep": ("attention", "gradient")}
         return Reading("gae", options, lambda run: run.part(pair, int(rest[0]), part))
     options = {"start_layer": {"all_layers": 0, "last_layer": -1}[rest[0]], "keep": "maps"}
     if name == "R_image":

@@ -41,7 +41,7 @@ SETTINGS = {
 
 
 def found(case: str, key: str, precision: str, setting: str, sample: int = 0) -> Tensor:
-    """What whyformer says where the authors' code says `key`."""
+    """Our result for the authors' tensor `key`."""
     query, target, quantity = asked(case, key)
     usual = first_target(case)
     query = usual.query if query is None else query
@@ -54,7 +54,7 @@ def found(case: str, key: str, precision: str, setting: str, sample: int = 0) ->
 
 
 def samples_of(case: str, key: str, golden: Tensor) -> list[tuple[int, Tensor]]:
-    """(which of the authors' samples, its numbers); only CLIP has more than one."""
+    """(index of the authors' sample, its values); only CLIP has more than one sample."""
     if case != "clip_gae":
         return [(0, golden)]
     if key.startswith("text_scores"):
@@ -65,7 +65,10 @@ def samples_of(case: str, key: str, golden: Tensor) -> list[tuple[int, Tensor]]:
 @precisions
 @pytest.mark.parametrize(("case", "key"), [(case, key) for case in CASES for key in keys(case)])
 def test_every_tensor(case: str, key: str, precision: str) -> None:
-    golden = outputs(case, precision)[key]
+    tolerance = allowed(case, key, precision)
+    # Relevance in float32 is off by up to 5e-2, theirs and ours: both are held to their float64.
+    plain = reading(case, key).tolerance is PLAIN
+    golden = outputs(case, precision if plain else "f64")[key]
     # float32 is tried as the authors ran it; what a batch or padding does shows in float64.
     for setting in SETTINGS[case] if precision == "f64" else ("given",):
         for sample, theirs in samples_of(case, key, golden):
@@ -74,7 +77,7 @@ def test_every_tensor(case: str, key: str, precision: str) -> None:
                 # The authors' maps go on behind the end of text.
                 theirs = theirs[tuple(slice(0, n) for n in ours.shape)]
             if theirs.any():
-                assert_equal(ours, theirs, allowed(case, key, precision))
+                assert_equal(ours, theirs, tolerance)
             else:
                 assert not ours.any(), "the authors have nothing but zeros here"
 
@@ -84,17 +87,17 @@ def reading(case: str, key: str) -> Reading:
 
 
 def allowed(case: str, key: str, precision: str) -> float:
-    """As promised, or what the authors' own float32 is off by: 5e-2 for LXMERT's relevance."""
+    """As promised, or 1.1 times the error of the authors' float32 (5e-2 for LXMERT's relevance)."""
     promised = reading(case, key).tolerance[precision]
     if precision == "f64" or reading(case, key).tolerance is PLAIN:
         return promised
     exact = outputs(case, "f64")[key]
     own = (outputs(case, precision)[key] - exact).abs().max() / exact.abs().max()
-    return max(promised, float(own))
+    return max(promised, 1.1 * float(own))
 
 
 def test_single_precision_is_no_further_from_the_truth_than_the_authors() -> None:
-    """Where they differ by more than promised, theirs is the one that is off."""
+    """Where the two differ by more than promised, our float32 is as near to float64 as theirs."""
     loose = 0
     for case in CASES:
         for key in keys(case):
@@ -138,7 +141,7 @@ def test_similarities(precision: str) -> None:
 
 @precisions
 def test_detections(precision: str) -> None:
-    """Every class of every query, and every side of its box behind them."""
+    """Every class of every query, followed by the four sides of its box."""
     golden, tolerance = outputs("detr_gae", precision), PRECISIONS[precision][1]
     batch, place = batch_of("detr_gae", "batch")
     queries, classes = golden["pred_logits"].shape[1:]

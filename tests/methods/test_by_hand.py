@@ -64,7 +64,7 @@ class Maps(NamedTuple):
 
 @cache
 def maps_of(model: Any) -> Maps:
-    """What transformers returns itself, and torch's own gradient there."""
+    """The attention maps that transformers returns, and torch's gradient of them."""
     output = model(**one(model), output_attentions=True)
     gradients = torch.autograd.grad(output.logits[0, CLASS], output.attentions)
     return Maps([a.detach()[0] for a in output.attentions], [g[0] for g in gradients])
@@ -80,7 +80,7 @@ def test_raw_attention(layer: int) -> None:
 
 
 def test_raw_attention_in_columns() -> None:
-    """All that is paid to a token, by every token."""
+    """The attention to each token, summed over all queries."""
     expected = maps_of(bert()).attention[-1].mean(0).sum(0)
     assert_equal(explain("raw_attention", reduce="column_sum").scores[0], expected)
 
@@ -157,7 +157,7 @@ def test_attention_flow(start: int, end: int | None) -> None:
 
 
 def test_the_maximum_flow_of_these_tests() -> None:
-    """By hand: 0.5 through one neck and 0.25 through the other."""
+    """By hand: 0.5 through one narrow edge and 0.25 through the other."""
     top = torch.tensor([[0.5, 0.5], [0.0, 1.0]])
     bottom = torch.tensor([[1.0, 0.0], [0.25, 0.75]])
     assert maximum_flow([bottom, top], 0, 0) == pytest.approx(0.75)
@@ -274,7 +274,7 @@ def test_gradient_x_input_at_the_word_embeddings() -> None:
 
 
 def test_integrated_gradients() -> None:
-    """Against the middle of 2,000 equal steps, and what must come out in all."""
+    """Against the midpoint rule with 2,000 steps; the sum must be the difference of the outputs."""
     model, steps = bert(), 2000
     found = explain("integrated_gradients", steps=64, keep="states")
     end = states_of(model, one(model)["input_ids"])
@@ -313,7 +313,7 @@ def test_more_steps_come_closer_to_completeness() -> None:
 
 
 class Constants(NamedTuple):
-    """What is a constant on the way back."""
+    """What is treated as a constant in the backward pass."""
 
     attention: bool = False  # Ali et al., eq. 9
     deviation: bool = False  # eqs. 10-12
@@ -387,7 +387,7 @@ def test_detached_constants(case: str, activation: str) -> None:
 
 
 def test_the_detached_constants_make_a_difference() -> None:
-    """Otherwise the twins above could not tell one method from another."""
+    """The methods differ, so the tests above can tell them apart."""
     found = [explain(name).scores for name in ("gradient_x_input", "lrp_ah", "lrp_ln")]
     assert (found[0] - found[1]).abs().max() > 1e-3
     assert (found[0] - found[2]).abs().max() > 1e-3
@@ -487,7 +487,7 @@ def test_attn_lrp(seed: int) -> None:
 
 @pytest.mark.parametrize("method", ["attn_lrp", "lrp_ah_ln"])
 def test_gelu_in_several_operations_is_gelu_in_one(method: str) -> None:
-    """GPT-2's own spelling of the same function."""
+    """GPT-2's own formula of the same function."""
     options = {"activations": "identity"} if method == "lrp_ah_ln" else {}
     found = []
     for activation in ("gelu_new", "gelu_pytorch_tanh"):

@@ -35,7 +35,7 @@ def relu_of(name: str, dtype: torch.dtype) -> nn.Module:
 
 
 def total(attribution: wf.Attribution) -> Tensor:
-    """Everything that was handed out, (batch,), added up here and not by the code under test."""
+    """The sum of all scores and sinks, (batch,), computed here and not by the code under test."""
     tokens = sum(stream.scores.sum(dim=1) for stream in attribution.streams.values())
     return tokens + sum(sink.to(tokens.dtype) for sink in attribution.sinks.values())
 
@@ -62,7 +62,10 @@ def explain(model: nn.Module, method: str, target: Any = 1, **options: Any) -> w
 
 
 @PRECISIONS
-@pytest.mark.parametrize("attention", [None, "eager"], ids=["fused", "eager"])
+@pytest.mark.parametrize(
+    "attention",
+    [pytest.param(None, id="fused"), pytest.param("eager", id="eager", marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize("name", tiny_models())
 def test_identity_activations_conserve(
     name: str, attention: str | None, dtype: torch.dtype
@@ -82,7 +85,7 @@ def test_attn_lrp_conserves(name: str, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("method", ["lrp_ah_ln", "attn_lrp"])
 @pytest.mark.parametrize("name", SEVERAL)
 def test_each_sample_conserves_on_its_own(name: str, method: str) -> None:
-    """Sinks and conservation of a sample in a batch of three are those it has alone."""
+    """A sample in a batch of three has the same sinks and conservation as alone."""
     model = model_of(name, torch.float64)
     options = {"activations": "identity"} if method == "lrp_ah_ln" else {}
     inputs = tiny_inputs(model, (7, 5, 6))
@@ -98,7 +101,7 @@ def test_each_sample_conserves_on_its_own(name: str, method: str) -> None:
 
 
 def one_logit(output: Any) -> Tensor:
-    """(batch,) class 1 of the first token where the head labels tokens, of the sample otherwise."""
+    """Class 1 of the first token if the head labels tokens, else of the sample, (batch,)."""
     logits: Tensor = output.logits
     return logits[:, 0, 1] if logits.dim() == 3 else logits[:, 1]
 
@@ -136,7 +139,7 @@ def test_class_and_register_tokens_are_a_sink_of_images() -> None:
 
 
 def test_biases_are_a_sink_and_not_the_tokens() -> None:
-    """Without any bias anywhere, the tokens alone carry the value."""
+    """In a model without biases the tokens' scores sum to the output."""
     model = families["llama"].tiny().double()
     attribution = explain(model, "lrp_ah_ln", activations="identity")
     torch.testing.assert_close(
@@ -147,7 +150,7 @@ def test_biases_are_a_sink_and_not_the_tokens() -> None:
 
 
 def test_gelu_without_its_rule_does_not_conserve_and_promises_nothing() -> None:
-    """The check can fail: GELU's gradient is not its slope through 0."""
+    """This check can fail: GELU(x) is not x times its gradient."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", wf.errors.ConservationWarning)
         model = model_of("vit", torch.float64)

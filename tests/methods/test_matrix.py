@@ -1,7 +1,7 @@
 """Every method on every family: alone or in a batch, padded or not, fused or eager, any precision.
 
-Both sides of the matrix come from the registries, so a new method or family is covered by existing.
-Of families with several streams, every stream is held to it.
+Methods and families come from the registries, so a new one is tested without a change here.
+Every stream of a family with several streams is tested.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def explain(method: str, name: str, model: nn.Module, inputs: dict[str, Tensor])
 
 @cache
 def in_batch(name: str, method: str, dtype: torch.dtype = torch.float64) -> wf.Attribution:
-    """The batch that everything else is held against: padded right, fused if the model can."""
+    """The batch that all others are compared with: padded right, fused attention if possible."""
     model = model_of(name, dtype)
     return explain(method, name, model, tiny_inputs(model, LENGTHS))
 
@@ -59,7 +59,7 @@ def is_lrp(method: str) -> bool:
 def assert_same(
     found: wf.Attribution, expected: wf.Attribution, batch: wf.Attribution, loose: float = 1
 ) -> None:
-    """Every stream equal within what the precision promises of its largest score in the batch."""
+    """Every stream is equal within the tolerance, relative to its largest score in the batch."""
     promised = LRP_TOLERANCE if is_lrp(batch.method) else TOLERANCE
     assert found.streams.keys() == expected.streams.keys()
     for stream, ours in found.streams.items():
@@ -92,7 +92,7 @@ def test_batch_equals_singles(name: str, method: str, dtype: torch.dtype) -> Non
 
 
 def test_the_value_is_the_models_own(name: str, method: str) -> None:
-    """Rules say how to go back; the way there stays as it was, in every precision."""
+    """Rules change the backward pass only: the output is the model's own, in every precision."""
     for dtype, tolerance in ((torch.float64, 1e-6), (torch.float32, 1e-4)):
         if dtype == torch.float32 and name in set(SEVERAL) - SINGLE:
             continue
@@ -105,7 +105,7 @@ def test_the_value_is_the_models_own(name: str, method: str) -> None:
 
 
 def test_padding_changes_nothing(name: str, method: str) -> None:
-    """More padding than needed, to the right and to the left; an image's batch has none."""
+    """Extra padding on the right or on the left changes no score; images have no padding."""
     model = model_of(name)
     together = in_batch(name, method)
     masks = {s.stream: s.mask for s in sources_of(model) if columns_of(s, tiny_inputs(model))}
@@ -137,7 +137,7 @@ def test_eager_equals_fused(name: str, method: str) -> None:
 
 
 def test_halves_run(name: str, method: str) -> None:
-    """bfloat16 has eight bits of mantissa: that it runs, finitely and in shape, is the claim."""
+    """bfloat16 has eight bits of mantissa: only finite scores of the right shape are asked for."""
     attribution = in_batch(name, method, torch.bfloat16)
     for stream, expected in in_batch(name, method).streams.items():
         assert attribution.streams[stream].scores.shape == expected.scores.shape
@@ -161,7 +161,7 @@ START_AS_ZERO |= {"lrp_ah", "lrp_ln", "lrp_ah_ln"}
 
 
 def is_nothing(name: str, method: str, stream: str) -> bool:
-    """Whether a stream's scores are zero for a reason."""
+    """Whether all scores of a stream are expected to be zero."""
     if (name, stream) == ("detr", "queries"):
         return method in START_AS_ZERO
     return (name, stream, method) == ("yolos", "queries", "integrated_gradients")

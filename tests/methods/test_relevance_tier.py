@@ -1,4 +1,4 @@
-"""Transformer Attribution and its LRP baselines as users meet them: classes, layers, bad input."""
+"""Transformer Attribution and its LRP baselines: classes, layers, options, bad input."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def off(found: Tensor, expected: Tensor) -> float:
 
 
 def scores_of(a: wf.Attribution) -> Tensor:
-    """Everything that the method says: tokens, and pixels where it reaches them."""
+    """All scores of the method: of tokens, and of pixels if it has them."""
     stream = a.streams[a.main]
     parts = [a.scores] if stream.pixels is None else [a.scores, stream.pixels.flatten(1)]
     return torch.cat(parts, 1)
@@ -88,7 +88,7 @@ def test_a_contrast_is_the_difference_of_two_starts(method: str, name: str) -> N
 
 @pytest.mark.parametrize("name", ONE_HEAD)
 def test_a_contrast_explains_more_than_the_deciding_token(name: str) -> None:
-    """+1 and -1 add up to nothing: the paper's normalisation must not take that for the whole."""
+    """+1 and -1 sum to 0: the paper's normalisation must not divide by that sum."""
     contrast, single = (
         explain("transformer_attribution", name, target=t).scores for t in (wf.contrast(0, 1), 0)
     )
@@ -103,7 +103,7 @@ def test_a_contrast_explains_more_than_the_deciding_token(name: str) -> None:
 @every_method
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_batch_gives_what_each_sample_gives_alone(method: str, name: str) -> None:
-    """Per-layer relevance and sums too, which no other test looks at in a batch."""
+    """Also per-layer relevance and sums, which no other test checks in a batch."""
     model = model_of(name)
     inputs = tiny_inputs(model, (7, 5))
     together = explain(method, name, inputs, target=1, keep="relevance")
@@ -177,7 +177,7 @@ def test_keeping_changes_no_score(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["bert", "distilbert", "vit", "deit"])
 def test_sums_of_relevance_are_recorded_and_stay_at_one(name: str) -> None:
-    """The start is 1, and "ours" conserves it; nobody has to ask for the sums."""
+    """Relevance starts at 1, and "ours" conserves it; the sums are always kept."""
     a = explain("transformer_attribution", name, target=1)
     one = torch.ones(2, dtype=torch.float64)
     torch.testing.assert_close(a.layers[-1].relevance_sum, one, rtol=0, atol=1e-6)
@@ -196,7 +196,7 @@ def test_relevance_entering_a_layer_is_what_leaves_the_one_below() -> None:
 
 @pytest.mark.parametrize("name", ONE_HEAD)
 def test_start_layer(name: str) -> None:
-    """Layers below it are left out; -1 is the last, however many there are."""
+    """Layers below it are left out; -1 is the last layer."""
     first, last = (
         explain("transformer_attribution", name, target=1, start_layer=s) for s in (0, 1)
     )
@@ -284,7 +284,7 @@ def test_one_token_and_the_same_token_over_and_over(method: str, name: str) -> N
 
 @every_method
 def test_weights_of_zero(method: str) -> None:
-    """A block that adds nothing: 0 / 0 is 0 all the way."""
+    """A block that adds zeros: 0 / 0 counts as 0 everywhere."""
     model = tiny_models()["vit"][1]().double()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -409,7 +409,7 @@ def test_writing_into_a_captured_tensor(method: str, write: str) -> None:
 
 @every_method
 def test_writing_into_the_output_itself(method: str) -> None:
-    """Nothing runs after it that could notice: the last statement of the model."""
+    """The last statement of the model: no later operation could detect the error."""
 
     class Cooled(Net):
         def forward(self, x: Tensor) -> Tensor:
@@ -435,11 +435,11 @@ def test_an_operation_without_a_rule_is_named(method: str) -> None:
 
 @pytest.mark.parametrize("method", ["transformer_attribution", "full_lrp_ours"])
 def test_relevance_that_vanishes_is_said(method: str) -> None:
-    """States far under the stabiliser: what arrives below is next to nothing, and a warning."""
+    """States far below the stabiliser: almost no relevance arrives, and a warning is given."""
 
     class Fading(Mix):
         def forward(self, x: Tensor) -> Tensor:
             return torch.relu(super().forward(x) * 1e-12)
 
-    with pytest.warns(RelevanceWarning, match="do not trust this map"):
+    with pytest.warns(RelevanceWarning, match="Do not trust this map"):
         explain_net(method, Mix(), Fading(), Mix())

@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.parametrize("seed", SEEDS), pytest.mark.parametrize("n
 
 
 class Step(NamedTuple):
-    """One attention of a forward: whose tokens ask whose, and its map with gradient."""
+    """One attention of a forward pass: the streams of queries and keys, its map and gradient."""
 
     asking: str
     answering: str
@@ -58,7 +58,7 @@ def target_of(name: str) -> Any:
 
 
 def asks(name: str, path: str, calls: int) -> tuple[str, str]:
-    """Whose tokens a module's attention mixes, read off its path by a reader of the model."""
+    """The streams of queries and keys of an attention module, from its path."""
     first, second = STREAMS[name]
     if name == "lxmert":
         if "visual_attention" in path:  # one module, called for text to image, then back
@@ -71,7 +71,7 @@ def asks(name: str, path: str, calls: int) -> tuple[str, str]:
 
 @cache
 def steps(name: str, seed: int) -> tuple[tuple[Step, ...], Tensor]:
-    """Every attention in the order it ran, and the explained value."""
+    """Every attention in the order of the forward pass, and the explained value."""
     model = model_of(name, seed)
     kinds = ("LxmertAttention", "T5Attention", "DetrSelfAttention", "DetrCrossAttention")
     kinds = (*kinds, "DetrAttention")
@@ -128,7 +128,7 @@ def assert_equal(name: str, found: Tensor, expected: Tensor) -> None:
 
 
 def deciding(name: str, found: tuple[Step, ...]) -> int:
-    """The row that is read: [CLS], the token that spoke last, the query asked."""
+    """The row that is read: of [CLS], of the last generated token, or of the explained query."""
     return {"lxmert": 0, "t5": sizes_of(found).get("generated", 0) - 1}.get(name, QUERY)
 
 
@@ -192,7 +192,7 @@ def test_rollout(name: str, seed: int) -> None:
 
 
 def test_the_last_maps(name: str, seed: int) -> None:
-    """Raw attention and Grad-CAM: the last self-attention and the last that asks the other."""
+    """Raw attention and Grad-CAM: the last self-attention and the last cross-attention."""
     found, _ = steps(name, seed)
     row = deciding(name, found)
     asking, answering = STREAMS[name]

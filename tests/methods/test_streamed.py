@@ -1,4 +1,4 @@
-"""Streamed attention: maps computed again row by row give what maps that are held give."""
+"""Streamed attention (maps recomputed row by row) gives the same scores as stored maps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LENGTHS = (7, 5)
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks of a query or three, so that even tiny maps take several."""
+    """Blocks of one to three queries, so that even tiny maps need several."""
     monkeypatch.setattr(fused, "ENTRIES", 2 * 4 * 7 * 3)
     monkeypatch.setattr(fused, "FEWEST", 1)
 
@@ -148,7 +148,7 @@ def test_only_the_deciding_row_of_the_top_layer_is_computed(
 
 
 class _Largest(TorchDispatchMode):
-    """Notes how many entries the largest tensor had that an operation made."""
+    """Records the size of the largest tensor that an operation made."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -196,7 +196,7 @@ def test_large_maps_are_streamed_unasked(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_what_cannot_be_streamed_is_refused() -> None:
     model = model_of("bert")
     inputs = tiny_inputs(model, LENGTHS)
-    with pytest.raises(OptionError, match="memory='disk': choose 'maps' or 'streamed'"):
+    with pytest.raises(OptionError, match=r"memory='disk' is unknown\. Use 'maps' or 'streamed'"):
         wf.explain(inputs, model, method="gae", memory="disk")
-    with pytest.raises(OptionError, match="asks for them: leave out one of the two"):
+    with pytest.raises(OptionError, match=r"asks for them\. Leave out memory= or keep="):
         wf.explain(inputs, model, method="gae", memory="streamed", keep="attention")

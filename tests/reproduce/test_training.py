@@ -165,6 +165,7 @@ def test_a_stopped_training_ends_with_the_same_weights(
     assert made.accuracy == whole[recipe.name].accuracy
 
 
+@pytest.mark.slow
 def test_a_killed_training_ends_with_the_same_weights(
     whole: dict[str, Trained], data: Path, tmp_path: Path
 ) -> None:
