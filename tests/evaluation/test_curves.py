@@ -20,9 +20,9 @@ from whyformer.evaluation.results import Results
 from whyformer.evaluation.summary import Bootstrap
 from whyformer.metrics.bootstrap import interval
 from whyformer.metrics.score import Score
-from whyformer.render.colour import _TO_LAB, _TO_LMS, _linear, contrast
-from whyformer.render.colour import DARK as DARK_PAGE
-from whyformer.render.colour import LIGHT as LIGHT_PAGE
+from whyformer.render.colours import _TO_LAB, _TO_LMS, _linear, contrast
+from whyformer.render.colours import DARK as DARK_PAGE
+from whyformer.render.colours import LIGHT as LIGHT_PAGE
 
 Make = Callable[..., Results]
 STEPS = [0.0, 0.5, 1.0]

@@ -9,14 +9,14 @@ import pytest
 import torch
 
 from whyformer.attribution import Attribution, views
-from whyformer.render.account import FARTHEST, WIDE, account
-from whyformer.render.view_model import read
+from whyformer.render.html.account import FARTHEST, WIDE, account
+from whyformer.render.view_model import read_samples
 
 Make = Callable[..., Attribution]
 
 
 def test_no_promise_has_no_account(sentence: Make) -> None:
-    assert account(read(sentence())[0]) is None
+    assert account(read_samples(sentence())[0]) is None
     page = views["html"].render(sentence())
     assert 'class="gauge"' not in page
     assert "No promise" in page
@@ -25,7 +25,7 @@ def test_no_promise_has_no_account(sentence: Make) -> None:
 def test_tokens_and_sinks_make_the_sum(question: Make) -> None:
     sinks = {"norm_bias": torch.tensor([0.25]), "odd": torch.tensor([-1.0])}
     made = question(conservation=torch.tensor([0.8]), sinks=sinks)
-    found = account(read(made)[0])
+    found = account(read_samples(made)[0])
     assert found is not None
     assert [line.name for line in found.lines] == ["text", "image", "norm bias", "odd"]
     assert found.lines[2].meaning == "biases of norms"
@@ -37,7 +37,7 @@ def test_tokens_and_sinks_make_the_sum(question: Make) -> None:
 
 @pytest.mark.parametrize("share", [0.0, 0.4, 1.0, 1.3, 2.5, -0.7, 1e9, -1e9])
 def test_the_gauge_is_in_proportion(sentence: Make, share: float) -> None:
-    found = account(read(sentence(conservation=torch.tensor([share])))[0])
+    found = account(read_samples(sentence(conservation=torch.tensor([share])))[0])
     assert found is not None
     gauge = found.gauge
     assert gauge is not None

@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.text import Text
 
 from whyformer.attribution import Attribution, views
-from whyformer.render.bars import bar
-from whyformer.render.colour import EITHER, css
-from whyformer.render.ink_box import InkBox
+from whyformer.render.colours import EITHER, css
+from whyformer.render.terminal.bars import bar
+from whyformer.render.terminal.ink_box import InkBox
 
 Make = Callable[..., Attribution]
 PLAIN, COLOURED = InkBox(None, 80), InkBox(EITHER, 80)

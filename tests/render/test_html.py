@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 
 from whyformer.attribution import Attribution, views
-from whyformer.render.colour import STEPS
+from whyformer.render.colours import STEPS
 
 Make = Callable[..., Attribution]
 HOSTILE = "<script>alert('x')</script>\"'><img src=x onerror=alert(1)>&amp;{{ 7*7 }}"

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from whyformer.attribution import Attribution, Stream, views
-from whyformer.render.ink_box import LEFT_TO_RIGHT, aligned, allowed
+from whyformer.render.terminal.ink_box import LEFT_TO_RIGHT, allowed, keep_left_to_right
 
 Make = Callable[..., Attribution]
 ATTACK = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202eevil\u2066"
@@ -92,9 +92,9 @@ def test_words_pass_as_they_are() -> None:
 
 
 def test_numbers_stay_right_of_a_word_that_runs_left(text: Make) -> None:
-    assert aligned("film") == "film"
+    assert keep_left_to_right("film") == "film"
     for word in ("שלום", "فيلم", "film שלום"):
-        assert aligned(word) == word + LEFT_TO_RIGHT
+        assert keep_left_to_right(word) == word + LEFT_TO_RIGHT
     made = text([("שלום", 0.5, 0), ("film", -0.25, 1)])
     lines = Text.from_ansi(views["terminal"].render(made, 80, bars=True)).plain.split("\n")
     rows = [line.replace(LEFT_TO_RIGHT, "") for line in lines if "│" in line]

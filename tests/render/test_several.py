@@ -16,8 +16,8 @@ from PIL import Image
 from rich.text import Text
 
 from whyformer.attribution import Attribution, views
-from whyformer.render.colour import LIGHT
-from whyformer.render.comparison import compare
+from whyformer.render.colours import LIGHT
+from whyformer.render.comparison import compare_samples
 from whyformer.render.view_model import ONE_SCALE, OWN_SCALE, SILENT
 
 Make = Callable[..., Attribution]
@@ -317,7 +317,7 @@ def test_methods_side_by_side_on_both_streams(question: Make) -> None:
         question(method="lrp_ah_ln", conservation=torch.tensor([1.0])),
         question(method="rollout", maps={}),
     ]
-    (sample,) = compare(made)
+    (sample,) = compare_samples(made)
     assert [[panel.name for panel in row] for row in sample.rows] == [["text"] * 3, ["image"] * 3]
     page = views["html"].render_comparison(made)
     assert "<h3>text</h3>" in page

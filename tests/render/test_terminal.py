@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.text import Text
 
 from whyformer.attribution import Attribution, views
-from whyformer.render.colour import contrast
-from whyformer.render.mosaic import half_blocks, tenths
+from whyformer.render.colours import contrast
+from whyformer.render.terminal.mosaic import half_blocks, tenths
 
 Make = Callable[..., Attribution]
 BACKGROUND = re.compile(r"\x1b\[[\d;]*?38;2;(\d+);(\d+);(\d+);48;2;(\d+);(\d+);(\d+)m(\w+)")

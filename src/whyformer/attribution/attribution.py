@@ -17,7 +17,7 @@ from torch import Tensor
 from whyformer.errors import InputError
 from whyformer.registry import Registry
 
-views: Registry[Any] = Registry("view", "whyformer.render")
+views: Registry[Any] = Registry("view", "whyformer.render.views")
 
 FORMAT = "whyformer-attribution-1"
 

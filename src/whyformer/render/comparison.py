@@ -7,7 +7,14 @@ from dataclasses import dataclass, replace
 
 from whyformer.attribution import Attribution
 from whyformer.errors import InputError
-from whyformer.render.view_model import ImagePanel, Panel, Reading, TextPanel, read, visible
+from whyformer.render.view_model import (
+    ImagePanel,
+    Panel,
+    SampleContent,
+    TextPanel,
+    read_samples,
+    visible,
+)
 
 OWN_SCALES = (
     "Each method has its own scale, full at its strongest word or patch: compare order and sign,"
@@ -24,20 +31,20 @@ ACROSS = (
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """One sample under several explanations; `titles` and `readings` go together."""
+class ComparedSample:
+    """One sample under several explanations; `titles` and `contents` go together."""
 
     titles: tuple[str, ...]
-    readings: tuple[Reading, ...]
+    contents: tuple[SampleContent, ...]
     alike: bool = False  # whether they differ by what was explained, and in nothing else
     named: bool = False  # whether the titles are the user's own
 
     @property
     def rows(self) -> list[tuple[Panel, ...]]:
-        """Per stream, its panel in every reading."""
+        """Per stream, its panel in every content."""
         return [
-            tuple(_named(reading, panel.name) for reading in self.readings)
-            for panel in self.readings[0].panels
+            tuple(_named(content, panel.name) for content in self.contents)
+            for panel in self.contents[0].panels
         ]
 
     @property
@@ -48,29 +55,31 @@ class Comparison:
     @property
     def labels(self) -> tuple[str, ...]:
         """What was explained, each once."""
-        return tuple(dict.fromkeys(reading.label for reading in self.readings))
+        return tuple(dict.fromkeys(content.label for content in self.contents))
 
     @property
     def methods(self) -> str:
         """How they were made, each way once."""
-        return ", ".join(dict.fromkeys(reading.method for reading in self.readings))
+        return ", ".join(dict.fromkeys(content.method for content in self.contents))
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """What tells the readings apart where the rest is said elsewhere: titles, or labels."""
-        apart = self.alike and not self.named and len(self.labels) == len(self.readings)
+        """What tells the contents apart where the rest is said elsewhere: titles, or labels."""
+        apart = self.alike and not self.named and len(self.labels) == len(self.contents)
         return self.labels if apart else self.titles
 
     @property
     def sums(self) -> list[tuple[str, str]]:
         """(titles, sentence) of what the scores add up to, the same sentence said once."""
         said: dict[str, list[str]] = {}
-        for title, reading in zip(self.choices, self.readings, strict=True):
-            said.setdefault(reading.accounted, []).append(title)
+        for title, content in zip(self.choices, self.contents, strict=True):
+            said.setdefault(content.sum_note, []).append(title)
         return [(", ".join(titles), sentence) for sentence, titles in said.items()]
 
 
-def compare(given: Sequence[Attribution] | Mapping[str, Attribution]) -> list[Comparison]:
+def compare_samples(
+    given: Sequence[Attribution] | Mapping[str, Attribution],
+) -> list[ComparedSample]:
     """One comparison per sample; an error where the attributions are not of the same input.
 
     A mapping gives the titles; without them, method, options and target tell the columns apart.
@@ -78,7 +87,7 @@ def compare(given: Sequence[Attribution] | Mapping[str, Attribution]) -> list[Co
     attributions = list(given.values()) if isinstance(given, Mapping) else list(given)
     if not attributions:
         raise InputError("there is nothing to compare: give at least one attribution")
-    columns = [read(attribution) for attribution in attributions]
+    columns = [read_samples(attribution) for attribution in attributions]
     first = columns[0]
     for attribution, column in zip(attributions, columns, strict=True):
         if [_input(r) for r in column] != [_input(r) for r in first]:
@@ -90,7 +99,7 @@ def compare(given: Sequence[Attribution] | Mapping[str, Attribution]) -> list[Co
     titles = tuple(map(visible, given)) if isinstance(given, Mapping) else _titles(attributions)
     alike = len(attributions) > 1 and len({_way(a) for a in attributions}) == 1
     return [
-        Comparison(titles, _scaled(sample) if alike else sample, alike, named)
+        ComparedSample(titles, _scaled(sample) if alike else sample, alike, named)
         for sample in zip(*columns, strict=True)
     ]
 
@@ -101,11 +110,11 @@ def _way(attribution: Attribution) -> tuple[str, str, str]:
     return attribution.method, options, str(attribution.provenance.get("model"))
 
 
-def _scaled(readings: tuple[Reading, ...]) -> tuple[Reading, ...]:
-    """The readings with one scale for each stream, full at the strongest in any of them."""
+def _scaled(contents: tuple[SampleContent, ...]) -> tuple[SampleContent, ...]:
+    """The contents with one scale for each stream, full at the strongest in any of them."""
     spans: dict[str, float] = {}
     signed: dict[str, bool] = {}
-    for panel in (panel for reading in readings for panel in reading.panels):
+    for panel in (panel for content in contents for panel in content.panels):
         # The span of a panel without any score is a stand-in, and no measure for the others.
         spans[panel.name] = max(spans.get(panel.name, 0.0), 0.0 if panel.silent else panel.span)
         signed[panel.name] = signed.get(panel.name, False) or panel.signed
@@ -115,14 +124,14 @@ def _scaled(readings: tuple[Reading, ...]) -> tuple[Reading, ...]:
         full_at = f"{panel.full_at} of all"
         return replace(panel, span=span, signed=signed[panel.name], full_at=full_at)
 
-    return tuple(replace(r, panels=tuple(map(shared, r.panels))) for r in readings)
+    return tuple(replace(r, panels=tuple(map(shared, r.panels))) for r in contents)
 
 
-def _named(reading: Reading, name: str) -> Panel:
-    return next(panel for panel in reading.panels if panel.name == name)
+def _named(content: SampleContent, name: str) -> Panel:
+    return next(panel for panel in content.panels if panel.name == name)
 
 
-def _input(reading: Reading) -> list[tuple[str, object]]:
+def _input(content: SampleContent) -> list[tuple[str, object]]:
     """What identifies the input: the words of its texts and the grids of its images."""
     return sorted(
         (
@@ -131,11 +140,11 @@ def _input(reading: Reading) -> list[tuple[str, object]]:
             if isinstance(panel, TextPanel)
             else tuple(panel.patches.shape),
         )
-        for panel in reading.panels
+        for panel in content.panels
     )
 
 
-def _told(column: Sequence[Reading]) -> str:
+def _told(column: Sequence[SampleContent]) -> str:
     parts = [
         f"{panel.name} of {panel.patches.shape[0]} x {panel.patches.shape[1]} patches"
         if isinstance(panel, ImagePanel)

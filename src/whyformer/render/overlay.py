@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from whyformer.render.colour import LIGHT
+from whyformer.render.colours import LIGHT
 from whyformer.render.view_model import ImagePanel
 
 SEEN, OVERLAY, PATCHES = "what the model saw", "overlay", "patches"
@@ -20,7 +20,9 @@ BARE = 8  # pixels per patch where there is no image to lie on
 _LUMA = torch.tensor([0.2126, 0.7152, 0.0722], dtype=torch.float64)
 
 
-def spread(patches: Tensor, size: tuple[int, int], mode: Literal["nearest", "bilinear"]) -> Tensor:
+def spread_patches(
+    patches: Tensor, size: tuple[int, int], mode: Literal["nearest", "bilinear"]
+) -> Tensor:
     """Scores of the patches (rows, columns) over an image of `size`, (height, width).
 
     A patch covers height // rows pixels. What is left over at the right and at the bottom was
@@ -46,24 +48,24 @@ def heat_map(shares: Tensor) -> Tensor:
     return LIGHT.paint(shares)
 
 
-def overlaid(image: Tensor, shares: Tensor) -> Tensor:
+def overlay_image(image: Tensor, shares: Tensor) -> Tensor:
     """The image in grey under the colours of `shares` (height, width), (height, width, 3).
 
     Grey, because a red car under a red heat map would say nothing; and neither black nor white,
     on which weak colours cannot be told apart.
     """
-    grey = DARKEST + (BRIGHTEST - DARKEST) * (upright(image) @ _LUMA)
+    grey = DARKEST + (BRIGHTEST - DARKEST) * (channels_last(image) @ _LUMA)
     grey = grey.unsqueeze(-1).expand(-1, -1, 3)
     cover = STRONGEST * shares.nan_to_num().clamp(-1, 1).abs().unsqueeze(-1)
     return grey * (1 - cover) + LIGHT.paint(shares.nan_to_num().sign()) * cover
 
 
-def upright(image: Tensor) -> Tensor:
+def channels_last(image: Tensor) -> Tensor:
     """An image (3, height, width) as views draw it, (height, width, 3) in 0..1."""
     return image.permute(1, 2, 0).clamp(0, 1)
 
 
-def pictures(panel: ImagePanel) -> list[tuple[str, Tensor]]:
+def panel_pictures(panel: ImagePanel) -> list[tuple[str, Tensor]]:
     """(caption, picture (height, width, 3)) of all there is to see, in reading order.
 
     The overlay is smoothed to be pleasant, the patches next to it are bare to be exact.
@@ -71,14 +73,14 @@ def pictures(panel: ImagePanel) -> list[tuple[str, Tensor]]:
     if panel.image is None:
         rows, columns = panel.shares.shape
         size = (rows * BARE, columns * BARE)
-        shown = [(PATCHES, heat_map(spread(panel.shares, size, "nearest")))]
+        shown = [(PATCHES, heat_map(spread_patches(panel.shares, size, "nearest")))]
     else:
         height, width = panel.image.shape[1:]
-        smooth = spread(panel.shares, (height, width), "bilinear")
-        exact = spread(panel.shares, (height, width), "nearest")
+        smooth = spread_patches(panel.shares, (height, width), "bilinear")
+        exact = spread_patches(panel.shares, (height, width), "nearest")
         shown = [
-            (SEEN, upright(panel.image)),
-            (OVERLAY, overlaid(panel.image, smooth)),
+            (SEEN, channels_last(panel.image)),
+            (OVERLAY, overlay_image(panel.image, smooth)),
             (PATCHES, heat_map(exact)),
         ]
     if panel.pixel_shares is not None:
@@ -86,9 +88,9 @@ def pictures(panel: ImagePanel) -> list[tuple[str, Tensor]]:
     return shown
 
 
-def beside(titles: Sequence[str], panels: Sequence[ImagePanel]) -> list[tuple[str, Tensor]]:
+def overlay_row(titles: Sequence[str], panels: Sequence[ImagePanel]) -> list[tuple[str, Tensor]]:
     """(title, picture) of what the model saw and then of every panel's overlay or bare patches."""
-    each = [dict(pictures(panel)) for panel in panels]
+    each = [dict(panel_pictures(panel)) for panel in panels]
     seen = [(SEEN, each[0][SEEN])] if SEEN in each[0] else []
     return seen + [
         (title, shown.get(OVERLAY, shown[PATCHES]))
@@ -96,7 +98,7 @@ def beside(titles: Sequence[str], panels: Sequence[ImagePanel]) -> list[tuple[st
     ]
 
 
-def png(picture: Tensor) -> bytes:
+def encode_png(picture: Tensor) -> bytes:
     """A picture (height, width, 3) in 0..1 as a PNG file of the same size."""
     from PIL import Image
 

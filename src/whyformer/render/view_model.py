@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from whyformer.attribution import Attribution, Stream
-from whyformer.render.between import Item, Matrix, joined, summed
-from whyformer.render.pieces import in_pieces
+from whyformer.render.relevance_matrix import Item, RelevanceMatrix, sum_to_words, word_positions
+from whyformer.render.subwords import as_subwords
 
 # Rounding noise of a method that is never negative must not turn its scale into a signed one.
 NOISE = 1e-6
@@ -73,7 +73,7 @@ class Word:
 
 
 @dataclass(frozen=True)
-class Row:
+class BarRow:
     """A line of a table: what, its score, and the length of its bar, -1..1.
 
     Bars, unlike colours, are in true proportion: the longest belongs to the largest score.
@@ -84,12 +84,12 @@ class Row:
     length: float
 
 
-def _rows(scored: Sequence[tuple[str, float]]) -> list[Row]:
+def _rows(scored: Sequence[tuple[str, float]]) -> list[BarRow]:
     longest = max((abs(s) for _, s in scored if math.isfinite(s)), default=0.0) or 1.0
-    return [Row(name, score, _share(score, longest)) for name, score in scored]
+    return [BarRow(name, score, _share(score, longest)) for name, score in scored]
 
 
-def strongest(rows: Sequence[Row], count: int) -> list[Row]:
+def strongest_rows(rows: Sequence[BarRow], count: int) -> list[BarRow]:
     """The rows with the largest scores of either sign, strongest first."""
     return sorted(rows, key=lambda row: -abs(row.length))[:count]
 
@@ -143,7 +143,7 @@ class TextPanel:
         return direction("".join(word.text for word in self.words if not word.special))
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[BarRow]:
         """Every word in order, as a line of a table."""
         return _rows([(word.text, word.score) for word in self.words])
 
@@ -177,7 +177,7 @@ class ImagePanel:
         return None if self.pixels is None else self.pixels / _largest(self.pixels)
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[BarRow]:
         """Every patch in order, as a line of a table; rows and columns count from 1."""
         return _rows(
             [
@@ -192,7 +192,7 @@ Panel = TextPanel | ImagePanel
 
 
 @dataclass(frozen=True)
-class Reading:
+class SampleContent:
     """Everything a view says about one sample."""
 
     label: str
@@ -201,50 +201,54 @@ class Reading:
     model: str
     options: str  # key=value, ...
     notes: tuple[str, ...]  # what was done to the input on the way, such as truncation
-    accounted: str  # how much of the output the scores and sinks add up to
+    sum_note: str  # how much of the output the scores and sinks add up to
     share: float | None  # the same as a number, where the method promises a sum
-    carried: tuple[tuple[str, float], ...]  # what each stream's tokens hold together
+    stream_totals: tuple[tuple[str, float], ...]  # what each stream's tokens hold together
     sinks: tuple[tuple[str, float], ...]
     panels: tuple[Panel, ...]
     scales: str = ""  # whether streams can be compared by colour; nothing where there is but one
-    matrices: tuple[Matrix, ...] = ()  # between streams, and from an output to what preceded it
+    matrices: tuple[
+        RelevanceMatrix, ...
+    ] = ()  # between streams, and from an output to what preceded it
 
     @property
-    def held(self) -> tuple[tuple[str, float], ...]:
+    def totals(self) -> tuple[tuple[str, float], ...]:
         """Who holds how much of the output, where that is more than one number."""
         several = self.scales == ONE_SCALE
-        total = ("tokens", sum(value for _, value in self.carried))
-        return (*(self.carried if several else (total,)), *self.sinks) * bool(self.sinks or several)
+        total = ("tokens", sum(value for _, value in self.stream_totals))
+        return (*(self.stream_totals if several else (total,)), *self.sinks) * bool(
+            self.sinks or several
+        )
 
     @property
-    def generated(self) -> list[Matrix]:
+    def generated(self) -> list[RelevanceMatrix]:
         """The matrices of output words against words: those that can be read as a table."""
         texts = {panel.name for panel in self.panels if isinstance(panel, TextPanel)}
         return [m for m in self.matrices if m.generated and m.answering in texts]
 
 
-def read(attribution: Attribution) -> list[Reading]:
+def read_samples(attribution: Attribution) -> list[SampleContent]:
     """What every sample says, in order; the main stream comes first in each."""
     return [_read_one(attribution, i) for i in range(len(attribution))]
 
 
-def _read_one(attribution: Attribution, index: int) -> Reading:
+def _read_one(attribution: Attribution, index: int) -> SampleContent:
     one = attribution[index]
     order = sorted(one.streams, key=lambda name: name != one.main)
     parts = {name: _part(attribution, one, name, index) for name in order}
     share = None if one.conservation is None else float(one.conservation[0])
     panels = tuple(part.panel for part in parts.values())
     together = one.conservation is not None
-    return Reading(
+    return SampleContent(
         label=visible(one.labels[0]),
         output=float(one.output[0]),
         method=visible(one.method),
         model=visible(str(one.provenance.get("model") or "")),
         options=visible(", ".join(f"{k}={v}" for k, v in one.options.items())) * bool(one.options),
         notes=tuple(visible(str(note)) for note in one.provenance.get("notes") or ()),
-        accounted=accounted(share, one.options.get("activations") == "gradient"),
+        sum_note=describe_conservation(share, one.options.get("activations") == "gradient"),
         share=share,
-        carried=tuple(
+        stream_totals=tuple(
             (visible(name), float(one.streams[name].scores.double().sum())) for name in order
         ),
         sinks=tuple(
@@ -292,9 +296,11 @@ def _part(attribution: Attribution, one: Attribution, name: str, index: int) -> 
     count = len(kept)
     words = _words(one, stream)
     answers = tuple(Item(word.text, word.special) for word in words)
-    answering = joined(stream.word_ids[0] if stream.word_ids and stream.tokens else [None] * count)
+    answering = word_positions(
+        stream.word_ids[0] if stream.word_ids and stream.tokens else [None] * count
+    )
     said, saying = _said(stream) if stream.said else (answers, answering)
-    panel, apart = _text(stream.name, words), in_pieces(one)
+    panel, apart = _text(stream.name, words), as_subwords(one)
     return _Part(
         replace(
             panel,
@@ -322,7 +328,7 @@ def _said(stream: Stream) -> tuple[tuple[Item, ...], list[list[int]]]:
     )
     shift = next(fits, count)
     moved = [ids[i + shift] if i + shift < count else None for i in range(count)]
-    groups = [group for group in joined(moved) if all(said[i] for i in group)]
+    groups = [group for group in word_positions(moved) if all(said[i] for i in group)]
     texts = [visible("".join(said[i] for i in group)) for group in groups]
     added = [visible(t) for t, word in zip(tokens, ids, strict=True) if word is None]
     special = set(added if stream.word_ids else ())
@@ -368,7 +374,7 @@ def _words(one: Attribution, stream: Stream) -> tuple[Word, ...]:
         return tuple(
             Word(f"{unit}{i}", score, deciding=decides(i)) for i, score in enumerate(scores)
         )
-    groups = joined(stream.word_ids[0] if stream.word_ids else range(len(stream.tokens[0])))
+    groups = word_positions(stream.word_ids[0] if stream.word_ids else range(len(stream.tokens[0])))
     special = [stream.word_ids is not None and stream.word_ids[0][g[0]] is None for g in groups]
     merged = one.words(stream.name)
     return tuple(
@@ -380,14 +386,16 @@ def _words(one: Attribution, stream: Stream) -> tuple[Word, ...]:
 # -- between streams -------------------------------------------------------------------------
 
 
-def _matrices(attribution: Attribution, parts: dict[str, _Part], index: int) -> tuple[Matrix, ...]:
+def _matrices(
+    attribution: Attribution, parts: dict[str, _Part], index: int
+) -> tuple[RelevanceMatrix, ...]:
     return tuple(
-        Matrix(
+        RelevanceMatrix(
             asking,
             answering,
             parts[asking].asks,
             parts[answering].answers,
-            summed(
+            sum_to_words(
                 value[index].detach().cpu().double(),
                 parts[asking].asking,
                 parts[answering].answering,
@@ -408,18 +416,18 @@ def _share(score: float, span: float) -> float:
     return max(-1.0, min(1.0, score / span)) if math.isfinite(score) else 0.0
 
 
-def accounted(share: float | None, smooth: bool = False) -> str:
+def describe_conservation(share: float | None, smooth: bool = False) -> str:
     """What a conservation of `share` means, as a sentence or two.
 
     `smooth` says that activations kept their gradient, which costs the sum, and can be changed.
     """
-    said = _accounted(share)
+    said = _describe_share(share)
     off = share is not None and math.isfinite(share) and abs(share - 1) >= 0.005
     hint = ' Activations did that; activations="identity" keeps the sum.'
     return said + hint if smooth and off else said
 
 
-def _accounted(share: float | None) -> str:
+def _describe_share(share: float | None) -> str:
     if share is None:
         return "No promise is made that the scores add up to the output."
     if not math.isfinite(share):

@@ -1,0 +1,63 @@
+"""What a page needs to show one word's relevance after the other: small numbers, safe as JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from whyformer.render.html.palette import script_palette
+from whyformer.render.relevance_matrix import RelevanceMatrix
+from whyformer.render.view_model import ImagePanel, Panel, SampleContent
+
+DIGITS = 999  # a row's largest value in its own unit: three digits, as many as anybody reads
+
+# Nothing in a script element may look like markup, nor end a line of old JavaScript; and half a
+# character, which a broken tokenizer may leave, cannot be written to a file.
+_UNSAFE = {
+    code: f"\\u{code:04x}" for code in (*map(ord, "<>&\u2028\u2029"), *range(0xD800, 0xE000))
+}
+
+
+def link_payload(content: SampleContent) -> dict[str, Any] | None:
+    """Panels by number and the matrices between them; None where there is nothing to link."""
+    if not content.matrices:
+        return None
+    names = [panel.name for panel in content.panels]
+    return {
+        **script_palette(),
+        "panels": [_panel(panel) for panel in content.panels],
+        "maps": [
+            {"asking": names.index(m.asking), "answering": names.index(m.answering), **pack_rows(m)}
+            for m in content.matrices
+        ],
+    }
+
+
+def _panel(panel: Panel) -> dict[str, Any]:
+    known = {"name": panel.name, "unit": panel.unit, "silent": panel.silent}
+    if not isinstance(panel, ImagePanel):
+        return known
+    strongest = int(panel.patches.nan_to_num().abs().argmax())
+    return {**known, "grid": list(panel.patches.shape), "start": strongest}
+
+
+def pack_rows(matrix: RelevanceMatrix) -> dict[str, list[Any]]:
+    """Rows of whole numbers, and what 1 is worth in each row: three digits of every value."""
+    values = matrix.values.nan_to_num()
+    largest = values.abs().amax(1) if values.numel() else values.sum(1)
+    units = [float(f"{value / DIGITS:.4g}") for value in largest.tolist()]
+    whole = [
+        [round(value / unit) if unit else 0 for value in row]
+        for row, unit in zip(values.tolist(), units, strict=True)
+    ]
+    return {"units": units, "rows": whole}
+
+
+def script_json(data: Any) -> str:
+    """JSON that may stand inside a script element, whatever the words in it are."""
+    return escape_json(json.dumps(data, separators=(",", ":"), allow_nan=False))
+
+
+def escape_json(text: str) -> str:
+    """The same of JSON that is text already: what is unsafe can only be inside its strings."""
+    return text.translate(_UNSAFE)

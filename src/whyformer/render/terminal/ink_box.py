@@ -1,0 +1,81 @@
+"""What a console can show: its colours and its width, and which characters may reach it."""
+
+from __future__ import annotations
+
+import codecs
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from unicodedata import bidirectional
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.segment import Segment
+from rich.style import Style
+
+from whyformer.render.colours import DARK, EITHER, LIGHT, STEPS, Theme, css, ink, step
+
+POOR = (None, "standard", "windows")  # colour systems with too few colours for a scale
+LEFT_TO_RIGHT = "\N{LEFT-TO-RIGHT MARK}"
+
+# Whatever a name or a note holds, an escape sequence or a direction override stays here.
+_RANGES = ((0x00, 0x0A), (0x0B, 0x20), (0x7F, 0xA0), (0xD800, 0xE000))
+_TURNS = ((0x2028, 0x202F), (0x2066, 0x206A))
+_BARRED = {code: "\N{REPLACEMENT CHARACTER}" for ends in _RANGES + _TURNS for code in range(*ends)}
+# Our own signs where the encoding has none of them.
+_PLAIN = str.maketrans("\N{MINUS SIGN}━╸╺│─▶◀…∅⏎", "-===|-><~0/")
+
+
+@dataclass(frozen=True)
+class InkBox:
+    """The colours and the width of the console at hand."""
+
+    theme: Theme | None  # None: no colour
+    width: int
+
+    def style(self, share: float) -> Style:
+        """Ground and ink of a place on the scale; what says nothing is left as it is."""
+        whole = step(share)
+        if self.theme is None or abs(whole) < 2:
+            return Style.null()
+        ground = self.theme.colour(whole / STEPS)
+        return Style(color=css(ink(ground)), bgcolor=css(ground))
+
+    def pen(self, share: float) -> Style:
+        """The full colour of a sign, for lines on the terminal's own ground."""
+        if self.theme is None or not share:
+            return Style.null()
+        return Style(color=css(self.theme.warm if share > 0 else self.theme.cool))
+
+
+@dataclass(frozen=True)
+class ForConsole:
+    """Decides about colour when it is printed, because only the console knows."""
+
+    blocks: Callable[[InkBox], list[RenderableType]]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        poor = console.no_color or console.color_system in POOR
+        box = InkBox(None if poor else _theme(), console.width)
+        for segment in console.render(Group(*self.blocks(box)), options):
+            yield Segment(allowed(segment.text, console.encoding), segment.style, segment.control)
+
+
+def allowed(text: str, encoding: str = "utf-8") -> str:
+    """The text without control characters, and without what the encoding cannot say."""
+    text = text.translate(_BARRED)
+    name = codecs.lookup(encoding).name
+    if name.startswith("utf"):
+        return text
+    return text.translate(_PLAIN).encode(name, "replace").decode(name)
+
+
+def keep_left_to_right(name: str) -> str:
+    """The name for a row of a table: after a right-to-left word numbers stay on the right."""
+    turns = any(bidirectional(character) in ("R", "AL", "AN") for character in name)
+    return name + LEFT_TO_RIGHT if turns else name
+
+
+def _theme() -> Theme:
+    """The theme of the terminal where it tells its background (COLORFGBG), else one for any."""
+    ground = os.environ.get("COLORFGBG", "").rpartition(";")[2]
+    return {"": EITHER, "7": LIGHT, "15": LIGHT}.get(ground, DARK)

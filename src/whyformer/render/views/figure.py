@@ -1,0 +1,3 @@
+"""Registers the view `figure`."""
+
+import whyformer.render.picture.figure  # noqa: F401

@@ -1,0 +1,3 @@
+"""Registers the view `html`."""
+
+import whyformer.render.html.page  # noqa: F401

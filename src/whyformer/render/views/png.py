@@ -1,0 +1,3 @@
+"""Registers the view `png`."""
+
+import whyformer.render.picture.picture  # noqa: F401

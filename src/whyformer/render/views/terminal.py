@@ -1,0 +1,3 @@
+"""Registers the view `terminal`."""
+
+import whyformer.render.terminal.text  # noqa: F401
