@@ -10,6 +10,7 @@ import torch
 
 from whyformer.attribution import Attribution, views
 from whyformer.render.html.account import FARTHEST, WIDE, account
+from whyformer.render.html.page import build_fragment
 from whyformer.render.view_model import read_samples
 
 Make = Callable[..., Attribution]
@@ -57,7 +58,7 @@ def test_a_share_of_nothing_has_no_gauge(sentence: Make) -> None:
 
 def test_a_piece_of_a_page_is_brief(sentence: Make) -> None:
     made = sentence(conservation=torch.tensor([0.83]), sinks={"bias": torch.tensor([0.31])})
-    piece = views["html"].fragment(made)
+    piece = build_fragment(made).to_html()
     assert "<svg" not in piece
     assert '<dt>bias</dt><dd dir="auto">+0.310</dd>' in piece
 

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from whyformer.attribution import Attribution, Stream, views
 from whyformer.render.terminal.ink_box import LEFT_TO_RIGHT, allowed, keep_left_to_right
+from whyformer.render.terminal.text import comparison_text, sample_text
 
 Make = Callable[..., Attribution]
 ATTACK = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202eevil\u2066"
@@ -58,8 +59,8 @@ def _image() -> Stream:
 def test_nothing_from_the_outside_moves_the_cursor(sentence: Make, how: dict[str, bool]) -> None:
     made = hostile(sentence)
     for shown in (
-        printed(views["terminal"].renderable(made, **how)),
-        printed(views["terminal"].comparison([made, replace(made, options={"a": ATTACK})], **how)),
+        printed(sample_text(made, **how)),
+        printed(comparison_text([made, replace(made, options={"a": ATTACK})], **how)),
     ):
         assert not {"\x1b", "\x07", "\x9b", "\u202e", "\u2066", "\r"} & set(shown)
         assert "evil" in shown
@@ -67,7 +68,7 @@ def test_nothing_from_the_outside_moves_the_cursor(sentence: Make, how: dict[str
 
 def test_titles_are_not_markup(sentence: Make) -> None:
     both = [sentence(options={"x": "[red]a[/red]"}), sentence(options={"x": "[/]"})]
-    shown = printed(views["terminal"].comparison(both))
+    shown = printed(comparison_text(both))
     assert "x=[red]a[/red]" in shown
     assert "x=[/]" in shown
 
@@ -77,12 +78,12 @@ def test_a_poor_encoding_is_no_reason_to_fail(
     sentence: Make, image: Make, text: Make, encoding: str
 ) -> None:
     view = views["terminal"]
-    shown = printed(view.renderable(sentence(), bars=True), encoding)
+    shown = printed(sample_text(sentence(), bars=True), encoding)
     assert "gripping" in shown
     assert "-0.400" in shown
     assert "|==" in shown
-    assert "?" in printed(view.renderable(text([("映画", 1.0, 0)])), encoding)
-    assert "+10" in printed(view.renderable(image(torch.eye(3))), encoding)
+    assert "?" in printed(sample_text(text([("映画", 1.0, 0)])), encoding)
+    assert "+10" in printed(sample_text(image(torch.eye(3))), encoding)
     assert "gae" in printed(view.comparison([sentence(), sentence(method="gae")]), encoding)
 
 

@@ -13,6 +13,7 @@ import torch
 
 from whyformer.attribution import Attribution, views
 from whyformer.render.html.links import DIGITS, link_payload, pack_rows, script_json
+from whyformer.render.html.page import build_fragment
 from whyformer.render.view_model import read_samples
 
 Make = Callable[..., Attribution]
@@ -74,7 +75,7 @@ def test_json_in_a_page_is_only_json(text: str) -> None:
 def test_words_in_the_page_end_no_script(question: Make) -> None:
     tokens = ("[CLS]", HOSTILE, "col", "our", "👩‍🚀", "مرحبا", "ball", "?", "[SEP]")
     made = question(tokens=tokens, label=HOSTILE)
-    for page, count in ((views["html"].render(made), 4), (views["html"].fragment(made), 2)):
+    for page, count in ((views["html"].render(made), 4), (build_fragment(made).to_html(), 2)):
         assert page.count("<script") == page.count("</script") == count
         assert "<!--" not in page
         assert "alert(1)</script>" in unescape(page)  # said, as text
@@ -111,7 +112,7 @@ def test_only_what_is_linked_brings_a_script_to_a_notebook(
 ) -> None:
     within = sentence(maps={("text", "text"): torch.eye(7)[None]})
     for made in (sentence(), within, image(torch.rand(4, 4)), matching()):
-        assert "<script" not in views["html"].fragment(made)
+        assert "<script" not in build_fragment(made).to_html()
         assert not data_of(views["html"].render(made))
 
 

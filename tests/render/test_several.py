@@ -18,6 +18,7 @@ from rich.text import Text
 from whyformer.attribution import Attribution, views
 from whyformer.render.colours import LIGHT
 from whyformer.render.comparison import compare_samples
+from whyformer.render.html.page import build_fragment
 from whyformer.render.view_model import ONE_SCALE, OWN_SCALE, SILENT
 
 Make = Callable[..., Attribution]
@@ -90,7 +91,7 @@ def test_the_page_lets_its_own_script_run_and_no_other(question: Make) -> None:
     assert "default-src 'none'" in page
     assert not re.search(r"https?:|@import|url\(|\bfetch\b|XMLHttp|innerHTML|eval\(", page)
     # A notebook has no policy to keep, and of the script what links the streams comes along.
-    (linking,) = re.findall(r"<script>(.*?)</script>", views["html"].fragment(question()), re.S)
+    (linking,) = re.findall(r"<script>(.*?)</script>", build_fragment(question()).to_html(), re.S)
     assert linking.removesuffix("})();") in script
 
 
@@ -347,6 +348,6 @@ def test_one_stream_is_compared_as_ever(sentence: Make) -> None:
 def test_one_stream_has_nothing_of_this(kind: str, request: pytest.FixtureRequest) -> None:
     make = request.getfixturevalue(kind)
     made = make() if kind == "sentence" else make(torch.rand(4, 4))
-    piece = views["html"].fragment(made)
+    piece = build_fragment(made).to_html()
     assert not re.search(r"several|class=\"shows\"|<script|<canvas", piece)
     assert not re.search(r"scale of its own|share one colour", piece + terminal(made))

@@ -85,7 +85,7 @@ export class Results {
     this.label = label;
     this.frame.src = `/results/${id}/report`;
     this.frame.hidden = false;
-    for (const kind of ["html", "png", "json"]) $(kind).href = `/results/${id}/why.${kind}`;
+    for (const link of document.querySelectorAll("#files .file")) link.href = `/results/${id}/${link.download}`;
     $("files").hidden = $("trust").hidden = false;
   }
 

@@ -1,4 +1,4 @@
-"""HTML: one page with everything in it, and the same without the page for notebooks."""
+"""Web pages of attributions and comparisons, and fragments of them for other pages."""
 
 from __future__ import annotations
 
@@ -6,20 +6,23 @@ import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from markupsafe import Markup
 from torch import Tensor
 
-from whyformer.attribution import Attribution, views
+from whyformer.attribution import Attribution
 from whyformer.render.colours import step
 from whyformer.render.comparison import compare_samples
+from whyformer.render.environment import render_template
 from whyformer.render.html.account import account
+from whyformer.render.html.fragment import Fragment, Page
 from whyformer.render.html.layer_payload import BUDGET, layer_payload
 from whyformer.render.html.links import escape_json, link_payload, script_json
 from whyformer.render.html.palette import picture_payload
 from whyformer.render.html.style import file_text, step_class, style
 from whyformer.render.html.switch import switch_payload
+from whyformer.render.json_text import to_json
 from whyformer.render.overlay import SEEN, encode_png, overlay_row, panel_pictures
 from whyformer.render.relevance_matrix import Item, RelevanceMatrix
 from whyformer.render.view_model import (
@@ -32,9 +35,6 @@ from whyformer.render.view_model import (
     read_samples,
     strongest_rows,
 )
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
 TOP = 8  # rows of the list of strongest words or patches
 MOST = (100, 100)  # rows and columns of the largest table of output by input
@@ -54,149 +54,101 @@ _TOOLS = ("choices.js", "pictures.js", "levels.js", "matrix.js", "inside.js", "p
 _SHEETS = ("style.css", "streams.css", "tools.css")
 
 
-class Html:
-    """A page that asks nobody for anything; all that runs in it is a script of its own."""
-
-    name = "html"
-    title = "a web page of its own"
-
-    def render(self, attribution: Attribution) -> str:
-        """The page, light or dark as the reader's browser asks."""
-        contents = read_samples(attribution)
-        title = ", ".join(content.label for content in contents[:3])
-        budget = BUDGET // len(contents)
-        body = [
-            _sample(
-                content,
-                tools=True,
-                pictures=_json(picture_payload(content)),
-                layers=_json(
-                    layer_payload(attribution, i, [p.name for p in content.panels], budget)
-                ),
-            )
-            for i, content in enumerate(contents)
-        ]
-        return _page(title, body, (*_LINKS, *_TOOLS), views["json"].render(_light(attribution)))
-
-    def fragment(self, attribution: Attribution) -> str:
-        """The same as a piece of a page, its style inside, for a notebook cell.
-
-        A script comes along only where streams are linked; the tools of a page stay there.
-        """
-        contents = read_samples(attribution)
-        body = [_sample(content) for content in contents]
-        if any(content.matrices for content in contents):
-            body.append(f"<script>{_script(_LINKS)}</script>")
-        several = any(content.scales for content in contents)
-        return _cell(body, _SHEETS[: 2 if several else 1])
-
-    def render_comparison(
-        self, attributions: Sequence[Attribution] | Mapping[str, Attribution]
-    ) -> str:
-        """A page that switches between attributions of one input, and has them side by side.
-
-        They may differ by method, by options, or by what they explain; a mapping names them.
-        """
-        samples = compare_samples(attributions)
-        template = _environment().get_template("comparison.jinja")
-        body = [
-            template.render(sample=sample, tools=True, data=script_json(switch_payload(sample)))
-            for sample in samples
-        ]
-        given = attributions.values() if isinstance(attributions, Mapping) else attributions
-        data = views["json"].render_comparison([_light(one) for one in given])
-        title = " / ".join(dict.fromkeys((*samples[0].labels, *samples[0].choices)))
-        return _page(title, body, (*_LINKS[:2], "choices.js", "switch.js", "page.js"), data)
-
-
-def _sample(
-    content: SampleContent, tools: bool = False, pictures: str = "", layers: str = ""
-) -> str:
-    template = "streams.jinja" if content.scales else "sample.jinja"
-    return (
-        _environment()
-        .get_template(template)
-        .render(
-            content=content,
-            top=TOP,
-            most=MOST,
-            tools=tools,
-            links=_json(link_payload(content)),
-            pictures=pictures,
-            layers=layers,
+def build_page(attribution: Attribution) -> Page:
+    """Return the page of an attribution, with all of its samples and tools."""
+    contents = read_samples(attribution)
+    budget = BUDGET // len(contents)
+    body = [
+        _render_sample(
+            content,
+            tools=True,
+            pictures=_json(picture_payload(content)),
+            layers=_json(layer_payload(attribution, i, [p.name for p in content.panels], budget)),
         )
+        for i, content in enumerate(contents)
+    ]
+    title = ", ".join(content.label for content in contents[:3])
+    data = to_json(_without_maps(attribution).to_dict())
+    return _page(title, body, (*_LINKS, *_TOOLS), data)
+
+
+def build_comparison_page(
+    attributions: Sequence[Attribution] | Mapping[str, Attribution],
+) -> Page:
+    """Return a page that switches between attributions of one input and compares them.
+
+    They may differ by method, by options, or by target. A mapping names them.
+    """
+    samples = compare_samples(attributions)
+    body = [
+        _render("comparison.jinja", sample=sample, data=script_json(switch_payload(sample)))
+        for sample in samples
+    ]
+    given = attributions.values() if isinstance(attributions, Mapping) else attributions
+    data = to_json([_without_maps(one).to_dict() for one in given])
+    title = " / ".join(dict.fromkeys((*samples[0].labels, *samples[0].choices)))
+    return _page(title, body, (*_LINKS[:2], "choices.js", "switch.js", "page.js"), data)
+
+
+def build_fragment(attribution: Attribution) -> Fragment:
+    """Return an attribution as a piece of a page, without the tools of a page.
+
+    It has a script only if its streams are linked.
+    """
+    contents = read_samples(attribution)
+    linked = any(content.matrices for content in contents)
+    several = any(content.scales for content in contents)
+    return Fragment(
+        style(_SHEETS[: 2 if several else 1]),
+        Markup("").join(_render_sample(content) for content in contents),
+        _script(_LINKS) if linked else "",
     )
+
+
+def _render_sample(
+    content: SampleContent, tools: bool = False, pictures: str = "", layers: str = ""
+) -> Markup:
+    return _render(
+        "streams.jinja" if content.scales else "sample.jinja",
+        content=content,
+        tools=tools,
+        links=_json(link_payload(content)),
+        pictures=pictures,
+        layers=layers,
+    )
+
+
+def _render(name: str, **values: Any) -> Markup:
+    # The templates escape: escaping their result again would show its tags.
+    return Markup(render_template(f"whyformer.render.html/templates/{name}", **_HELPERS, **values))
 
 
 def _json(data: Any) -> str:
     return "" if data is None else script_json(data)
 
 
-def _light(attribution: Attribution) -> Attribution:
-    """The attribution without what makes a page heavy: maps and layers."""
+def _without_maps(attribution: Attribution) -> Attribution:
+    """The attribution without layers and maps, which would make a page heavy."""
     return replace(attribution, layers=(), maps={})
 
 
 @cache
 def _script(names: tuple[str, ...]) -> str:
-    """The files as one script that leaves no name behind."""
+    """The files as one script that defines no global name."""
     return "\n".join(['(() => {\n"use strict";', *map(file_text, names), "})();"])
 
 
-def _page(title: str, body: list[str], scripts: tuple[str, ...], data: str) -> str:
-    return (
-        _environment()
-        .get_template("page.jinja")
-        .render(
-            title=f"Why {title}?",
-            style=style(_SHEETS),
-            body="\n".join(body),
-            script=_script(scripts),
-            data=escape_json(data),
-        )
+def _page(title: str, body: list[Markup], scripts: tuple[str, ...], data: str) -> Page:
+    return Page(
+        title=f"Why {title}?",
+        style=style(_SHEETS),
+        body=Markup("\n").join(body),
+        scripts=(_script(scripts),),
+        data=escape_json(data),
     )
 
 
-def _cell(body: list[str], sheets: tuple[str, ...]) -> str:
-    return f'<div class="whyformer cell"><style>{style(sheets)}</style>{"".join(body)}</div>'
-
-
-def _digest(script: str) -> str:
-    """What the page's policy allows to run: this script and no other."""
-    return "sha256-" + base64.b64encode(sha256(script.encode()).digest()).decode()
-
-
-@cache
-def _environment() -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("whyformer.render.html"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.globals.update(
-        number=number,
-        colour=lambda share: step_class(step(share)),
-        strongest_rows=strongest_rows,
-        sources=_sources,
-        overlays=_overlays,
-        account_of=account,
-        totals=_totals,
-        percent=lambda share: f"{100 * share:.1f} %".replace("-", MINUS),
-        seen=SEEN,
-        words_across=_words_across,
-        matrix_rows=_matrix_rows,
-        digest=_digest,
-        items=_items,
-        heads={unit: one.removeprefix("a ") for unit, one in _ONE.items()},
-    )
-    return environment
-
-
-# -- what the templates ask for --------------------------------------------------------------
+# -- what the templates call ------------------------------------------------------------------
 
 
 def _totals(content: SampleContent) -> list[tuple[str, str]]:
@@ -229,4 +181,20 @@ def _overlays(titles: Sequence[str], panels: Sequence[ImagePanel]) -> list[tuple
     return [(title, _source(picture)) for title, picture in overlay_row(titles, panels)]
 
 
-views.register("html", Html())
+_HELPERS: dict[str, Any] = {
+    "top": TOP,
+    "most": MOST,
+    "number": number,
+    "colour": lambda share: step_class(step(share)),
+    "strongest_rows": strongest_rows,
+    "sources": _sources,
+    "overlays": _overlays,
+    "account_of": account,
+    "totals": _totals,
+    "percent": lambda share: f"{100 * share:.1f} %".replace("-", MINUS),
+    "seen": SEEN,
+    "words_across": _words_across,
+    "matrix_rows": _matrix_rows,
+    "items": _items,
+    "heads": {unit: one.removeprefix("a ") for unit, one in _ONE.items()},
+}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib import resources
 
 from whyformer.render.colours import DARK, LIGHT, STEPS, Colour, Theme, css, ink
+from whyformer.render.environment import read_text
 
 # What can be used: neither of the colours that scores have.
 _ACCENTS: dict[str, Colour] = {"light": (88, 72, 168), "dark": (176, 164, 248)}
@@ -79,7 +79,6 @@ def step_class(whole: int) -> str:
     return f"n{-whole}" if whole < 0 else f"p{whole}"
 
 
-@cache
 def file_text(name: str) -> str:
-    """The text of a style canvas or script of the package."""
-    return resources.files("whyformer.render.html").joinpath(f"templates/{name}").read_text("utf-8")
+    """Return the text of a style sheet or script of this folder."""
+    return read_text(f"whyformer.render.html/templates/{name}")

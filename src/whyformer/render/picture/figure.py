@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from torch import Tensor
 
-from whyformer.attribution import Attribution, views
 from whyformer.errors import InputError
 from whyformer.render.colours import LIGHT
 from whyformer.render.overlay import OVERLAY, PATCHES, SEEN, panel_pictures
@@ -75,21 +74,6 @@ def figure(
     canvas = Canvas()
     _draw(canvas, figure_grid(cells, rows, columns, scale, subwords))
     return Picture(canvas)
-
-
-class Figure:
-    """Attributions in rows and columns, one row for each attribution and a cell per sample."""
-
-    name = "figure"
-    title = "a grid of words or overlays with colour bars, for a paper"
-
-    def render(self, attribution: Attribution) -> bytes:
-        """The samples in one row, as PNG."""
-        return figure(attribution).file()
-
-    def render_comparison(self, attributions: Sequence[Attribution]) -> bytes:
-        """A row for each attribution, as PNG."""
-        return figure([[attribution] for attribution in attributions]).file()
 
 
 # -- drawing ---------------------------------------------------------------------------------
@@ -236,6 +220,3 @@ def _bars_below(canvas: Canvas, drawn: FigureGrid, places: _Places) -> None:
         name = scale.name * (len(drawn.scales) > 1)
         x = bar_in_line(canvas, x, scale.span, scale.signed, name) + 20
     canvas.y += 12
-
-
-views.register("figure", Figure())

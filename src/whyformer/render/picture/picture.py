@@ -1,4 +1,4 @@
-"""PNG: a picture for a paper or a slide; svg.py and pdf.py write the same one as vectors."""
+"""The picture of an attribution or a comparison, drawn on a canvas for PNG, SVG and PDF."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from whyformer.attribution import Attribution, views
+from whyformer.attribution import Attribution
 from whyformer.render.colours import LIGHT, STEPS, ink, step
 from whyformer.render.comparison import ComparedSample, compare_samples
 from whyformer.render.overlay import overlay_row, panel_pictures
@@ -30,29 +30,40 @@ TOP = 6  # rows of the list of strongest words or patches
 BAR = 150.0  # points of the longest bar
 
 
-class Png:
-    """Coloured words, overlays and bars on white; `subwords` shows the tokens of each word."""
+class PictureView:
+    """A view that writes the picture in one file format.
 
-    name: Format = "png"
-    title = "a picture to paste into a paper"
+    `subwords` shows the tokens of each word instead of whole words.
+    """
+
+    format: Format
 
     def render(self, attribution: Attribution, *, subwords: bool = False) -> bytes:
-        """The file, every sample below the other."""
-        canvas = Canvas()
-        for content in read_samples(as_subwords(attribution) if subwords else attribution):
-            _draw_sample(canvas, content)
-        return canvas.file(self.name)
+        """Return the file, with the samples below each other."""
+        return draw_attribution(attribution, subwords).file(self.format)
 
     def render_comparison(
         self, attributions: Sequence[Attribution], *, subwords: bool = False
     ) -> bytes:
-        """The file, one column of scores or one overlay per attribution."""
-        canvas = Canvas()
-        for sample in compare_samples(
-            [as_subwords(a) for a in attributions] if subwords else attributions
-        ):
-            _draw_comparison(canvas, sample)
-        return canvas.file(self.name)
+        """Return the file, with one column of scores or one overlay per attribution."""
+        return draw_comparison(attributions, subwords).file(self.format)
+
+
+def draw_attribution(attribution: Attribution, subwords: bool = False) -> Canvas:
+    """Return a canvas with the samples below each other."""
+    canvas = Canvas()
+    for content in read_samples(as_subwords(attribution) if subwords else attribution):
+        _draw_sample(canvas, content)
+    return canvas
+
+
+def draw_comparison(attributions: Sequence[Attribution], subwords: bool = False) -> Canvas:
+    """Return a canvas with one column of scores, or one overlay, per attribution."""
+    canvas = Canvas()
+    shown = [as_subwords(a) for a in attributions] if subwords else attributions
+    for sample in compare_samples(shown):
+        _draw_comparison(canvas, sample)
+    return canvas
 
 
 # -- one attribution -------------------------------------------------------------------------
@@ -185,6 +196,3 @@ def _draw_table(canvas: Canvas, titles: Sequence[str], panels: Sequence[TextPane
                 canvas.write(left + (j + 0.5) * width, text, face, ink(ground), align="center")
             canvas.y += 13.5
         canvas.y += 8
-
-
-views.register("png", Png())

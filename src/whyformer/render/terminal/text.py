@@ -13,7 +13,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from whyformer.attribution import Attribution, views
+from whyformer.attribution import Attribution
 from whyformer.render.colours import LIGHT, STEPS, css
 from whyformer.render.comparison import compare_samples
 from whyformer.render.overlay import panel_pictures
@@ -39,56 +39,31 @@ ROWS = 60  # of output by input, at most
 NOTABLE = 0.1  # share from which a word gets its number where there is no colour
 
 
-class Terminal:
-    """Text with 24-bit colours, each with its own ground and ink; numbers without colour.
+def sample_text(
+    attribution: Attribution, *, bars: bool = False, subwords: bool = False
+) -> RenderableType:
+    """Return what a rich console prints, in the colours that the console has.
 
-    `bars` gives every word a bar of its own, `subwords` shows words as the tokens they were cut
-    into.
+    Args:
+        attribution: Its samples are shown below each other.
+        bars: Add a bar to every word.
+        subwords: Show the tokens of each word.
     """
-
-    name = "terminal"
-    title = "coloured text for a terminal"
-
-    def render(
-        self,
-        attribution: Attribution,
-        width: int | None = None,
-        *,
-        bars: bool = False,
-        subwords: bool = False,
-    ) -> str:
-        """The coloured text; NO_COLOR in the environment is respected."""
-        return _printed(self.renderable(attribution, bars=bars, subwords=subwords), width)
-
-    def render_comparison(
-        self,
-        attributions: Sequence[Attribution],
-        width: int | None = None,
-        *,
-        bars: bool = False,
-        subwords: bool = False,
-    ) -> str:
-        """Words down and attributions across, or a row of overlays."""
-        return _printed(self.comparison(attributions, bars=bars, subwords=subwords), width)
-
-    def renderable(
-        self, attribution: Attribution, *, bars: bool = False, subwords: bool = False
-    ) -> RenderableType:
-        """What a rich console prints, in as much colour as that console has."""
-        contents = read_samples(as_subwords(attribution) if subwords else attribution)
-        return ForConsole(lambda box: [_sample(box, content, bars) for content in contents])
-
-    def comparison(
-        self, attributions: Sequence[Attribution], *, bars: bool = False, subwords: bool = False
-    ) -> RenderableType:
-        """The same for several attributions of one input."""
-        samples = compare_samples(
-            [as_subwords(a) for a in attributions] if subwords else attributions
-        )
-        return ForConsole(lambda box: [side_by_side(box, sample, bars) for sample in samples])
+    contents = read_samples(as_subwords(attribution) if subwords else attribution)
+    return ForConsole(lambda box: [_sample(box, content, bars) for content in contents])
 
 
-def _printed(renderable: RenderableType, width: int | None) -> str:
+def comparison_text(
+    attributions: Sequence[Attribution], *, bars: bool = False, subwords: bool = False
+) -> RenderableType:
+    """Return the same for several attributions of one input, side by side."""
+    shown = [as_subwords(a) for a in attributions] if subwords else attributions
+    samples = compare_samples(shown)
+    return ForConsole(lambda box: [side_by_side(box, sample, bars) for sample in samples])
+
+
+def print_to_text(renderable: RenderableType, width: int | None) -> str:
+    """Return what a terminal with 24-bit colour would receive."""
     console = Console(
         file=StringIO(), force_terminal=True, color_system="truecolor", width=width, highlight=False
     )
@@ -207,6 +182,3 @@ def _pictures(box: InkBox, panel: ImagePanel) -> RenderableType:
     return captioned_row(
         [(caption, half_blocks(picture, wide)) for caption, picture in shown], wide
     )
-
-
-views.register("terminal", Terminal())

@@ -1,4 +1,4 @@
-"""Notebooks: the page of html.py as a cell's output, cut where a batch would flood it."""
+"""The view `notebook`: the first samples of a batch, as the output of a cell."""
 
 from __future__ import annotations
 
@@ -9,24 +9,23 @@ from typing import Any
 from markupsafe import escape
 from torch import Tensor
 
-from whyformer.attribution import Attribution, Stream, views
+from whyformer.attribution import Attribution, Stream, view
+from whyformer.render.html.page import build_fragment
 
 MOST = 8  # samples that are shown at once
 
 
+@view("notebook", title="the output of a notebook cell")
 class Notebook:
-    """A piece of a page for the first samples, and a note about the rest."""
-
-    name = "notebook"
-    title = "the output of a notebook's cell"
+    """The first samples as a fragment of HTML, and a note about the others."""
 
     def render(self, attribution: Attribution) -> str:
-        """HTML without a page around it."""
-        shown = str(views["html"].fragment(first_samples(attribution, MOST)))
-        return shown + _note(len(attribution))
+        """Return HTML for a cell."""
+        shown = build_fragment(first_samples(attribution, MOST))
+        return shown.to_html() + _note(len(attribution))
 
     def render_comparison(self, attributions: Sequence[Attribution]) -> str:
-        """The attributions one below the other; a page of its own compares them better."""
+        """Return the attributions below each other."""
         return "".join(self.render(attribution) for attribution in attributions)
 
 
@@ -41,7 +40,7 @@ def _note(count: int) -> str:
 
 
 def first_samples(attribution: Attribution, count: int) -> Attribution:
-    """The first samples of the batch as an attribution of their own."""
+    """Return the first `count` samples as an attribution, without layers."""
     if len(attribution) <= count:
         return attribution
     few = slice(count)
@@ -54,12 +53,12 @@ def first_samples(attribution: Attribution, count: int) -> Attribution:
         conservation=None if attribution.conservation is None else attribution.conservation[few],
         sinks={name: sink[few] for name, sink in attribution.sinks.items()},
         maps={key: value[few] for key, value in attribution.maps.items()},
-        layers=(),  # no cell has room for them
+        layers=(),
     )
 
 
 def _first(stream: Stream, few: slice) -> Stream:
-    """The stream of the first samples: whatever it has one of per sample."""
+    """The stream of these samples: every field that has one entry per sample is cut."""
     batched: dict[str, Any] = {
         field.name: value[few]
         for field in fields(stream)
@@ -67,6 +66,3 @@ def _first(stream: Stream, few: slice) -> Stream:
         and isinstance(value := getattr(stream, field.name), Tensor | tuple)
     }
     return replace(stream, **batched)
-
-
-views.register("notebook", Notebook())

@@ -1,17 +1,21 @@
-"""PDF: the picture of png.py as vectors, for LaTeX."""
+"""The view `pdf`: the picture as PDF."""
 
 from __future__ import annotations
 
-from whyformer.attribution import views
+from whyformer.attribution import view
 from whyformer.render.picture.canvas import Format
-from whyformer.render.picture.picture import Png
+from whyformer.render.picture.picture import PictureView
 
 
-class Pdf(Png):
-    """The same words, overlays and bars; only photographs stay made of pixels."""
+@view(
+    "pdf",
+    title="a vector picture for LaTeX",
+    suffix=".pdf",
+    media_type="application/pdf",
+    is_picture=True,
+    options=("subwords",),
+)
+class Pdf(PictureView):
+    """Coloured words, overlays and bars as PDF."""
 
-    name: Format = "pdf"
-    title = "the picture as vectors, for LaTeX"
-
-
-views.register("pdf", Pdf())
+    format: Format = "pdf"

@@ -1,17 +1,21 @@
-"""SVG: the picture of png.py as vectors, sharp at any size."""
+"""The view `svg`: the picture as SVG."""
 
 from __future__ import annotations
 
-from whyformer.attribution import views
+from whyformer.attribution import view
 from whyformer.render.picture.canvas import Format
-from whyformer.render.picture.picture import Png
+from whyformer.render.picture.picture import PictureView
 
 
-class Svg(Png):
-    """The same words, overlays and bars; only photographs stay made of pixels."""
+@view(
+    "svg",
+    title="a vector picture",
+    suffix=".svg",
+    media_type="image/svg+xml",
+    is_picture=True,
+    options=("subwords",),
+)
+class Svg(PictureView):
+    """Coloured words, overlays and bars as SVG."""
 
-    name: Format = "svg"
-    title = "the picture as vectors, for the web and for editing"
-
-
-views.register("svg", Svg())
+    format: Format = "svg"
