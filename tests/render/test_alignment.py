@@ -15,8 +15,9 @@ from whyformer.attribution import Attribution, views
 from whyformer.models.families import families
 from whyformer.render.colours import LIGHT
 from whyformer.render.overlay import OVERLAY, PATCHES, SEEN, panel_pictures
+from whyformer.render.panels import ImagePanel
 from whyformer.render.picture.canvas import DPI, MARGIN, WIDTH
-from whyformer.render.view_model import ImagePanel, read_samples
+from whyformer.render.view_model import read_samples
 
 PATCH, GRID, KEPT, SHORT = 4, 6, 24, 32  # pixels, patches, pixels of the crop and before it
 ZOOM = 1.25  # of the original, compared with what the processor makes of it

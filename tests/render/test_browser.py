@@ -16,7 +16,8 @@ from tests.devtools import Browser
 from whyformer.attribution import Attribution, views
 from whyformer.render.colours import step
 from whyformer.render.overlay import overlay_image, spread_patches
-from whyformer.render.view_model import ImagePanel, read_samples
+from whyformer.render.panels import ImagePanel
+from whyformer.render.view_model import read_samples
 
 Make = Callable[..., Attribution]
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")

@@ -15,7 +15,8 @@ from tests.chromium import CHROMIUM
 from tests.devtools import Browser
 from whyformer.attribution import Attribution, Layer, views
 from whyformer.render.overlay import overlay_image, spread_patches
-from whyformer.render.view_model import ImagePanel, read_samples
+from whyformer.render.panels import ImagePanel
+from whyformer.render.view_model import read_samples
 
 Make = Callable[..., Attribution]
 Kept = Callable[..., Layer]

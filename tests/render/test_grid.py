@@ -11,8 +11,8 @@ import torch
 
 from whyformer.attribution import Attribution, Stream
 from whyformer.errors import InputError, OptionError
+from whyformer.render.panels import ImagePanel, TextPanel
 from whyformer.render.picture.grid import figure_grid
-from whyformer.render.view_model import ImagePanel, TextPanel
 
 Make = Callable[..., Attribution]
 

@@ -77,14 +77,13 @@ def test_titles_are_not_markup(sentence: Make) -> None:
 def test_a_poor_encoding_is_no_reason_to_fail(
     sentence: Make, image: Make, text: Make, encoding: str
 ) -> None:
-    view = views["terminal"]
     shown = printed(sample_text(sentence(), bars=True), encoding)
     assert "gripping" in shown
     assert "-0.400" in shown
     assert "|==" in shown
     assert "?" in printed(sample_text(text([("映画", 1.0, 0)])), encoding)
     assert "+10" in printed(sample_text(image(torch.eye(3))), encoding)
-    assert "gae" in printed(view.comparison([sentence(), sentence(method="gae")]), encoding)
+    assert "gae" in printed(comparison_text([sentence(), sentence(method="gae")]), encoding)
 
 
 def test_words_pass_as_they_are() -> None:

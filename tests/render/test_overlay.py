@@ -24,7 +24,8 @@ from whyformer.render.overlay import (
     panel_pictures,
     spread_patches,
 )
-from whyformer.render.view_model import ImagePanel, read_samples
+from whyformer.render.panels import ImagePanel
+from whyformer.render.view_model import read_samples
 
 Make = Callable[..., Attribution]
 

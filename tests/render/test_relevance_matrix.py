@@ -9,15 +9,9 @@ import pytest
 import torch
 
 from whyformer.attribution import Attribution, Stream
+from whyformer.render.panels import ImagePanel, TextPanel
 from whyformer.render.relevance_matrix import Item, RelevanceMatrix, sum_to_words, word_positions
-from whyformer.render.view_model import (
-    ONE_SCALE,
-    OWN_SCALE,
-    ImagePanel,
-    SampleContent,
-    TextPanel,
-    read_samples,
-)
+from whyformer.render.view_model import ONE_SCALE, OWN_SCALE, SampleContent, read_samples
 
 Make = Callable[..., Attribution]
 

@@ -19,7 +19,8 @@ from whyformer.attribution import Attribution, views
 from whyformer.render.colours import LIGHT
 from whyformer.render.comparison import compare_samples
 from whyformer.render.html.page import build_fragment
-from whyformer.render.view_model import ONE_SCALE, OWN_SCALE, SILENT
+from whyformer.render.panels import SILENT
+from whyformer.render.view_model import ONE_SCALE, OWN_SCALE
 
 Make = Callable[..., Attribution]
 EVERY = (

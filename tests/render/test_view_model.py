@@ -9,15 +9,9 @@ import pytest
 import torch
 
 from whyformer.attribution import Attribution, Stream
-from whyformer.render.view_model import (
-    ImagePanel,
-    TextPanel,
-    describe_conservation,
-    number,
-    read_samples,
-    strongest_rows,
-    visible,
-)
+from whyformer.render.numbers import number
+from whyformer.render.panels import ImagePanel, TextPanel, strongest_rows, visible
+from whyformer.render.view_model import describe_conservation, read_samples
 
 Make = Callable[..., Attribution]
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
-from whyformer.audit.drawing import drawn
-from whyformer.audit.findings import Audit
+from whyformer.audit.findings import Audit, Chart, Column, Kind
+from whyformer.render.charts.interval_chart import IntervalChart, IntervalPoint, draw_intervals
 from whyformer.render.environment import read_text, render_template
 from whyformer.render.html.fragment import unique_styles
 from whyformer.render.html.page import build_fragment
@@ -24,11 +25,32 @@ def build_report(audit: Audit) -> str:
         f"{FOLDER}/report.jinja",
         audit=audit,
         styles=[read_text(f"{FOLDER}/report.css"), *unique_styles([one for _, one in examples])],
-        drawings=[drawn(chart) for chart in audit.charts],
+        charts=[(chart.title, draw_intervals(interval_chart(chart))) for chart in audit.charts],
         examples=[(caption, fragment.element) for caption, fragment in examples],
         facts=_facts(audit.settings),
         lists={k: v for k in LISTED if (v := audit.settings.get(k))},
     )
+
+
+def interval_chart(chart: Chart) -> IntervalChart:
+    """Return the chart with its numbers written out."""
+    kind: Kind = "percent" if chart.percent else "signed"
+    points = []
+    for point in chart.points:
+        one = point.estimate
+        value, low, high = (Column("", kind).written(v) for v in (one.value, one.low, one.high))
+        known = math.isfinite(one.low) and math.isfinite(one.high)
+        points.append(
+            IntervalPoint(
+                point.label,
+                f"{value} [{low}, {high}]",
+                one.value,
+                one.low,
+                one.high,
+                clear=chart.zero and known and one.clear,
+            )
+        )
+    return IntervalChart(chart.title, tuple(points), chart.percent)
 
 
 def _facts(settings: Mapping[str, Any]) -> list[tuple[str, str]]:

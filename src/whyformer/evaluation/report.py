@@ -10,8 +10,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from whyformer.evaluation.curves import DARK, FEW, LIGHT, Curves, curves
-from whyformer.evaluation.drawing import drawing
+from whyformer.evaluation.curves import Curves, curves, line_chart
 from whyformer.evaluation.examples import HOW, HOW_AGREEMENT, Choice, Example, chosen
 from whyformer.evaluation.matrix import AGREEING, AGREEMENT, Matrix, agreement, divided
 from whyformer.evaluation.results import Results
@@ -31,6 +30,7 @@ from whyformer.evaluation.wording import (
     versions,
     visible,
 )
+from whyformer.render.charts.line_chart import FEW, draw_lines, line_colours
 from whyformer.render.environment import read_text, render_template
 from whyformer.render.html.fragment import Fragment, unique_scripts, unique_styles
 from whyformer.render.html.page import build_fragment
@@ -75,7 +75,10 @@ def report(
         how=how,
         how_chosen=HOW,
         # Style and script of the examples are in the page once, not in each example.
-        styles=[read_text(f"{FOLDER}/report.css") + _colours(), *unique_styles(fragments)],
+        styles=[
+            read_text(f"{FOLDER}/report.css") + line_colours(".report"),
+            *unique_styles(fragments),
+        ],
         scripts=[read_text(f"{FOLDER}/report.js"), *unique_scripts(fragments)],
     )
 
@@ -215,15 +218,6 @@ def _side(results: Results, metric: str, kind: str) -> str:
 # -- what the template asks for --------------------------------------------------------------
 
 
-def _colours() -> str:
-    """The colours of the lines in either theme."""
-
-    def rules(colours: Sequence[str]) -> str:
-        return "".join(f".report .c{i}{{--c:{colour}}}" for i, colour in enumerate(colours))
-
-    return f"{rules(LIGHT)}\n@media (prefers-color-scheme:dark){{{rules(DARK)}}}"
-
-
 _HELPERS: dict[str, Any] = {
     "ALIKE": ALIKE,
     "ARROWS": ARROWS,
@@ -231,7 +225,7 @@ _HELPERS: dict[str, Any] = {
     "bar": bar,
     "convention": convention,
     "counted": counted,
-    "drawing": drawing,
+    "draw_curves": lambda found, name: draw_lines(line_chart(found), name),
     "ends": lambda pair: " to ".join("open" if end is None else said(end) for end in pair),
     "explained": explained,
     "finding": finding,

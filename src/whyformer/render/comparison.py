@@ -7,14 +7,8 @@ from dataclasses import dataclass, replace
 
 from whyformer.attribution import Attribution
 from whyformer.errors import InputError
-from whyformer.render.view_model import (
-    ImagePanel,
-    Panel,
-    SampleContent,
-    TextPanel,
-    read_samples,
-    visible,
-)
+from whyformer.render.panels import ImagePanel, Panel, TextPanel, visible
+from whyformer.render.view_model import SampleContent, read_samples
 
 OWN_SCALES = (
     "Each method has its own scale, full at its strongest word or patch: compare order and sign,"

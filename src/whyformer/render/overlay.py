@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from whyformer.render.colours import LIGHT
-from whyformer.render.view_model import ImagePanel
+from whyformer.render.panels import ImagePanel
 
 SEEN, OVERLAY, PATCHES = "what the model saw", "overlay", "patches"
 STRONGEST = 0.8  # how much of a pixel the strongest patch may cover: the picture shines through

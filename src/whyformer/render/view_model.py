@@ -6,20 +6,22 @@ Every view reads this and adds only ink, so that all of them say the same.
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import torch
-from torch import Tensor
-
 from whyformer.attribution import Attribution, Stream
+from whyformer.render.numbers import MINUS
+from whyformer.render.panels import (
+    NOISE,
+    ImagePanel,
+    Panel,
+    TextPanel,
+    Word,
+    largest_score,
+    visible,
+)
 from whyformer.render.relevance_matrix import Item, RelevanceMatrix, sum_to_words, word_positions
 from whyformer.render.subwords import as_subwords
-
-# Rounding noise of a method that is never negative must not turn its scale into a signed one.
-NOISE = 1e-6
-MINUS = "\N{MINUS SIGN}"
 
 # What tokens without a text are called, by their stream; anywhere else a number has to do.
 _UNNAMED = {"image": "region ", "audio": "frame "}
@@ -27,168 +29,6 @@ _UNITS = {"image": "regions", "audio": "frames", "queries": "queries"}
 
 ONE_SCALE = "All streams share one colour scale: their scores are parts of one sum."
 OWN_SCALE = "Each stream has a colour scale of its own: compare within a stream, not across."
-
-_SHOWN = {
-    "\n": "⏎",
-    "\r": "⏎",
-    "\t": "⇥",
-    " ": "␣",
-    "": "∅",
-}
-_BIDI = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
-SILENT = "Every score here is 0."
-
-
-def visible(text: str) -> str:
-    """The text with nothing hidden: white space alone gets a sign, control characters too.
-
-    A token may carry an escape sequence or a direction override; neither may reach a terminal.
-    """
-    trimmed = text.strip(" ") or text[:1]
-    signs = (_SHOWN.get(c, "�") if _hidden(c) else c for c in trimmed)
-    return _SHOWN.get(trimmed) or "".join(signs)
-
-
-def direction(text: str) -> str:
-    """ "rtl" where the first letter with a direction runs right to left, "ltr" otherwise."""
-    kinds = (unicodedata.bidirectional(c) for c in text)
-    strong = next((kind for kind in kinds if kind in ("L", "R", "AL")), "L")
-    return "ltr" if strong == "L" else "rtl"
-
-
-def _hidden(character: str) -> bool:
-    code = ord(character)
-    control = code < 0x20 or 0x7F <= code < 0xA0 or code in (0x2028, 0x2029)
-    return control or 0xD800 <= code < 0xE000 or character in _BIDI
-
-
-@dataclass(frozen=True)
-class Word:
-    """A whole word, its score, and whether the tokenizer put it there ([CLS], <s>, ...)."""
-
-    text: str
-    score: float
-    special: bool = False
-    deciding: bool = False  # the answer is read here, so that it explains itself above all
-
-
-@dataclass(frozen=True)
-class BarRow:
-    """A line of a table: what, its score, and the length of its bar, -1..1.
-
-    Bars, unlike colours, are in true proportion: the longest belongs to the largest score.
-    """
-
-    name: str
-    score: float
-    length: float
-
-
-def _rows(scored: Sequence[tuple[str, float]]) -> list[BarRow]:
-    longest = max((abs(s) for _, s in scored if math.isfinite(s)), default=0.0) or 1.0
-    return [BarRow(name, score, _share(score, longest)) for name, score in scored]
-
-
-def strongest_rows(rows: Sequence[BarRow], count: int) -> list[BarRow]:
-    """The rows with the largest scores of either sign, strongest first."""
-    return sorted(rows, key=lambda row: -abs(row.length))[:count]
-
-
-@dataclass(frozen=True)
-class TextPanel:
-    """A stream of words, and `span`, the score at which colour is full."""
-
-    name: str
-    words: tuple[Word, ...]
-    span: float
-    signed: bool
-    unit: str = "words"
-    full_at: str = "the strongest word"
-    said: tuple[Item, ...] = ()  # the output, word by word, where it is not these words themselves
-    pieces: tuple[Word, ...] = ()  # the tokens, where some word is more than one
-
-    def share(self, word: Word) -> float:
-        """The word's place on the colour scale, -1..1."""
-        return _share(word.score, self.span)
-
-    def is_beyond(self, word: Word) -> bool:
-        """Whether the word, a special or deciding one, has more score than the scale has colour."""
-        return abs(word.score) > self.span * (1 + NOISE)
-
-    @property
-    def silent(self) -> bool:
-        """Whether there is no score in it at all."""
-        return not any(word.score for word in self.words)
-
-    @property
-    def note(self) -> str:
-        """What the scale leaves out, in words; nothing where it leaves out nothing."""
-        return self._note(self.words)
-
-    @property
-    def pieces_note(self) -> str:
-        """The same of the tokens, whose scale is that of the words."""
-        return self._note(self.pieces)
-
-    def _note(self, words: Sequence[Word]) -> str:
-        beyond = [word for word in words if self.is_beyond(word)]
-        if not beyond:
-            return ""
-        names = ", ".join(f"{word.text} ({number(word.score, self.span)})" for word in beyond)
-        return f"Colour is full at {self.full_at}; beyond the scale: {names}."
-
-    @property
-    def direction(self) -> str:
-        """Which way the text runs, "ltr" or "rtl": that of its first letter which has one."""
-        return direction("".join(word.text for word in self.words if not word.special))
-
-    @property
-    def rows(self) -> list[BarRow]:
-        """Every word in order, as a line of a table."""
-        return _rows([(word.text, word.score) for word in self.words])
-
-
-@dataclass(frozen=True)
-class ImagePanel:
-    """An image's patches, and `span`, the score at which colour is full."""
-
-    name: str
-    patches: Tensor  # (rows, columns)
-    span: float
-    signed: bool
-    image: Tensor | None = None  # (3, height, width) in 0..1
-    pixels: Tensor | None = None  # (height, width)
-    unit: str = "patches"
-    full_at: str = "the strongest patch"
-
-    @property
-    def shares(self) -> Tensor:
-        """The patches' places on the colour scale, (rows, columns) in -1..1."""
-        return self.patches / self.span
-
-    @property
-    def silent(self) -> bool:
-        """Whether there is no score in it at all."""
-        return not bool(self.patches.any())
-
-    @property
-    def pixel_shares(self) -> Tensor | None:
-        """The pixels' places on a scale of their own, (height, width) in -1..1."""
-        return None if self.pixels is None else self.pixels / _largest(self.pixels)
-
-    @property
-    def rows(self) -> list[BarRow]:
-        """Every patch in order, as a line of a table; rows and columns count from 1."""
-        return _rows(
-            [
-                (f"row {i}, column {j}", score)
-                for i, line in enumerate(self.patches.tolist(), start=1)
-                for j, score in enumerate(line, start=1)
-            ]
-        )
-
-
-Panel = TextPanel | ImagePanel
 
 
 @dataclass(frozen=True)
@@ -351,7 +191,7 @@ def _text(name: str, words: tuple[Word, ...]) -> TextPanel:
 
 def _image(stream: Stream, index: int) -> ImagePanel:
     patches = stream.score_map[index].detach().cpu().double()
-    span = _largest(patches)
+    span = largest_score(patches)
     return ImagePanel(
         stream.name,
         patches,
@@ -407,15 +247,6 @@ def _matrices(
     )
 
 
-def _largest(scores: Tensor) -> float:
-    finite = scores[torch.isfinite(scores)].abs()
-    return (float(finite.max()) if len(finite) else 0.0) or 1.0
-
-
-def _share(score: float, span: float) -> float:
-    return max(-1.0, min(1.0, score / span)) if math.isfinite(score) else 0.0
-
-
 def describe_conservation(share: float | None, smooth: bool = False) -> str:
     """What a conservation of `share` means, as a sentence or two.
 
@@ -440,17 +271,3 @@ def _describe_share(share: float | None) -> str:
     if share > 1:
         return f"Scores and sinks add up to {percent} of the output, more than there is to explain."
     return f"Scores and sinks add up to {percent} of the output: their total points the other way."
-
-
-def number(value: float, span: float | None = None) -> str:
-    """A score as people read it: signed, with a true minus.
-
-    Scores next to each other get as many places as three digits of `span` need, so that they
-    line up; a number alone gets three digits of its own.
-    """
-    size = abs(span if span else value)
-    if not math.isfinite(value) or not 1e-4 <= size < 1e6:
-        text = f"{value:+.2e}" if value else "0"
-    else:
-        text = f"{value:+.{max(0, 2 - math.floor(math.log10(size)))}f}"
-    return (text if text.strip("+-0.") else text.lstrip("+-")).replace("-", MINUS)

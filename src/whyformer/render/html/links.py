@@ -6,8 +6,9 @@ import json
 from typing import Any
 
 from whyformer.render.html.palette import script_palette
+from whyformer.render.panels import ImagePanel, Panel
 from whyformer.render.relevance_matrix import RelevanceMatrix
-from whyformer.render.view_model import ImagePanel, Panel, SampleContent
+from whyformer.render.view_model import SampleContent
 
 DIGITS = 999  # a row's largest value in its own unit: three digits, as many as anybody reads
 

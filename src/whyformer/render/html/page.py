@@ -23,18 +23,11 @@ from whyformer.render.html.palette import picture_payload
 from whyformer.render.html.style import file_text, step_class, style
 from whyformer.render.html.switch import switch_payload
 from whyformer.render.json_text import to_json
+from whyformer.render.numbers import MINUS, number
 from whyformer.render.overlay import SEEN, encode_png, overlay_row, panel_pictures
+from whyformer.render.panels import ImagePanel, TextPanel, Word, strongest_rows
 from whyformer.render.relevance_matrix import Item, RelevanceMatrix
-from whyformer.render.view_model import (
-    MINUS,
-    ImagePanel,
-    SampleContent,
-    TextPanel,
-    Word,
-    number,
-    read_samples,
-    strongest_rows,
-)
+from whyformer.render.view_model import SampleContent, read_samples
 
 TOP = 8  # rows of the list of strongest words or patches
 MOST = (100, 100)  # rows and columns of the largest table of output by input

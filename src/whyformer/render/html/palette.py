@@ -6,7 +6,8 @@ from typing import Any
 
 from whyformer.render.colours import LIGHT, STEPS, css
 from whyformer.render.overlay import BRIGHTEST, DARKEST, STRONGEST
-from whyformer.render.view_model import ImagePanel, SampleContent
+from whyformer.render.panels import ImagePanel
+from whyformer.render.view_model import SampleContent
 
 
 def script_palette() -> dict[str, Any]:

@@ -8,7 +8,8 @@ from typing import Any
 from whyformer.render.comparison import ComparedSample
 from whyformer.render.html.links import DIGITS
 from whyformer.render.html.palette import script_palette
-from whyformer.render.view_model import ImagePanel, Panel, number
+from whyformer.render.numbers import number
+from whyformer.render.panels import ImagePanel, Panel
 
 
 def switch_payload(sample: ComparedSample) -> dict[str, Any]:

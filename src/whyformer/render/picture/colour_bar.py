@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from whyformer.render.colours import LIGHT
+from whyformer.render.numbers import number
 from whyformer.render.overlay import heat_map
 from whyformer.render.picture.canvas import Align, Canvas, font
-from whyformer.render.view_model import number
 
 THICK = 7.0  # points
 LONG = 110.0  # of a bar in a line

@@ -12,11 +12,11 @@ from torch import Tensor
 from whyformer.errors import InputError
 from whyformer.render.colours import LIGHT
 from whyformer.render.overlay import OVERLAY, PATCHES, SEEN, panel_pictures
+from whyformer.render.panels import ImagePanel, TextPanel
 from whyformer.render.picture.canvas import MARGIN, Canvas, Format, font
 from whyformer.render.picture.colour_bar import bar_below, bar_beside, bar_in_line
 from whyformer.render.picture.grid import FigureCell, FigureGrid, figure_grid
 from whyformer.render.picture.word_boxes import WordBoxes, word_boxes
-from whyformer.render.view_model import ImagePanel, TextPanel
 
 if TYPE_CHECKING:
     from matplotlib.font_manager import FontProperties

@@ -10,19 +10,11 @@ import torch
 
 from whyformer.attribution import Attribution
 from whyformer.errors import OptionError
+from whyformer.render.numbers import number
+from whyformer.render.panels import ImagePanel, Panel, TextPanel, visible
 from whyformer.render.picture.layout import CellRows, cell_rows, line_titles, model_name
 from whyformer.render.subwords import as_subwords
-from whyformer.render.view_model import (
-    ONE_SCALE,
-    OWN_SCALE,
-    ImagePanel,
-    Panel,
-    SampleContent,
-    TextPanel,
-    number,
-    read_samples,
-    visible,
-)
+from whyformer.render.view_model import ONE_SCALE, OWN_SCALE, SampleContent, read_samples
 
 # Which cells share a scale, by what they have in common, and what that means to the reader.
 _Key = Callable[[Attribution, tuple[int, int]], Hashable]

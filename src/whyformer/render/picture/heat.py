@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from whyformer.render.colours import LIGHT, STEPS, ink, step
+from whyformer.render.numbers import number
 from whyformer.render.picture.canvas import MARGIN, WIDTH, Canvas, font
 from whyformer.render.relevance_matrix import RelevanceMatrix
-from whyformer.render.view_model import number
 
 ROWS = 80  # at most; more would make the picture too tall to look at
 NARROWEST, WIDEST, HIGH = 8.0, 36.0, 13.0  # of a cell, in points

@@ -9,22 +9,15 @@ from torch import Tensor
 from whyformer.attribution import Attribution
 from whyformer.render.colours import LIGHT, STEPS, ink, step
 from whyformer.render.comparison import ComparedSample, compare_samples
+from whyformer.render.numbers import number
 from whyformer.render.overlay import overlay_row, panel_pictures
+from whyformer.render.panels import SILENT, ImagePanel, Panel, TextPanel, strongest_rows
 from whyformer.render.picture.canvas import MARGIN, WIDTH, Canvas, Format, font
 from whyformer.render.picture.colour_bar import bar_in_line
 from whyformer.render.picture.heat import draw_matrix
 from whyformer.render.picture.word_boxes import word_boxes
 from whyformer.render.subwords import as_subwords
-from whyformer.render.view_model import (
-    SILENT,
-    ImagePanel,
-    Panel,
-    SampleContent,
-    TextPanel,
-    number,
-    read_samples,
-    strongest_rows,
-)
+from whyformer.render.view_model import SampleContent, read_samples
 
 TOP = 6  # rows of the list of strongest words or patches
 BAR = 150.0  # points of the longest bar

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from whyformer.render.colours import LIGHT, STEPS, ink, step
+from whyformer.render.panels import TextPanel, Word
 from whyformer.render.picture.canvas import Canvas, font
-from whyformer.render.view_model import TextPanel, Word
 
 if TYPE_CHECKING:
     from matplotlib.font_manager import FontProperties

@@ -10,8 +10,9 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
+from whyformer.render.numbers import number
+from whyformer.render.panels import NOISE, Panel, TextPanel, Word, strongest_rows
 from whyformer.render.terminal.ink_box import InkBox, keep_left_to_right
-from whyformer.render.view_model import NOISE, Panel, TextPanel, Word, number, strongest_rows
 
 LONGEST, SHORTEST = 30, 4  # characters of a full bar
 NAME, SCORE = 28, 14  # characters of a name, at most, and of the column of scores

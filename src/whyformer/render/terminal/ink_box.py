@@ -12,16 +12,14 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.segment import Segment
 from rich.style import Style
 
+from whyformer.attribution.characters import hide_controls
 from whyformer.render.colours import DARK, EITHER, LIGHT, STEPS, Theme, css, ink, step
 
 POOR = (None, "standard", "windows")  # colour systems with too few colours for a scale
 LEFT_TO_RIGHT = "\N{LEFT-TO-RIGHT MARK}"
 
-# Whatever a name or a note holds, an escape sequence or a direction override stays here.
-_RANGES = ((0x00, 0x0A), (0x0B, 0x20), (0x7F, 0xA0), (0xD800, 0xE000))
-_TURNS = ((0x2028, 0x202F), (0x2066, 0x206A))
-_BARRED = {code: "\N{REPLACEMENT CHARACTER}" for ends in _RANGES + _TURNS for code in range(*ends)}
-# Our own signs where the encoding has none of them.
+_KEPT = {"\n": "\n"}
+# What replaces our own signs if the encoding does not have them.
 _PLAIN = str.maketrans("\N{MINUS SIGN}━╸╺│─▶◀…∅⏎", "-===|-><~0/")
 
 
@@ -62,7 +60,7 @@ class ForConsole:
 
 def allowed(text: str, encoding: str = "utf-8") -> str:
     """The text without control characters, and without what the encoding cannot say."""
-    text = text.translate(_BARRED)
+    text = hide_controls(text, _KEPT)
     name = codecs.lookup(encoding).name
     if name.startswith("utf"):
         return text

@@ -12,11 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 from whyformer.render.comparison import ComparedSample
+from whyformer.render.numbers import number
 from whyformer.render.overlay import overlay_row
+from whyformer.render.panels import ImagePanel, TextPanel, Word
 from whyformer.render.terminal.bars import bar, bar_length, word_name
 from whyformer.render.terminal.ink_box import InkBox
 from whyformer.render.terminal.mosaic import half_blocks, tenths
-from whyformer.render.view_model import ImagePanel, SampleContent, TextPanel, Word, number
+from whyformer.render.view_model import SampleContent
 
 COLUMN = 9  # characters of a column of scores
 BAR = 6  # characters of its bar, on one side of zero

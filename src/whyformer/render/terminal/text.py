@@ -16,22 +16,16 @@ from rich.text import Text
 from whyformer.attribution import Attribution
 from whyformer.render.colours import LIGHT, STEPS, css
 from whyformer.render.comparison import compare_samples
+from whyformer.render.numbers import number
 from whyformer.render.overlay import panel_pictures
+from whyformer.render.panels import SILENT, ImagePanel, Panel, TextPanel
 from whyformer.render.relevance_matrix import RelevanceMatrix
 from whyformer.render.subwords import as_subwords
 from whyformer.render.terminal.bars import strongest_bars, word_bars
 from whyformer.render.terminal.ink_box import ForConsole, InkBox, keep_left_to_right
 from whyformer.render.terminal.mosaic import half_blocks, tenths
 from whyformer.render.terminal.side_by_side import PICTURE, captioned_row, headline, side_by_side
-from whyformer.render.view_model import (
-    SILENT,
-    ImagePanel,
-    Panel,
-    SampleContent,
-    TextPanel,
-    number,
-    read_samples,
-)
+from whyformer.render.view_model import SampleContent, read_samples
 
 TOP = 6  # rows of the list of strongest words or patches
 CELL = 7  # characters of a cell of output by input
