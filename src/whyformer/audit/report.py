@@ -1,4 +1,4 @@
-"""The report of an audit: one HTML page with everything in it, light or dark."""
+"""The report of an audit: one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from whyformer.render.html.fragment import unique_styles
 from whyformer.render.html.page import build_fragment
 
 FOLDER = "whyformer.audit/page"
-LISTED = ("groups", "templates", "terms")  # settings that are lists: folded away
+LISTED = ("groups", "templates", "terms")  # settings that are lists: collapsed
 
 
 def build_report(audit: Audit) -> str:
@@ -54,7 +54,7 @@ def interval_chart(chart: Chart) -> IntervalChart:
 
 
 def _facts(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The settings that fit on a line each."""
+    """The settings that fit on one line."""
     found = []
     for name, value in settings.items():
         if name in LISTED or value is None:

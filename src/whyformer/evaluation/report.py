@@ -1,4 +1,4 @@
-"""The report of a run: one HTML page that asks nobody for anything."""
+"""The report of an evaluation: one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -39,13 +39,19 @@ FOLDER = "whyformer.evaluation/templates"
 
 __all__ = ["Choice", "Example", "chosen", "report"]
 
-SKIPPED = 50  # samples that were left out, listed at most
+SKIPPED = 50  # skipped samples that are listed, at most
 
 
 def report(
     results: Results, examples: Sequence[Example] = (), figures: Sequence[Figure] | None = None
 ) -> str:
-    """The page: tables, curves, agreement, examples, and how everything was taken."""
+    """Return the page with tables, curves, agreement, examples and settings.
+
+    Args:
+        results: The results of an evaluation.
+        examples: Samples to show, with their attributions.
+        figures: The summary of `results`, if it is already known.
+    """
     figures = summary(results) if figures is None else figures
     how = figures[0].how if figures else bootstrap(results)
     drawn = {
@@ -88,7 +94,7 @@ def _targets(figures: Sequence[Figure]) -> list[str]:
 
 
 def _names(figures: Sequence[Figure]) -> list[str]:
-    """The metrics that were measured, agreement with others only once."""
+    """The metrics of the run; agreement between methods counts once."""
     names: dict[str, str] = {}
     for figure in figures:
         agrees = figure.metric.startswith(AGREEMENT)
@@ -104,12 +110,12 @@ def _skipped(settings: Mapping[str, Any]) -> list[str]:
     return [*(said(one) for one in skipped[:SKIPPED]), *more]
 
 
-# -- one explained class ---------------------------------------------------------------------
+# -- one target ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _Target:
-    """What the page shows of one explained class."""
+    """What the page shows of one target."""
 
     name: str
     figures: list[Figure]
@@ -120,7 +126,7 @@ class _Target:
     def of(
         cls, results: Results, figures: Sequence[Figure], target: str, how: Bootstrap
     ) -> _Target:
-        """The part of the run that explains this class."""
+        """Return the part of the run with this target."""
         measured, agreeing = divided(figures, target)
         lines = [(figure, curves(results, figure.metric, target, how)) for figure in measured]
         return cls(
@@ -132,18 +138,18 @@ class _Target:
 
     @property
     def methods(self) -> list[str]:
-        """The methods of the table, in the order of the run."""
+        """The methods, in the order of the run."""
         return list(dict.fromkeys(row.method for f in self.figures for row in f.rows))
 
 
 def finding(figure: Figure) -> tuple[list[str], list[str]]:
-    """The best methods by a metric, and those that are not told apart from them."""
+    """Return the best methods by a metric, and those not significantly different from them."""
     best = [visible(row.method) for row in figure.rows if row.best]
     return best, [visible(row.method) for row in figure.rows if row.alike]
 
 
 def bar(figure: Figure, method: str) -> tuple[float, float, float] | None:
-    """(low, mean, high) of a method as shares of the cell, 0..100; None where nothing is known."""
+    """Return (low, mean, high) of a method as places in the cell, 0..100; None if not known."""
     row, (start, end) = figure.by_method.get(method), figure.ends
     if row is None or not isfinite(row.mean) or end <= start:
         return None
@@ -160,16 +166,16 @@ def bar(figure: Figure, method: str) -> tuple[float, float, float] | None:
 
 @dataclass(frozen=True)
 class _Group:
-    """The examples of one metric, with what each method got on them."""
+    """The examples of one metric, with the value of each method."""
 
     metric: str
     target: str
-    how: str  # they were chosen, where that is not as everywhere
-    sides: list[tuple[str, list[_Shown]]]
+    how: str  # how they were chosen, if not as usual
+    sides: list[tuple[str, list[_ExampleColumns]]]
 
 
 @dataclass(frozen=True)
-class _Shown:
+class _ExampleColumns:
     example: Example
     columns: list[tuple[str, str, Markup]]  # method, its value, its attribution
 
@@ -189,11 +195,11 @@ def _group_examples(
         told = "" if value is None else shown(value)
         return visible(method), told, drawn[id(example.attributions[method])].element
 
-    groups: dict[tuple[str, str], dict[str, list[_Shown]]] = {}
+    groups: dict[tuple[str, str], dict[str, list[_ExampleColumns]]] = {}
     for example in examples:
         sides = groups.setdefault((example.target, example.metric), {"best": [], "worst": []})
         columns = [column(example, method) for method in example.attributions]
-        sides[example.kind].append(_Shown(example, columns))
+        sides[example.kind].append(_ExampleColumns(example, columns))
     return [
         _Group(
             metric,
@@ -206,7 +212,7 @@ def _group_examples(
 
 
 def _side(results: Results, metric: str, kind: str) -> str:
-    """What the best and the worst are called where no value is better than another."""
+    """The heading of the best or worst examples of a metric."""
     better = part(part(results.settings, "metrics"), metric).get("better")
     if metric == AGREEING:
         return {"best": "The methods agree most", "worst": "The methods agree least"}[kind]

@@ -1,8 +1,8 @@
-"""Signed colours: orange-red speaks for the target, blue against it, neutral says nothing.
+"""Signed colours: orange-red for positive scores, blue for negative ones, neutral for 0.
 
-Orange-red and blue stay apart under every common colour blindness. Each theme starts at a neutral
-close to its own page, so that a score of zero disappears into the background. All mixing is done
-in OKLab (Ottosson 2020), where equal steps look equal.
+Orange-red and blue differ under every common colour blindness. The neutral colour of a theme is
+close to its page, so that a score of 0 fades into the background. Colours are mixed in OKLab
+(Ottosson 2020), where equal steps look equal.
 """
 
 from __future__ import annotations
@@ -58,19 +58,19 @@ def _rgb(oklab: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Theme:
-    """One page background and the two ends of the scale that belong on it."""
+    """The colours of a page, and the two ends of the scale on it."""
 
     name: str
     page: Colour
     text: Colour
-    quiet: Colour  # second-rate text: units, captions
+    quiet: Colour  # secondary text: units, captions
     line: Colour  # borders
     neutral: Colour
     warm: Colour  # +1
     cool: Colour  # -1
 
     def paint(self, values: Tensor) -> Tensor:
-        """Colours of values in -1..1, any shape, as (..., 3) in 0..1."""
+        """Return the colours of values in -1..1 of any shape, (..., 3) in 0..1."""
         strength = values.detach().double().nan_to_num().clamp(-1, 1).unsqueeze(-1)
         neutral, warm, cool = _oklab(self.neutral), _oklab(self.warm), _oklab(self.cool)
         end = torch.where(strength >= 0, warm, cool)
@@ -78,7 +78,7 @@ class Theme:
 
     @cache  # noqa: B019 - three themes and a palette of steps, kept for good
     def colour(self, value: float) -> Colour:
-        """The colour of one value in -1..1."""
+        """Return the colour of one value in -1..1."""
         r, g, b = (self.paint(torch.tensor(value)) * 255).round().int().tolist()
         return r, g, b
 
@@ -104,7 +104,7 @@ DARK = Theme(
     cool=(24, 104, 190),
 )
 
-# Where nobody knows the page, strength is told by saturation: mid-grey stands back on both.
+# For an unknown background: strength is saturation, and mid-grey is neutral on light and dark.
 EITHER = Theme(
     "either",
     page=(110, 112, 116),
@@ -118,7 +118,7 @@ EITHER = Theme(
 
 
 def step(value: float) -> int:
-    """The palette step of a value in -1..1, -STEPS..STEPS; anything not 0 is at least one step."""
+    """Return the palette step of a value in -1..1, -STEPS..STEPS; 0 only for 0."""
     if value != value or value == 0:
         return 0
     whole = max(1, round(min(abs(value), 1.0) * STEPS))
@@ -126,22 +126,22 @@ def step(value: float) -> int:
 
 
 def luminance(colour: Colour) -> float:
-    """Relative luminance of WCAG 2.2, 0 (black) to 1 (white)."""
+    """Return the relative luminance of WCAG 2.2, 0 (black) to 1 (white)."""
     r, g, b = _linear(torch.tensor(colour, dtype=torch.float64) / 255).tolist()
     return float(0.2126 * r + 0.7152 * g + 0.0722 * b)
 
 
 def contrast(one: Colour, other: Colour) -> float:
-    """Contrast ratio of WCAG 2.2, 1 to 21; 4.5 is what body text needs."""
+    """Return the contrast ratio of WCAG 2.2, 1 to 21; body text needs 4.5."""
     lighter, darker = sorted((luminance(one), luminance(other)), reverse=True)
     return (lighter + 0.05) / (darker + 0.05)
 
 
 def ink(background: Colour) -> Colour:
-    """Black or white, whichever reads better; one of them always reaches 4.58."""
+    """Return black or white, whichever has more contrast: always at least 4.58."""
     return max((BLACK, WHITE), key=lambda text: contrast(text, background))
 
 
 def css(colour: Colour) -> str:
-    """The colour as #rrggbb."""
+    """Return the colour as #rrggbb."""
     return "#{:02x}{:02x}{:02x}".format(*colour)

@@ -8,10 +8,10 @@ MINUS = "\N{MINUS SIGN}"
 
 
 def number(value: float, span: float | None = None) -> str:
-    """A score as people read it: signed, with a true minus.
+    """Return a score with its sign, a true minus, and three digits.
 
-    Scores next to each other get as many places as three digits of `span` need, so that they
-    line up; a number alone gets three digits of its own.
+    With `span`, all numbers get the decimals that three digits of `span` need, so that they line
+    up in a column.
     """
     size = abs(span if span else value)
     if not math.isfinite(value) or not 1e-4 <= size < 1e6:

@@ -28,7 +28,7 @@ def visible(text: str) -> str:
 
 
 def direction(text: str) -> str:
-    """ "rtl" where the first letter with a direction runs right to left, "ltr" otherwise."""
+    """Return "rtl" if the first letter with a direction runs right to left, else "ltr"."""
     kinds = (unicodedata.bidirectional(c) for c in text)
     strong = next((kind for kind in kinds if kind in ("L", "R", "AL")), "L")
     return "ltr" if strong == "L" else "rtl"
@@ -36,19 +36,19 @@ def direction(text: str) -> str:
 
 @dataclass(frozen=True)
 class Word:
-    """A whole word, its score, and whether the tokenizer put it there ([CLS], <s>, ...)."""
+    """A word and its score; `special` if the tokenizer added it ([CLS], <s>, ...)."""
 
     text: str
     score: float
     special: bool = False
-    deciding: bool = False  # the answer is read here, so that it explains itself above all
+    deciding: bool = False  # the head reads the answer here
 
 
 @dataclass(frozen=True)
 class BarRow:
-    """A line of a table: what, its score, and the length of its bar, -1..1.
+    """A line of a table: name, score, and the length of its bar, -1..1.
 
-    Bars, unlike colours, are in true proportion: the longest belongs to the largest score.
+    Unlike colours, bars are in proportion: the longest one is the largest score.
     """
 
     name: str
@@ -62,13 +62,13 @@ def _rows(scored: Sequence[tuple[str, float]]) -> list[BarRow]:
 
 
 def strongest_rows(rows: Sequence[BarRow], count: int) -> list[BarRow]:
-    """The rows with the largest scores of either sign, strongest first."""
+    """Return the rows with the largest |score|, strongest first."""
     return sorted(rows, key=lambda row: -abs(row.length))[:count]
 
 
 @dataclass(frozen=True)
 class TextPanel:
-    """A stream of words, and `span`, the score at which colour is full."""
+    """A stream of words; `span` is the score with full colour."""
 
     name: str
     words: tuple[Word, ...]
@@ -76,30 +76,30 @@ class TextPanel:
     signed: bool
     unit: str = "words"
     full_at: str = "the strongest word"
-    said: tuple[Item, ...] = ()  # the output, word by word, where it is not these words themselves
-    pieces: tuple[Word, ...] = ()  # the tokens, where some word is more than one
+    said: tuple[Item, ...] = ()  # the generated words, if they are not these words
+    pieces: tuple[Word, ...] = ()  # the tokens, if some word has several
 
     def share(self, word: Word) -> float:
-        """The word's place on the colour scale, -1..1."""
+        """Return the word's place on the colour scale, -1..1."""
         return _scale_share(word.score, self.span)
 
     def is_beyond(self, word: Word) -> bool:
-        """Whether the word, a special or deciding one, has more score than the scale has colour."""
+        """Return whether the score of the word, a special or deciding one, is off the scale."""
         return abs(word.score) > self.span * (1 + NOISE)
 
     @property
     def silent(self) -> bool:
-        """Whether there is no score in it at all."""
+        """Whether every score is 0."""
         return not any(word.score for word in self.words)
 
     @property
     def note(self) -> str:
-        """What the scale leaves out, in words; nothing where it leaves out nothing."""
+        """The note about words that are off the scale, or ""."""
         return self._note(self.words)
 
     @property
     def pieces_note(self) -> str:
-        """The same of the tokens, whose scale is that of the words."""
+        """The same note for tokens."""
         return self._note(self.pieces)
 
     def _note(self, words: Sequence[Word]) -> str:
@@ -107,22 +107,23 @@ class TextPanel:
         if not beyond:
             return ""
         names = ", ".join(f"{word.text} ({number(word.score, self.span)})" for word in beyond)
-        return f"Colour is full at {self.full_at}; beyond the scale: {names}."
+        are = "is" if len(beyond) == 1 else "are"
+        return f"Colours are scaled to {self.full_at}; {names} {are} off the scale."
 
     @property
     def direction(self) -> str:
-        """Which way the text runs, "ltr" or "rtl": that of its first letter which has one."""
+        """The direction of the text, "ltr" or "rtl"."""
         return direction("".join(word.text for word in self.words if not word.special))
 
     @property
     def rows(self) -> list[BarRow]:
-        """Every word in order, as a line of a table."""
+        """Every word in order, as lines of a table."""
         return _rows([(word.text, word.score) for word in self.words])
 
 
 @dataclass(frozen=True)
 class ImagePanel:
-    """An image's patches, and `span`, the score at which colour is full."""
+    """The patches of an image; `span` is the score with full colour."""
 
     name: str
     patches: Tensor  # (rows, columns)
@@ -140,17 +141,17 @@ class ImagePanel:
 
     @property
     def silent(self) -> bool:
-        """Whether there is no score in it at all."""
+        """Whether every score is 0."""
         return not bool(self.patches.any())
 
     @property
     def pixel_shares(self) -> Tensor | None:
-        """The pixels' places on a scale of their own, (height, width) in -1..1."""
+        """The pixels' places on their own scale, (height, width) in -1..1."""
         return None if self.pixels is None else self.pixels / largest_score(self.pixels)
 
     @property
     def rows(self) -> list[BarRow]:
-        """Every patch in order, as a line of a table; rows and columns count from 1."""
+        """Every patch in order, as lines of a table; rows and columns count from 1."""
         return _rows(
             [
                 (f"row {i}, column {j}", score)

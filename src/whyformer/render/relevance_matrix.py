@@ -1,4 +1,4 @@
-"""Relevance between two streams, word by word: what counted for which word, and how much."""
+"""Relevance between two streams, word by word."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Item:
-    """A row or a column: what it is called, and whether the tokenizer put it there."""
+    """A row or a column: its text, and whether the tokenizer added it."""
 
     text: str
     special: bool = False
@@ -27,18 +27,18 @@ class RelevanceMatrix:
     columns: tuple[Item, ...]
     values: Tensor  # (rows, columns)
     generated: bool = False  # whether the rows are words of an output
-    left_out: str = ""  # what was cut to fit, in words
+    left_out: str = ""  # what `cut` kept, in words
 
     @property
     def span(self) -> float:
-        """The value at which colour is full: the largest between words that are not special."""
+        """The value with full colour: the largest between words that are not special."""
         rows = _own_items(self.rows)
         columns = _own_items(self.columns)
         return _largest(self.values[rows][:, columns]) or _largest(self.values) or 1.0
 
     @property
     def signed(self) -> bool:
-        """Whether anything in it speaks against."""
+        """Whether it has negative values."""
         return bool((self.values < -1e-6 * self.span).any())
 
     @property
@@ -47,11 +47,11 @@ class RelevanceMatrix:
         return (self.values.nan_to_num() / self.span).clamp(-1, 1)
 
     def cut(self, rows: int, columns: int) -> RelevanceMatrix:
-        """At most that many: the first rows, and the columns that hold most, in their order."""
+        """Return at most that many: the first rows, and the strongest columns in their order."""
         lines = list(range(min(rows, len(self.rows))))
         kept = self.values[lines].nan_to_num()
         held = kept.abs().sum(0)
-        # A special column stays only where there is room: it often holds most and says least.
+        # Special columns go first: they often have the largest values and mean the least.
         rank = sorted(range(len(self.columns)), key=lambda q: (self.columns[q].special, -held[q]))
         across = sorted(rank[: max(1, columns)])
         left_out = [
@@ -69,7 +69,7 @@ class RelevanceMatrix:
 
 
 def word_positions(word_ids: Sequence[int | None]) -> list[list[int]]:
-    """The positions of each word, as `Attribution.words` joins them."""
+    """Return the token positions of each word, as `Attribution.words` joins them."""
     groups: list[list[int]] = []
     for i, word in enumerate(word_ids):
         if word is not None and i and word == word_ids[i - 1]:
@@ -80,7 +80,7 @@ def word_positions(word_ids: Sequence[int | None]) -> list[list[int]]:
 
 
 def sum_to_words(values: Tensor, rows: Sequence[list[int]], columns: Sequence[list[int]]) -> Tensor:
-    """Tokens x tokens added up to words x words; positions that no group names are left out."""
+    """Return (tokens, tokens) summed to (words, words). Positions in no group are left out."""
     return _sum_groups(_sum_groups(values, rows).T, columns).T
 
 

@@ -1,4 +1,4 @@
-"""Sub-words shown one by one: what a word was cut into, each with its own score."""
+"""Attributions with one word per token, to show the tokens of each word."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from whyformer.attribution import Attribution, Stream
 
-GOES_ON = "·"  # before a token that goes on with a word
+GOES_ON = "·"  # before a token that continues a word
 
 
 def as_subwords(attribution: Attribution) -> Attribution:
-    """The same attribution with every token a word of its own; special tokens stay special."""
+    """Return the attribution with every token as a word. Special tokens stay special."""
     streams = {name: _apart(stream) for name, stream in attribution.streams.items()}
     return replace(attribution, streams=streams)
 
@@ -22,13 +22,13 @@ def _apart(stream: Stream) -> Stream:
         tuple(None if word is None else place for place, word in enumerate(words))
         for words in stream.word_ids
     )
-    # An output is matched with what was said, token by token: it stays as it is.
+    # Generated tokens are matched with `said`, so they stay unmarked.
     tokens = stream.tokens if stream.said else _marked(stream)
     return replace(stream, word_ids=apart, tokens=tokens)
 
 
 def _marked(stream: Stream) -> tuple[tuple[str, ...], ...] | None:
-    """The tokens, with a sign before those that go on with a word."""
+    """The tokens, with a dot before those that continue a word."""
     if stream.tokens is None or stream.word_ids is None:
         return stream.tokens
     return tuple(

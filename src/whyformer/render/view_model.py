@@ -1,6 +1,6 @@
-"""One sample made ready to be shown: words and patches with their scales, and plain sentences.
+"""The view model: what every view shows of a sample, with colour scales and notes.
 
-Every view reads this and adds only ink, so that all of them say the same.
+Views read this and add only layout, so that all of them say the same.
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ from whyformer.render.panels import (
 from whyformer.render.relevance_matrix import Item, RelevanceMatrix, sum_to_words, word_positions
 from whyformer.render.subwords import as_subwords
 
-# What tokens without a text are called, by their stream; anywhere else a number has to do.
+# Names of tokens without text, by stream; tokens of other streams are numbered.
 _UNNAMED = {"image": "region ", "audio": "frame "}
 _UNITS = {"image": "regions", "audio": "frames", "queries": "queries"}
 
 ONE_SCALE = "All streams share one colour scale: their scores are parts of one sum."
-OWN_SCALE = "Each stream has a colour scale of its own: compare within a stream, not across."
+OWN_SCALE = "Each stream has its own colour scale: compare within a stream, not across streams."
 
 
 @dataclass(frozen=True)
 class SampleContent:
-    """Everything a view says about one sample."""
+    """Everything that a view shows of one sample."""
 
     label: str
     output: float
     method: str
     model: str
     options: str  # key=value, ...
-    notes: tuple[str, ...]  # what was done to the input on the way, such as truncation
-    sum_note: str  # how much of the output the scores and sinks add up to
-    share: float | None  # the same as a number, where the method promises a sum
-    stream_totals: tuple[tuple[str, float], ...]  # what each stream's tokens hold together
+    notes: tuple[str, ...]  # notes about the input, such as truncation
+    sum_note: str  # what scores and sinks sum to, as a sentence
+    share: float | None  # the same as a number, if the method conserves
+    stream_totals: tuple[tuple[str, float], ...]  # the sum of each stream's scores
     sinks: tuple[tuple[str, float], ...]
     panels: tuple[Panel, ...]
-    scales: str = ""  # whether streams can be compared by colour; nothing where there is but one
+    scales: str = ""  # how streams compare by colour; "" if there is only one
     matrices: tuple[
         RelevanceMatrix, ...
     ] = ()  # between streams, and from an output to what preceded it
 
     @property
     def totals(self) -> tuple[tuple[str, float], ...]:
-        """Who holds how much of the output, where that is more than one number."""
+        """(name, sum) of tokens or streams and of sinks; empty if there is only one number."""
         several = self.scales == ONE_SCALE
         total = ("tokens", sum(value for _, value in self.stream_totals))
         return (*(self.stream_totals if several else (total,)), *self.sinks) * bool(
@@ -62,13 +62,13 @@ class SampleContent:
 
     @property
     def generated(self) -> list[RelevanceMatrix]:
-        """The matrices of output words against words: those that can be read as a table."""
+        """The matrices of output words by input words."""
         texts = {panel.name for panel in self.panels if isinstance(panel, TextPanel)}
         return [m for m in self.matrices if m.generated and m.answering in texts]
 
 
 def read_samples(attribution: Attribution) -> list[SampleContent]:
-    """What every sample says, in order; the main stream comes first in each."""
+    """Return the content of every sample, in order. The main stream comes first in each."""
     return [_read_one(attribution, i) for i in range(len(attribution))]
 
 
@@ -101,11 +101,11 @@ def _read_one(attribution: Attribution, index: int) -> SampleContent:
 
 
 def _shared(panels: tuple[Panel, ...]) -> tuple[Panel, ...]:
-    """The panels on one scale, which is full at the strongest of all of them."""
-    # The span of a panel without any score is a stand-in, and no measure for the others.
+    """The panels on one scale, set by the strongest score of all."""
+    # A panel without any score has a placeholder span, which must not set the scale.
     span = max((p.span for p in panels if not p.silent), default=1.0)
     signed = any(panel.signed for panel in panels)
-    full_at = "the strongest of all streams"
+    full_at = "the strongest token of all streams"
     return tuple(replace(p, span=span, signed=signed, full_at=full_at) for p in panels)
 
 
@@ -114,20 +114,20 @@ def _shared(panels: tuple[Panel, ...]) -> tuple[Panel, ...]:
 
 @dataclass(frozen=True)
 class _Part:
-    """A stream as a panel, and where its items are among the tokens of the batch."""
+    """A stream as a panel, and the batch columns of its items."""
 
     panel: Panel
     answers: tuple[Item, ...]
     answering: list[list[int]]
     asks: tuple[Item, ...]
     asking: list[list[int]]
-    says: bool  # whether what it asks about are words of an output
+    says: bool  # whether `asks` are generated words
 
 
 def _part(attribution: Attribution, one: Attribution, name: str, index: int) -> _Part:
     whole, stream = attribution.streams[name], one.streams[name]
     if whole.grid is not None and whole.grid[0] * whole.grid[1] == whole.scores.shape[1]:
-        # Patches of padding are not cut off: without them the rest would lose its place.
+        # Padding patches stay: without them, the others would not fit the grid.
         image = _image(whole, index)
         patches = tuple(Item(row.name) for row in image.rows)
         places = [[i] for i in range(len(patches))]
@@ -156,13 +156,13 @@ def _part(attribution: Attribution, one: Attribution, name: str, index: int) -> 
 
 
 def _said(stream: Stream) -> tuple[tuple[Item, ...], list[list[int]]]:
-    """What was said at each position, joined to words where the stream's own words tell how."""
+    """The generated words and their positions. The stream's word ids tell how tokens join."""
     assert stream.said is not None
     said, count = stream.said[0], len(stream.said[0])
     tokens = stream.tokens[0] if stream.tokens else ("",) * count
     ids = stream.word_ids[0] if stream.word_ids else (None,) * count
     spoken = [i for i in range(count) if said[i]]
-    # A decoder says its next input, so the words of its inputs are those of its output, one later.
+    # A decoder predicts its next input, so its output words are its input words, shifted by one.
     fits = (
         s for s in (0, 1) if all(said[i] == t for i in spoken for t in tokens[i + s : i + s + 1])
     )
@@ -180,8 +180,8 @@ def _texts(items: Sequence[Item]) -> list[str]:
 
 
 def _text(name: str, words: tuple[Word, ...]) -> TextPanel:
-    # The scale is that of the strongest word of the user's own: [CLS] and [SEP], and the token
-    # that decides, often hold many times as much, and scaled by them all words would look alike.
+    # The strongest word of the text sets the scale. [CLS], [SEP] and the deciding token often have
+    # many times its score: scaled to them, all words would look the same.
     own = [abs(w.score) for w in words if not (w.special or w.deciding) and math.isfinite(w.score)]
     every = [abs(w.score) for w in words if math.isfinite(w.score)]
     span = max(own, default=0.0) or max(every, default=0.0) or 1.0
@@ -204,12 +204,12 @@ def _image(stream: Stream, index: int) -> ImagePanel:
 
 def _words(one: Attribution, stream: Stream) -> tuple[Word, ...]:
     def decides(*columns: int) -> bool:
-        # Where scores add up, the deciding token's is a part of the sum like any other.
+        # If scores sum to the output, the deciding token counts like any other.
         read = stream.deciding if one.conservation is None else None
         return read is not None and any(bool(read[0, column]) for column in columns)
 
     if stream.tokens is None:
-        # Raw embeddings have no words: their positions stand in, counted from 0 as tensors are.
+        # Raw embeddings have no words: positions from 0 stand in.
         scores, unit = stream.scores[0].tolist(), _UNNAMED.get(stream.name, "")
         return tuple(
             Word(f"{unit}{i}", score, deciding=decides(i)) for i, score in enumerate(scores)
@@ -248,26 +248,29 @@ def _matrices(
 
 
 def describe_conservation(share: float | None, smooth: bool = False) -> str:
-    """What a conservation of `share` means, as a sentence or two.
+    """Return what a conservation of `share` means, as a sentence or two.
 
-    `smooth` says that activations kept their gradient, which costs the sum, and can be changed.
+    Args:
+        share: Sum of scores and sinks over the output; None if the method does not conserve.
+        smooth: Whether activations kept their gradient, which loses relevance.
     """
     said = _describe_share(share)
     off = share is not None and math.isfinite(share) and abs(share - 1) >= 0.005
-    hint = ' Activations did that; activations="identity" keeps the sum.'
+    hint = ' GELU and tanh layers caused this. Pass activations="identity" for scores that'
+    hint += " sum exactly."
     return said + hint if smooth and off else said
 
 
 def _describe_share(share: float | None) -> str:
     if share is None:
-        return "No promise is made that the scores add up to the output."
+        return "This method's scores are not expected to sum to the output."
     if not math.isfinite(share):
-        return "The output is 0, so no share of it can be told."
+        return "The output is 0, so there is no share to report."
     percent = f"{100 * share:.0f} %".replace("-", MINUS)
     if abs(share - 1) < 0.005:
-        return "All of the output is accounted for."
+        return "Scores and sinks sum to the output."
     if 0 <= share < 1:
-        return f"{percent} of the output is accounted for; the rest got lost on the way."
+        return f"Scores and sinks sum to {percent} of the output; the rest was lost."
     if share > 1:
-        return f"Scores and sinks add up to {percent} of the output, more than there is to explain."
-    return f"Scores and sinks add up to {percent} of the output: their total points the other way."
+        return f"Scores and sinks sum to {percent} of the output, which is too much."
+    return f"Scores and sinks sum to {percent} of the output: the total has the opposite sign."

@@ -1,4 +1,4 @@
-"""How the scores were added up: who holds how much, and what share of the output that is."""
+"""The account of a sample: the sums of scores and sinks, and their share of the output."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from dataclasses import dataclass
 
 from whyformer.render.view_model import SampleContent
 
-# What took the relevance, by the sink's name as it is shown.
+# What each sink stands for.
 SINKS = {
     "bias": "biases of linear layers and convolutions",
     "norm bias": "biases of norms",
     "mean": "the norms' means",
-    "constant": "other numbers that the model adds",
-    "activation": "activations that are not 0 at 0",
-    "softmax": "what a softmax leaves over",
+    "constant": "other constants",
+    "activation": "activations that are not 0 at input 0",
+    "softmax": "the softmax",
     "prefix": "class, distillation and register tokens",
     "baseline": "the value at the baseline",
 }
-WIDE = 1.0  # the gauge ends here, or at the share itself where that is more
-FARTHEST = 4.0  # a share beyond this is drawn as a full gauge: the number says the rest
+WIDE = 1.0  # the gauge ends here, or at the share if that is more
+FARTHEST = 4.0  # a larger share is drawn as a full gauge
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line of the account: who, what that is, and how much of the output."""
+    """A line of the account: name, meaning and sum."""
 
     name: str
     meaning: str
@@ -33,7 +33,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Gauge:
-    """Places on a gauge 0..100 wide: nothing, all of the output, and what is accounted for."""
+    """Places on a gauge that is 100 wide: 0, the whole output, and the share."""
 
     zero: float
     one: float
@@ -41,18 +41,18 @@ class Gauge:
 
     @property
     def start(self) -> float:
-        """Where the bar starts, at its left end."""
+        """The left end of the bar."""
         return min(self.zero, self.share)
 
     @property
     def length(self) -> float:
-        """How long the bar is."""
+        """The length of the bar."""
         return abs(self.share - self.zero)
 
 
 @dataclass(frozen=True)
 class Account:
-    """Tokens and sinks line by line, their sum, and the gauge where there is a share to show."""
+    """Tokens and sinks line by line, their sum, and a gauge if the share is finite."""
 
     lines: tuple[Line, ...]
     total: float
@@ -62,7 +62,7 @@ class Account:
 
 
 def account(content: SampleContent) -> Account | None:
-    """The account of one sample; None where the method promises no sum."""
+    """Return the account of one sample, or None if the method does not conserve."""
     if content.share is None:
         return None
     tokens = [Line(name, f"tokens of {name}", value) for name, value in content.stream_totals]

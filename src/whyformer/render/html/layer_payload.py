@@ -1,4 +1,4 @@
-"""Layers and heads of one sample, where an attribution kept them: small enough for a page."""
+"""The attention maps of one sample, if they were kept, packed for a page."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from whyformer.render.html.packing import LEVELS, Room, block, room
 from whyformer.render.html.palette import script_palette
 from whyformer.render.panels import direction, visible
 
-BUDGET = 3_200_000  # bytes of all maps in a page, before base64 makes four of three
+BUDGET = 3_200_000  # bytes of all maps in a page, before base64
 ATTENTION, WEIGHTED = "attention", "attention x gradient"
 
 
 @dataclass(frozen=True)
 class StackPart:
-    """Neighbouring columns of a stack: the tokens of one stream, or some that are no stream's."""
+    """Neighbouring columns of a stack: the tokens of one stream, or tokens of no stream."""
 
     name: str
-    columns: tuple[int, ...]  # where they are in the stack, padding left out
+    columns: tuple[int, ...]  # in the stack, without padding
     tokens: tuple[str, ...] = ()
-    special: tuple[int, ...] = ()  # those of the tokens that the tokenizer or the model added
+    special: tuple[int, ...] = ()  # tokens that the tokenizer or the model added
     grid: tuple[int, int] | None = None
-    deciding: tuple[int, ...] | None = None  # those where the answer is read, if known
+    deciding: tuple[int, ...] | None = None  # where the head reads the answer, if known
 
     @property
     def words(self) -> list[str]:
@@ -38,19 +38,19 @@ class StackPart:
 
 @dataclass(frozen=True)
 class TokenStack:
-    """One sequence of tokens that attends or is attended to."""
+    """One sequence of queries or keys."""
 
     name: str
     parts: tuple[StackPart, ...]
 
     @cached_property
     def columns(self) -> Tensor:
-        """Where its tokens are among all columns, (tokens,)."""
+        """The columns of its tokens, (tokens,)."""
         return torch.tensor([c for part in self.parts for c in part.columns], dtype=torch.long)
 
     @property
     def deciding(self) -> list[int]:
-        """Where the answer is read, counted without padding; nothing where that is not known."""
+        """Where the head reads the answer, counted without padding; empty if not known."""
         known = [part.deciding for part in self.parts if part.deciding is not None]
         if not known:
             return []
@@ -60,17 +60,20 @@ class TokenStack:
             found += [start + i for i in inside or ()]
             loose += [start + i for i in range(len(part.columns))] if inside is None else []
             start += len(part.columns)
-        # What decides and is no stream's is the class token, the first of those.
+        # A deciding token that belongs to no stream is the class token, the first of those.
         return found or loose[:1]
 
 
 def layer_payload(
     attribution: Attribution, index: int, panels: Sequence[str], budget: int = BUDGET
 ) -> dict[str, Any] | None:
-    """What a page needs to show any row of any head; None where no attention was kept.
+    """Return what a page needs to show any row of any head, or None if no attention was kept.
 
-    `panels` names the page's panels in order. Rows are those of tokens, not of words: attention
-    is between tokens.
+    Args:
+        attribution: An attribution with `layers`.
+        index: The sample.
+        panels: The names of the page's panels, in order.
+        budget: The number of bytes that the maps may take.
     """
     found = [
         (number, layer, asking, answering)
@@ -118,7 +121,7 @@ def _map(
     answering: TokenStack,
     fits: Room | None,
 ) -> dict[str, Any]:
-    """The rows of one layer: those of the start, of the heads' mean, and of every head."""
+    """The rows of one layer: at the deciding tokens, of the heads' mean, and of every head."""
     assert layer.attention is not None
     values = layer.attention[index].float()
     if kind == WEIGHTED and layer.gradient is not None:
@@ -135,14 +138,14 @@ def _map(
     }
 
 
-# -- whose columns are whose -----------------------------------------------------------------
+# -- which columns belong to which stream ----------------------------------------------------
 
 
 def _stack(attribution: Attribution, index: int, name: str, size: int) -> TokenStack | None:
-    """The stack's columns in order; None where they cannot be told apart.
+    """The stack with its columns in order, or None if they cannot be assigned to streams.
 
-    A stack is named by its streams, in order. Columns that are no stream's, such as a class
-    token, come right before an image's patches.
+    A stack is named by its streams, in order. Columns of no stream, such as a class token, come
+    right before an image's patches.
     """
     streams = [attribution.streams.get(part) for part in name.split("+")]
     known = [stream for stream in streams if stream is not None]
@@ -200,15 +203,15 @@ def _stack_payload(stack: TokenStack, panels: Sequence[str]) -> dict[str, Any]:
 
 
 def _note(fits: Room | None, sizes: Sequence[tuple[int, int, int]], left_out: int) -> str:
-    """What was rounded and what was left out, in words."""
-    said = [f"Numbers are rounded to {LEVELS} steps of their row's largest."]
+    """The note about rounding and about what was left out."""
+    said = [f"Numbers are rounded to {LEVELS} steps of the largest in their row."]
     columns = max(columns for _, _, columns in sizes)
     if fits is not None:
         said.append(
-            f"To keep the page small, a row of one head has its {min(fits.heads, columns)}"
-            f" strongest of {columns} numbers and a row of the mean its"
-            f" {min(fits.mean, columns)} strongest; what is left out is shown as 0. The row that"
-            " is there at first is whole."
+            f"To keep the page small, rows of one head have only their {min(fits.heads, columns)}"
+            f" strongest of {columns} numbers, and rows of the mean their"
+            f" {min(fits.mean, columns)} strongest; the others are shown as 0. The first row is"
+            " complete."
         )
     if left_out:
         said.append(f"{left_out} layers are not shown: their attention is not token by token.")

@@ -1,4 +1,4 @@
-"""What a page needs to show one word's relevance after the other: small numbers, safe as JSON."""
+"""The data with which a page links its streams, as JSON that is safe inside a script element."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from whyformer.render.panels import ImagePanel, Panel
 from whyformer.render.relevance_matrix import RelevanceMatrix
 from whyformer.render.view_model import SampleContent
 
-DIGITS = 999  # a row's largest value in its own unit: three digits, as many as anybody reads
+DIGITS = 999  # the largest value of a row in its unit: three digits
 
-# Nothing in a script element may look like markup, nor end a line of old JavaScript; and half a
-# character, which a broken tokenizer may leave, cannot be written to a file.
+# Inside a script element nothing may look like markup or end a line of JavaScript. A surrogate,
+# which a broken tokenizer may leave, cannot be written to a file.
 _UNSAFE = {
     code: f"\\u{code:04x}" for code in (*map(ord, "<>&\u2028\u2029"), *range(0xD800, 0xE000))
 }
 
 
 def link_payload(content: SampleContent) -> dict[str, Any] | None:
-    """Panels by number and the matrices between them; None where there is nothing to link."""
+    """Return the panels and the matrices between them, or None if there are none."""
     if not content.matrices:
         return None
     names = [panel.name for panel in content.panels]
@@ -43,7 +43,7 @@ def _panel(panel: Panel) -> dict[str, Any]:
 
 
 def pack_rows(matrix: RelevanceMatrix) -> dict[str, list[Any]]:
-    """Rows of whole numbers, and what 1 is worth in each row: three digits of every value."""
+    """Return rows of integers, and the unit of each row: three digits of every value."""
     values = matrix.values.nan_to_num()
     largest = values.abs().amax(1) if values.numel() else values.sum(1)
     units = [float(f"{value / DIGITS:.4g}") for value in largest.tolist()]
@@ -55,10 +55,10 @@ def pack_rows(matrix: RelevanceMatrix) -> dict[str, list[Any]]:
 
 
 def script_json(data: Any) -> str:
-    """JSON that may stand inside a script element, whatever the words in it are."""
+    """Return JSON that is safe inside a script element, whatever text it has."""
     return escape_json(json.dumps(data, separators=(",", ":"), allow_nan=False))
 
 
 def escape_json(text: str) -> str:
-    """The same of JSON that is text already: what is unsafe can only be inside its strings."""
+    """Return JSON text, made safe for a script element."""
     return text.translate(_UNSAFE)

@@ -1,4 +1,4 @@
-"""Rows of numbers in few bytes, for a script to read: one byte each, of long rows the strongest."""
+"""Rows of numbers in few bytes for a script: one byte each, of long rows only the strongest."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-LEVELS = 127  # a number is told in this many parts of its row's largest: one signed byte
+LEVELS = 127  # a number is rounded to this many steps of its row's largest: one signed byte
 SCALE = 4  # bytes of a row's largest
-FULL, PICKED = 1, 3  # bytes of a number: alone, and with the column that it belongs to
+FULL, PICKED = 1, 3  # bytes of a number: alone, and with its column
 
 
 @dataclass(frozen=True)
 class Room:
-    """How many numbers of each row there is room for: of the heads' mean, and of every head."""
+    """How many numbers per row fit: for the mean of the heads, and for every head."""
 
     mean: int
     heads: int
 
 
 def block(values: Tensor, kept: int) -> dict[str, Any]:
-    """The rows of `values` (rows, columns) with at most `kept` numbers of each, base64 inside."""
+    """Return the rows of `values` (rows, columns) with at most `kept` numbers each, in base64."""
     values = values.detach().cpu().float().nan_to_num()
     columns = values.shape[1]
     largest = values.abs().amax(1) if values.numel() else values.new_zeros(len(values))
@@ -42,9 +42,9 @@ def block(values: Tensor, kept: int) -> dict[str, Any]:
 
 
 def room(maps: list[tuple[int, int, int]], budget: int) -> Room | None:
-    """What fits into `budget` bytes of maps of (heads, rows, columns); None where all of it does.
+    """Return how much of maps (heads, rows, columns) fits into `budget` bytes; None if all does.
 
-    The heads' mean is looked at first and most, so that a third of the room is its own.
+    The mean of the heads gets a third, because readers look at it first.
     """
     whole = sum((heads + 1) * rows * _cost(columns, whole=True) for heads, rows, columns in maps)
     if whole <= budget:
@@ -63,6 +63,6 @@ def _fits(bytes_of_a_row: float) -> int:
 
 
 def _text(tensor: Tensor) -> str:
-    # As browsers read it: they are little-endian wherever they run.
+    # Browsers read little-endian on every machine.
     array = tensor.contiguous().numpy()
     return base64.b64encode(array.astype(array.dtype.newbyteorder("<")).tobytes()).decode()

@@ -41,7 +41,7 @@ _ONE = {
 }
 
 
-# The script of a page, in this order; a piece of a page has only what links its streams.
+# The script files of a page, in this order. A fragment has only those that link its streams.
 _LINKS = ("ink.js", "pointing.js", "links.js")
 _TOOLS = ("choices.js", "pictures.js", "levels.js", "matrix.js", "inside.js", "page.js")
 _SHEETS = ("style.css", "streams.css", "tools.css")
@@ -153,7 +153,7 @@ def _words_across(panels: Sequence[TextPanel]) -> list[tuple[Word, ...]]:
 
 
 def _items(content: SampleContent) -> str:
-    """What can be pointed at, as in 'a word or a patch'."""
+    """The kinds of items, such as 'a word or a patch'."""
     return " or ".join(dict.fromkeys(_ONE[panel.unit] for panel in content.panels))
 
 

@@ -1,4 +1,4 @@
-"""What a page's script paints with: the palette, and the shares of each picture's patches."""
+"""The data with which a page's script paints: the palette and the patches of each picture."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from whyformer.render.view_model import SampleContent
 
 
 def script_palette() -> dict[str, Any]:
-    """The palette, how much of a picture colours cover at first, and the ends of its grey."""
+    """Return the palette, the opacity of overlays, and the range of their grey."""
     return {
         "steps": STEPS,
         "palette": [css(LIGHT.colour(s / STEPS)) for s in range(-STEPS, STEPS + 1)],
@@ -21,7 +21,7 @@ def script_palette() -> dict[str, Any]:
 
 
 def picture_payload(content: SampleContent) -> dict[str, Any] | None:
-    """Shares of every picture with an image underneath; None where there is no such picture."""
+    """Return the patch shares of every panel with an image, or None if there is none."""
     pictures = [
         {
             "panel": i,

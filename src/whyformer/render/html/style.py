@@ -1,4 +1,4 @@
-"""The style of a page: its sheets, and the palette of either theme as CSS variables."""
+"""The CSS of a page: style sheets, and the palettes of both themes as variables."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from functools import cache
 from whyformer.render.colours import DARK, LIGHT, STEPS, Colour, Theme, css, ink
 from whyformer.render.environment import read_text
 
-# What can be used: neither of the colours that scores have.
+# The colour of controls, which no score has.
 _ACCENTS: dict[str, Colour] = {"light": (88, 72, 168), "dark": (176, 164, 248)}
 
-# Notebooks have a theme of their own, which need not be the browser's.
+# Notebooks have their own theme, which may differ from the browser's.
 _DARK_PLACES = (
     '[data-jp-theme-light="false"] .whyformer',
     ".vscode-dark .whyformer",
@@ -25,7 +25,7 @@ _LIGHT_PLACES = (
 
 @cache
 def style(sheets: tuple[str, ...]) -> str:
-    """All of the CSS: the sheets, and the palette of either theme as variables."""
+    """Return the CSS: the sheets, and the palettes of both themes as variables."""
     light, dark = _variables(LIGHT), _variables(DARK)
     steps = [
         f".whyformer .{name}{{background:var(--{name});color:var(--i{name})}}"
@@ -75,7 +75,7 @@ def _gradient(low: int, theme: Theme | None) -> str:
 
 
 def step_class(whole: int) -> str:
-    """The class of a palette step: n20 .. n1, p0, p1 .. p20."""
+    """Return the class of a palette step: n20 .. n1, p0, p1 .. p20."""
     return f"n{-whole}" if whole < 0 else f"p{whole}"
 
 

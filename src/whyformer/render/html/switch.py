@@ -1,4 +1,4 @@
-"""What a page needs to switch between explanations of one input: their scores and scales."""
+"""The data with which a page switches between attributions of one input."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from whyformer.render.panels import ImagePanel, Panel
 
 
 def switch_payload(sample: ComparedSample) -> dict[str, Any]:
-    """Names to choose from, what each says, and per stream the values under each."""
+    """Return the names to choose from, a summary of each, and its scores per stream."""
     return {
         **script_palette(),
         "choices": sample.choices,
@@ -31,7 +31,7 @@ def switch_payload(sample: ComparedSample) -> dict[str, Any]:
 
 
 def _row(panels: Sequence[Panel]) -> dict[str, Any]:
-    """One stream under every explanation, in whole numbers of a unit each."""
+    """One stream in every attribution, as integers with one unit each."""
     scores = [_scores(panel) for panel in panels]
     units = [max(map(abs, row), default=0.0) / DIGITS for row in scores]
     first = panels[0]

@@ -1,4 +1,4 @@
-"""A canvas of paper that grows downwards, measured in points, drawn by matplotlib."""
+"""A canvas that grows downwards, measured in points and drawn by matplotlib."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ Format = Literal["png", "svg", "pdf"]
 
 WIDTH = 560.0  # points
 MARGIN = 18.0
-DPI = 200  # twice what matplotlib draws by default
-TALLEST = 2**16 - 1  # pixels: what the canvas can hold
+DPI = 200  # twice the default of matplotlib
+TALLEST = 2**16 - 1  # pixels: the limit of matplotlib's Agg canvas
 
-# How files are made, whatever the user's rcParams say. Letters are drawn as shapes in SVG, which
-# look the same everywhere, and are whole fonts in PDF, as publishers ask for. No file says when it
-# was made: the same picture is the same bytes.
+# These override the user's rcParams. SVG has letters as shapes, which look the same everywhere;
+# PDF embeds whole fonts, as publishers require. No file has a date: the same picture is the same
+# bytes.
 _SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "path",
     "svg.hashsalt": "whyformer",
@@ -44,7 +44,7 @@ _METADATA: dict[Format, dict[str, str | None]] = {
     "pdf": {"Creator": "whyformer", "CreationDate": None},
 }
 
-# The first that is installed and has the glyph draws it; DejaVu comes with matplotlib.
+# Each glyph is drawn by the first installed font that has it. DejaVu comes with matplotlib.
 _FONTS = (
     "DejaVu Sans",
     "Noto Sans",
@@ -61,43 +61,42 @@ _FONTS = (
 
 
 class Canvas:
-    """A page that grows downwards; everything is placed in points from the top left."""
+    """A page that grows downwards. Everything is placed in points from the top left."""
 
     def __init__(self) -> None:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 
-        # Whatever could follow the user's rcParams is said here or in the calls below.
+        # Everything that rcParams could change is set here or in the calls below.
         self.figure = Figure(figsize=(WIDTH / 72, 1), dpi=DPI, facecolor=css(LIGHT.page))
         self.figure.set_layout_engine("none")
         self.canvas: Any = FigureCanvasAgg(self.figure)
         self.axes = self.figure.add_axes((0, 0, 1, 1))
         self.axes.set_axis_off()
         self.y = MARGIN
-        self.wide = WIDTH  # may be set until the file is made
+        self.wide = WIDTH  # may change until the file is made
 
     def file(self, form: Format = "png") -> bytes:
-        """All of it as a file of that form."""
+        """Return the bytes of a file in that format."""
         height = self.y + MARGIN
         if form == "png" and height / 72 * DPI > TALLEST:
             raise InputError(
-                f"the picture would be {height / 72 * DPI:.0f} pixels tall and a PNG from here"
-                f" ends at {TALLEST}: show fewer samples at once, as in a[0].to_png(), or use"
-                " to_html()"
+                f"the picture is {height / 72 * DPI:.0f} pixels tall, and {TALLEST} is the limit",
+                remedy="Draw fewer samples, as in a[0].to_png(), or use to_html()",
             )
         self.figure.set_size_inches(self.wide / 72, height / 72)
         self.axes.set_xlim(0, self.wide)
         self.axes.set_ylim(height, 0)
         buffer = BytesIO()
         with warnings.catch_warnings(), self._canvas(form) as canvas:
-            # A character that no installed font has is drawn as a box, which says it better.
+            # A character that no installed font has is drawn as a box: that is message enough.
             warnings.filterwarnings("ignore", message="Glyph .* missing from")
             getattr(canvas, f"print_{form}")(buffer, metadata=_METADATA[form])
         return buffer.getvalue()
 
     @contextmanager
     def _canvas(self, form: Format) -> Iterator[Any]:
-        """The canvas that writes the form, for a while."""
+        """A scope with the matplotlib canvas that writes the format."""
         import matplotlib
         from matplotlib.backends.backend_pdf import FigureCanvasPdf
         from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -107,14 +106,14 @@ class Canvas:
             return
         vector = {"svg": FigureCanvasSVG, "pdf": FigureCanvasPdf}
         try:
-            with matplotlib.rc_context(_SETTINGS):  # its only way to be told
+            with matplotlib.rc_context(_SETTINGS):  # the only way to pass them
                 yield vector[form](self.figure)
         finally:
             self.figure.set_canvas(self.canvas)
             self.figure.set_dpi(DPI)  # a vector canvas leaves it at 72
 
     def width(self, text: str, font: FontProperties) -> float:
-        """How wide the text is, in points."""
+        """Return the width of the text in points."""
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Glyph .* missing from")
             size = self.canvas.get_renderer().get_text_width_height_descent(text, font, False)
@@ -123,7 +122,7 @@ class Canvas:
     def write(
         self, x: float, text: str, font: FontProperties, colour: Colour, align: Align = "left"
     ) -> None:
-        """Text whose line starts (or ends) at x, its middle at the current y."""
+        """Write text that starts (or ends) at x, vertically centred at the current y."""
         self.axes.text(
             x,
             self.y,
@@ -137,7 +136,7 @@ class Canvas:
         )
 
     def write_up(self, x: float, text: str, font: FontProperties, colour: Colour) -> None:
-        """Text that runs upwards from the current y, its middle at x."""
+        """Write text upwards from the current y, centred at x."""
         self.axes.text(
             x,
             self.y,
@@ -152,7 +151,7 @@ class Canvas:
         )
 
     def cut(self, text: str, font: FontProperties, room: float) -> str:
-        """The text, its end replaced by an ellipsis where it does not fit."""
+        """Return the text, cut with an ellipsis if it is wider than `room`."""
         if self.width(text, font) <= room:
             return text
         while text and self.width(text + "…", font) > room:
@@ -160,7 +159,7 @@ class Canvas:
         return text + "…"
 
     def cell(self, x: float, width: float, height: float, colour: Colour) -> None:
-        """A box without gaps to its neighbours, its middle at the current y."""
+        """Draw a box that touches its neighbours, vertically centred at the current y."""
         from matplotlib.patches import Rectangle
 
         corner = (x, self.y - height / 2)
@@ -176,7 +175,7 @@ class Canvas:
         )
 
     def box(self, x: float, width: float, height: float, colour: Colour, dashed: bool) -> None:
-        """A rounded box with its middle at the current y."""
+        """Draw a rounded box, vertically centred at the current y."""
         from matplotlib.patches import FancyBboxPatch
 
         self.axes.add_patch(
@@ -193,7 +192,7 @@ class Canvas:
         )
 
     def line(self, x: float, top: float, bottom: float) -> None:
-        """A thin channels_last line, from `top` to `bottom` below the current y."""
+        """Draw a thin vertical line from `top` to `bottom` below the current y."""
         self.axes.plot(
             (x, x),
             (self.y + top, self.y + bottom),
@@ -205,7 +204,7 @@ class Canvas:
         )
 
     def picture(self, picture: Tensor, x: float, width: float, height: float) -> None:
-        """A picture (height, width, 3) with its top at the current y, pixels left as they are."""
+        """Draw an image (height, width, 3) with its top at the current y, without smoothing."""
         self.axes.imshow(
             picture.numpy(),
             extent=(x, x + width, self.y + height, self.y),
@@ -215,7 +214,7 @@ class Canvas:
         )
 
     def write_paragraph(self, text: str, font: FontProperties, colour: Colour) -> None:
-        """A paragraph, broken at spaces to fit the page."""
+        """Write a paragraph, broken at spaces to fit the page."""
         line = ""
         for word in text.split(" "):
             longer = f"{line} {word}".strip()
@@ -230,7 +229,7 @@ class Canvas:
 
 @cache
 def font(size: float, weight: Weight = "normal", style: Slope = "normal") -> FontProperties:
-    """The font of that many points, with stand-ins for what DejaVu cannot write."""
+    """Return the font in that size, with fallbacks for glyphs that DejaVu does not have."""
     from matplotlib import font_manager
 
     installed = set(font_manager.get_font_names())

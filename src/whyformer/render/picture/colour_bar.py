@@ -1,4 +1,4 @@
-"""The colour scale on a canvas, in a line, under a column or beside a row."""
+"""Colour scales on a canvas: in a line, below a column or beside a row."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LONG = 110.0  # of a bar in a line
 
 
 def bar_in_line(canvas: Canvas, x: float, span: float, signed: bool, name: str = "") -> float:
-    """Where it ends, after drawing it from x on at the current y: against, colours, for."""
+    """Draw the scale at x and the current y, between its ends, and return its right end."""
     face, bold = font(7.5), font(7.5, "bold")
     start = f"against {number(-span, span)}" if signed else "0"
     end = f"{number(span, span)} for"
@@ -33,7 +33,7 @@ def bar_in_line(canvas: Canvas, x: float, span: float, signed: bool, name: str =
 
 
 def bar_below(canvas: Canvas, x: float, width: float, span: float, signed: bool) -> None:
-    """Draws it from the current y down, as wide as what it belongs to, its numbers below."""
+    """Draw the scale down from the current y, with its numbers below."""
     aligned: list[Align] = ["left", "center", "right"]
     canvas.picture(heat_map(_ramp(signed)[None]), x, width, THICK)
     canvas.y += THICK + 6
@@ -43,7 +43,7 @@ def bar_below(canvas: Canvas, x: float, width: float, span: float, signed: bool)
 
 
 def bar_beside(canvas: Canvas, x: float, height: float, span: float, signed: bool) -> None:
-    """Draws it from the current y down, as high as what it belongs to, its numbers to the right."""
+    """Draw the scale upright, down from the current y, with its numbers to the right."""
     top = canvas.y
     canvas.picture(heat_map(_ramp(signed).flip(0)[:, None]), x, THICK, height)
     for share, score in _ticks(span, signed):
@@ -53,7 +53,7 @@ def bar_beside(canvas: Canvas, x: float, height: float, span: float, signed: boo
 
 
 def _ticks(span: float, signed: bool) -> list[tuple[float, str]]:
-    """(place from 0 to 1, score) of what is written at the bar."""
+    """(position from 0 to 1, score) of the numbers at the bar."""
     ends = [(0.0, number(-span, span) if signed else "0"), (1.0, number(span, span))]
     return ends + [(0.5, "0")] * signed
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from torch import Tensor
 
+from whyformer.attribution import write_file
 from whyformer.errors import InputError
 from whyformer.render.colours import LIGHT
 from whyformer.render.overlay import OVERLAY, PATCHES, SEEN, panel_pictures
@@ -32,25 +33,31 @@ INPUT = "model input"
 
 @dataclass(frozen=True)
 class Picture:
-    """A drawn figure; a notebook shows it, `save` writes it as PNG, SVG or PDF."""
+    """A figure: a notebook shows it, `save` writes it as PNG, SVG or PDF."""
 
     canvas: Canvas
 
     def file(self, form: Format = "png") -> bytes:
-        """The figure as the bytes of a file."""
+        """Return the figure as the bytes of a file."""
         return self.canvas.file(form)
 
     def save(self, path: str | Path) -> None:
-        """Writes the figure in the format that the name ends with: .png, .svg or .pdf."""
+        """Write the figure, as PNG, SVG or PDF by the ending of `path`.
+
+        Args:
+            path: A file that ends with .png, .svg or .pdf.
+
+        Raises:
+            InputError: If the ending is not known, or the folder does not exist.
+        """
         form: Any = Path(path).suffix.lower().removeprefix(".")
         if form not in get_args(Format):
             raise InputError(
-                f"{str(path)!r} does not say which format is wanted; end it with"
-                f" {', '.join(f'.{known}' for known in get_args(Format))}"
+                f"{str(path)!r} has no known ending",
+                argument="path",
+                remedy=f"End it with {', '.join(f'.{known}' for known in get_args(Format))}",
             )
-        if not Path(path).parent.is_dir():
-            raise InputError(f"there is no folder {str(Path(path).parent)!r} to save {path} in")
-        Path(path).write_bytes(self.file(form))
+        write_file(self.file(form), path)
 
     def _repr_png_(self) -> bytes:
         return self.file("png")
@@ -64,12 +71,27 @@ def figure(
     scale: str = "method",
     subwords: bool = False,
 ) -> Picture:
-    """Attributions in rows and columns as one picture, for a paper.
+    """Draw attributions in rows and columns as one picture, for a paper.
 
-    `cells` is one attribution, or rows of them; an attribution of several samples is a row by
-    itself, and None leaves a cell blank. Titles that are not given are found: what a row or
-    column has in common. `scale` says which cells share a colour scale: those of one "method",
-    the whole "figure", or each "cell" has its own. Scales are symmetric around 0.
+    Args:
+        cells: One attribution, or a list of rows of attributions. An attribution with several
+            samples fills as many cells. None leaves a cell blank.
+        rows: The titles of the rows; by default what the cells of a row have in common.
+        columns: The titles of the columns; by default what the cells of a column have in common.
+        scale: Which cells share a colour scale: those of one "method", the whole "figure", or
+            each "cell" has its own. Scales are symmetric around 0.
+        subwords: Show the tokens of each word instead of whole words.
+
+    Returns:
+        The picture, which a notebook shows and `save` writes.
+
+    Raises:
+        InputError: If `cells` has no attribution or rows of different lengths.
+        OptionError: If `scale` is not known.
+
+    Example:
+        >>> a = whyformer.explain("a gripping film")
+        >>> whyformer.figure([[a]]).save("figure.pdf")
     """
     canvas = Canvas()
     _draw(canvas, figure_grid(cells, rows, columns, scale, subwords))
@@ -110,7 +132,7 @@ def _title_font() -> FontProperties:
 
 
 def _inputs(drawn: FigureGrid) -> tuple[Sequence[ImagePanel], Sequence[ImagePanel]]:
-    """(before rows, above columns): what the model saw, once, and where that takes less room."""
+    """The input images, either one before every row or one above every column."""
     before, above = drawn.row_images, drawn.column_images
     if before and (not above or len(before) <= len(above)):
         return before, ()
@@ -119,7 +141,7 @@ def _inputs(drawn: FigureGrid) -> tuple[Sequence[ImagePanel], Sequence[ImagePane
 
 @dataclass(frozen=True)
 class _Places:
-    """Where columns are, in points; the first may hold the inputs."""
+    """The columns in points; the first may hold the inputs."""
 
     left: float
     width: float  # of a cell
@@ -146,7 +168,7 @@ def _places(canvas: Canvas, drawn: FigureGrid, left: float, first: int) -> _Plac
 
 
 def _column_titles(canvas: Canvas, titles: Sequence[str], places: _Places) -> None:
-    """Above pictures in the middle; above words, which are ragged, at the left."""
+    """Centred above pictures, left-aligned above words."""
     if not any(titles):
         return
     canvas.y += 4
@@ -164,7 +186,7 @@ def _input_drawing(panel: ImagePanel) -> _CellDrawing:
 
 @dataclass(frozen=True)
 class _CellDrawing:
-    """What goes into a cell: pictures, and texts below."""
+    """The content of a cell: pictures, with texts below."""
 
     pictures: Sequence[Tensor] = ()
     texts: Sequence[WordBoxes] = ()
@@ -186,7 +208,7 @@ def _cell_drawing(canvas: Canvas, cell: FigureCell, places: _Places) -> _CellDra
 def _row(
     canvas: Canvas, title: str, cells: Sequence[_CellDrawing], places: _Places, least: float = 0.0
 ) -> float:
-    """The height of the row, after drawing it; its title, and words alone, are in the middle."""
+    """Draw a row and return its height. Its title, and cells of words only, are centred."""
     heights = [cell.heights(places.picture) for cell in cells]
     top, high = canvas.y, max(least, *(sum(each) for each in heights))
     for j, (cell, each) in enumerate(zip(cells, heights, strict=True)):
@@ -204,7 +226,7 @@ def _row(
 
 
 def _bars_below(canvas: Canvas, drawn: FigureGrid, places: _Places) -> None:
-    """The scales that do not stand beside rows: under their columns, or one after the other."""
+    """Draw the scales that are not beside rows: below their columns, or in a line."""
     if drawn.row_scales:
         return
     if drawn.column_scales:

@@ -1,4 +1,4 @@
-"""Attributions in rows and columns: what each row and column is called, and which share a scale."""
+"""The grid of a figure: cells in rows and columns, their titles and colour scales."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from whyformer.render.picture.layout import CellRows, cell_rows, line_titles, mo
 from whyformer.render.subwords import as_subwords
 from whyformer.render.view_model import ONE_SCALE, OWN_SCALE, SampleContent, read_samples
 
-# Which cells share a scale, by what they have in common, and what that means to the reader.
+# Which cells share a colour scale (those with the same key), and the note about it.
 _Key = Callable[[Attribution, tuple[int, int]], Hashable]
 _SHARING: dict[str, tuple[_Key, str]] = {
     "method": (
         lambda cell, place: (cell.method, repr(sorted(cell.options.items())), model_name(cell)),
-        "Each method has a colour scale of its own, which its cells share: compare size within a"
-        " method, and only order and sign across methods.",
+        "Each method has its own colour scale: compare sizes within a method, and only order and"
+        " sign across methods.",
     ),
     "cell": (
         lambda cell, place: place,
-        "Each cell has a colour scale of its own, full at its strongest word or patch: compare"
-        " order and sign, not size.",
+        "Each cell has its own colour scale, set by its strongest word or patch: compare order and"
+        " sign, not size.",
     ),
     "figure": (lambda cell, place: None, ""),
 }
-FULL, ONE = "Colour is full at {span}.", "All cells share one colour scale, full at {span}."
-BEYOND = "Words in a dashed box are beyond the scale."
+FULL, ONE = "Full colour at {span}.", "All cells share one colour scale: full colour at {span}."
+BEYOND = "Words in a dashed box are off the scale."
 
 
 @dataclass(frozen=True)
 class Scale:
-    """A colour scale: which cells it belongs to, and the score at which colour is full."""
+    """A colour scale: what it belongs to, and the score with full colour."""
 
     name: str
     span: float
@@ -46,7 +46,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class FigureCell:
-    """One sample: its panels, and the scale of each; nothing at all where the cell is blank."""
+    """One sample: its panels and the scale of each. A blank cell has none."""
 
     panels: tuple[Panel, ...] = ()
     scales: tuple[Scale, ...] = ()
@@ -54,21 +54,21 @@ class FigureCell:
 
 @dataclass(frozen=True)
 class FigureGrid:
-    """Cells in rows of one length, with a title for every row and column, "" where none is due."""
+    """Cells in rows of one length, with a title (or "") for every row and column."""
 
     cells: tuple[tuple[FigureCell, ...], ...]
     rows: tuple[str, ...]
     columns: tuple[str, ...]
-    sharing: str  # whose scales there are, where there are several, as a sentence
+    sharing: str  # the note about several scales
 
     @property
     def scales(self) -> tuple[Scale, ...]:
-        """Every scale once, in reading order."""
+        """The distinct scales, in reading order."""
         return tuple(dict.fromkeys(s for row in self.cells for cell in row for s in cell.scales))
 
     @property
     def row_scales(self) -> tuple[Scale, ...]:
-        """The scale of every row, where each has one and not all the same; else nothing."""
+        """The scale of every row, if each row has one and they differ; else empty."""
         return _one_each(self.cells)
 
     @property
@@ -83,14 +83,14 @@ class FigureGrid:
 
     @property
     def caption(self) -> str:
-        """What the colours mean, in words."""
+        """What the colours mean."""
         texts = (panel for panel in self.panels if isinstance(panel, TextPanel))
         beyond = any(panel.is_beyond(word) for panel in texts for word in panel.words)
         signed = any(scale.signed for scale in self.scales)
         alone = len(self.rows) == len(self.columns) == 1
         one = (FULL if alone else ONE).format(span=number(self.scales[0].span).lstrip("+"))
         told = [
-            "Orange speaks for what is explained" + (", blue against it." if signed else "."),
+            "Orange supports the prediction" + (", blue opposes it." if signed else "."),
             one if len(self.scales) == 1 else self.sharing,
             BEYOND * beyond,
         ]
@@ -98,7 +98,7 @@ class FigureGrid:
 
     @property
     def row_images(self) -> tuple[ImagePanel, ...]:
-        """For every row the image that all of its cells are about, or nothing at all."""
+        """The image of every row, if all cells of a row share one; else empty."""
         return _common_images(self.cells)
 
     @property
@@ -114,12 +114,13 @@ def figure_grid(
     scale: str = "method",
     subwords: bool = False,
 ) -> FigureGrid:
-    """The grid of attributions in rows; an attribution of several samples fills as many cells.
-
-    A row or column without a title is called by what its cells have in common and others have not.
-    """
+    """Return the grid of `cells`. See `figure` for the arguments."""
     if scale not in _SHARING:
-        raise OptionError(f"scale={scale!r} is not known; pass one of {', '.join(_SHARING)}")
+        raise OptionError(
+            f"unknown scale {scale!r}",
+            argument="scale",
+            remedy=f"Pass one of {', '.join(_SHARING)}",
+        )
     key, sharing = _SHARING[scale]
     placed = cell_rows(cells)
     if subwords:
@@ -152,7 +153,7 @@ def _scales(
     contents: list[list[SampleContent | None]],
     keys: dict[tuple[int, int], Hashable],
 ) -> dict[Hashable, Scale]:
-    """The scale of every group of panels: full at the strongest of the group."""
+    """The scale of every group of panels, set by the strongest score of the group."""
     groups: dict[Hashable, list[tuple[Attribution, Panel, bool]]] = {}
     for (i, j), key in keys.items():
         content, cell = contents[i][j], placed[i][j]
@@ -167,14 +168,14 @@ def _scales(
     for key, group in groups.items():
         cell, panel, apart = group[0]
         name = ", ".join([visible(cell.method)] * several + [visible(panel.name)] * apart)
-        # The span of a panel without any score is a stand-in, and no measure for the others.
+        # A panel without any score has a placeholder span, which must not set the scale.
         span = max((p.span for _, p, _ in group if not p.silent), default=1.0)
         scales[key] = Scale(name, span, any(p.signed for _, p, _ in group))
     return scales
 
 
 def _apart(contents: list[list[SampleContent | None]]) -> str:
-    """What is to be said where streams have scales of their own."""
+    """The note if streams have separate scales, else \"\"."""
     said = {content.scales for row in contents for content in row if content}
     return OWN_SCALE * (OWN_SCALE in said)
 
@@ -186,7 +187,7 @@ def _one_each(lines: Iterable[Iterable[FigureCell]]) -> tuple[Scale, ...]:
 
 
 def _group(key: Hashable, content: SampleContent, panel: Panel) -> Hashable:
-    """Panels of one key share a scale; streams that are no parts of one sum do not."""
+    """Panels of one key share a scale, unless their streams are not parts of one sum."""
     return key, panel.name if content.scales != ONE_SCALE else ""
 
 
@@ -210,7 +211,7 @@ def _common_images(lines: Iterable[Sequence[FigureCell]]) -> tuple[ImagePanel, .
 
 
 def _common_image(line: Sequence[FigureCell]) -> ImagePanel | None:
-    """The first image of the cells, where all have it."""
+    """The image that all cells share, or None."""
     panels = [p for cell in line for p in cell.panels if isinstance(p, ImagePanel)]
     images = [panel.image for panel in panels]
     first = images[0] if images else None

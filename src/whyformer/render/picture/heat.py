@@ -1,4 +1,4 @@
-"""A matrix on a canvas: output words down, input words across, heat where they meet."""
+"""A heat map on a canvas: output words down, input words across."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from whyformer.render.numbers import number
 from whyformer.render.picture.canvas import MARGIN, WIDTH, Canvas, font
 from whyformer.render.relevance_matrix import RelevanceMatrix
 
-ROWS = 80  # at most; more would make the picture too tall to look at
+ROWS = 80  # at most; more would make the picture too tall
 NARROWEST, WIDEST, HIGH = 8.0, 36.0, 13.0  # of a cell, in points
-NUMBERED = 26.0  # a cell this wide has room for its number
+NUMBERED = 26.0  # points: a cell this wide has room for its number
 LONGEST = 90.0  # of a column's name
 
 
 def draw_matrix(canvas: Canvas, matrix: RelevanceMatrix) -> None:
-    """Draws the matrix at the canvas's place, cut to what fits, with both axes named."""
+    """Draw the matrix at the current y, cut to what fits, with both axes named."""
     face, small = font(8), font(6.5)
     names = [canvas.cut(row.text, face, WIDTH / 4) for row in matrix.rows[:ROWS]]
     left = MARGIN + max((canvas.width(name, face) for name in names), default=0) + 8
@@ -44,5 +44,5 @@ def _title(canvas: Canvas, matrix: RelevanceMatrix) -> None:
     canvas.y += 6
     canvas.write_paragraph(f"output by {matrix.answering}", font(9, "bold"), LIGHT.text)
     said = f"output words down, {matrix.answering} across; full colour at {number(matrix.span)}"
-    cut = f"; shown are {matrix.left_out}" if matrix.left_out else ""
+    cut = f"; only {matrix.left_out}" if matrix.left_out else ""
     canvas.write_paragraph(said + cut, font(7.5), LIGHT.quiet)

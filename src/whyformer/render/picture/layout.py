@@ -1,4 +1,4 @@
-"""Attributions laid out in rows of one length, and what rows and columns are called."""
+"""Attributions in rows of one length, and the titles of rows and columns."""
 
 from __future__ import annotations
 
@@ -13,18 +13,23 @@ CellRows = list[list[Attribution | None]]
 
 
 def cell_rows(cells: Any) -> CellRows:
-    """Rows of attributions of one sample each."""
+    """Return rows of attributions with one sample each."""
     given = _as_list(cells)
     if given and all(isinstance(one, Attribution) and len(one) == 1 for one in given):
         given = [given]
     rows = [list(_samples(row)) for row in given]
     lengths = [len(row) for row in rows]
     if not any(cell for row in rows for cell in row):
-        raise InputError("there is nothing to draw: give at least one attribution")
+        raise InputError(
+            "there is nothing to draw",
+            argument="cells",
+            remedy="Pass at least one attribution",
+        )
     if len(set(lengths)) > 1:
         raise InputError(
-            f"the rows of a figure need one length, and these have {lengths} cells; put None where"
-            " a cell is to stay blank"
+            f"the rows of the figure have different lengths: {lengths} cells",
+            argument="cells",
+            remedy="Pass rows of one length, with None for blank cells",
         )
     return rows
 
@@ -33,14 +38,15 @@ def _samples(row: Any) -> Iterable[Attribution | None]:
     for one in _as_list(row):
         if one is not None and not isinstance(one, Attribution):
             raise InputError(
-                f"a figure is made of attributions in rows, as in [[a, b], [c, d]], and a cell is"
-                f" of type {type(one).__name__}"
+                f"a cell of a figure must be an attribution, and one is {type(one).__name__}",
+                argument="cells",
+                remedy="Pass attributions in rows, as in [[a, b], [c, d]]",
             )
         yield from [None] if one is None else one
 
 
 def _as_list(given: Any) -> list[Any]:
-    """What was given as a list; an attribution, though it has samples, is one thing."""
+    """A list of what was given. An attribution counts as one item."""
     several = isinstance(given, Iterable) and not isinstance(given, Attribution | str)
     return list(given) if several else [given]
 
@@ -51,29 +57,31 @@ def line_titles(
     lines: Iterable[Iterable[Attribution | None]],
     placed: CellRows,
 ) -> tuple[str, ...]:
-    """The titles of all rows or all columns: as given, else what can be told from the cells."""
+    """Return the titles of all rows or columns: those given, or made from the cells."""
     found = tuple(_title(line, placed) for line in lines)
     if given is None and which == "columns" and len(placed) == len(placed[0]) == 1 and placed[0][0]:
-        facets = _facets(placed[0][0])  # nothing sets a single cell apart, so it says what it is
+        facets = _facets(placed[0][0])  # a single cell has nothing to differ from
         return (f"{visible(facets['method'])}, {visible(facets['label'])}",)
     if given is None:
         return found
     if isinstance(given, str) or len(given) != len(found):
         raise InputError(
-            f"{which}={given!r} has to name each of the {len(found)} {which} of the figure"
+            f"the figure has {len(found)} {which}, and {which}={given!r} does not name each",
+            argument=which,
+            remedy=f"Pass a list of {len(found)} titles",
         )
     return tuple(visible(str(title)) if title else "" for title in given)
 
 
 def _title(line: Iterable[Attribution | None], placed: CellRows) -> str:
-    """What the cells of a line have in common and the figure as a whole has not."""
+    """What the cells of a line share, and other cells do not."""
     everywhere = [_facets(cell) for row in placed for cell in row if cell]
     here = [_facets(cell) for cell in line if cell]
     parts = []
     for facet in everywhere[0]:
         values = {facets[facet] for facets in here}
         varies = len({facets[facet] for facets in everywhere}) > 1
-        # Options tell apart what one method did in several ways; other methods have others.
+        # Options only help to tell runs of one method apart: other methods have other options.
         if len(values) == 1 and varies and (facet != "options" or len(_methods(placed)) == 1):
             parts.append(visible(values.pop()))
     return ", ".join(filter(None, parts))
@@ -93,5 +101,5 @@ def _facets(cell: Attribution) -> dict[str, str]:
 
 
 def model_name(cell: Attribution) -> str:
-    """What the model is called, "" where nobody knows."""
+    """Return the name of the model, or "" if it is not known."""
     return str(cell.provenance.get("model") or "")

@@ -110,7 +110,7 @@ def _draw_legend(canvas: Canvas, panel: Panel) -> None:
 
 
 def _draw_bars(canvas: Canvas, panel: Panel) -> None:
-    """The strongest words or patches, each with its score and a bar left or right of zero."""
+    """Draw the strongest words or patches, each with its score and a bar left or right of 0."""
     rows, face = strongest_rows(panel.rows, TOP), font(8)
     names = [canvas.cut(row.name, face, WIDTH / 3) for row in rows]
     scores = [number(row.score, panel.span) for row in rows]
@@ -130,7 +130,7 @@ def _draw_bars(canvas: Canvas, panel: Panel) -> None:
 
 
 def _draw_pictures(canvas: Canvas, shown: Sequence[tuple[str, Tensor]], per_row: int) -> None:
-    """Pictures side by side with their captions, as many rows as it takes."""
+    """Draw pictures side by side with their captions, in rows."""
     gap, face = 10.0, font(8)
     width = (WIDTH - 2 * MARGIN - gap * (per_row - 1)) / per_row
     for i in range(0, len(shown), per_row):
@@ -168,7 +168,7 @@ def _draw_comparison(canvas: Canvas, sample: ComparedSample) -> None:
 
 
 def _draw_table(canvas: Canvas, titles: Sequence[str], panels: Sequence[TextPanel]) -> None:
-    """Words down, methods across, scores on coloured ground; wide tables go on below."""
+    """Draw a table: words down, methods across, scores on their colour. It wraps if wide."""
     face, small, per_row = font(8), font(7.5, "bold"), 7
     names = [canvas.cut(word.text, face, WIDTH / 4) for word in panels[0].words]
     left = MARGIN + max(canvas.width(name, face) for name in names) + 10

@@ -1,4 +1,4 @@
-"""Words on a canvas, each in a box of its colour, broken to fit."""
+"""Words on a canvas, each in a coloured box, broken into lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Placed:
-    """A word, or the part of one that fits, and where it goes: points from the left, and a line."""
+    """A word, or a part of it, and its place: points from the left, and a line."""
 
     text: str
     word: Word
@@ -26,7 +26,7 @@ class Placed:
 
 @dataclass(frozen=True)
 class WordBoxes:
-    """A text that was broken into lines for one size of letters, and not drawn yet."""
+    """A text broken into lines for one font size."""
 
     panel: TextPanel
     size: float
@@ -43,10 +43,7 @@ class WordBoxes:
         return self.line * (1 + max((p.line for p in self.placed), default=0))
 
     def draw(self, canvas: Canvas, left: float) -> None:
-        """Draws it from the current y down.
-
-        A dashed line around a word says that it has more score than the scale has colour.
-        """
+        """Draw the text down from the current y. A dashed box marks a word off the scale."""
         top = canvas.y
         for placed in self.placed:
             canvas.y = top + (placed.line + 0.5) * self.line
@@ -59,7 +56,7 @@ class WordBoxes:
 
 
 def word_boxes(canvas: Canvas, panel: TextPanel, room: float, size: float) -> WordBoxes:
-    """The text broken to fit into `room` points, its letters of `size` points."""
+    """Return the text broken to fit into `room` points, in letters of `size` points."""
     padding, gap, x, line = _padding(size), 0.23 * size, 0.0, 0
     placed = []
     for word in panel.words:
@@ -82,7 +79,7 @@ def _face(word: Word, size: float) -> FontProperties:
 
 
 def _pieces(canvas: Canvas, text: str, face: FontProperties, room: float) -> list[str]:
-    """The word whole, or cut where it is wider than the room."""
+    """The whole word, or pieces of it that fit."""
     if len(text) < 2 or canvas.width(text, face) <= room:
         return [text]
     half = len(text) // 2

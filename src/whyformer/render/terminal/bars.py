@@ -1,4 +1,4 @@
-"""Bars of characters that grow left or right of a zero line."""
+"""Bars of characters, left or right of a zero line."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ NAME, SCORE = 28, 14  # characters of a name, at most, and of the column of scor
 
 
 def bar(box: InkBox, share: float, half: int, left: int) -> Text:
-    """A bar of `share` (-1..1, or beyond), `half` characters long at 1, `left` of them before zero.
+    """Return a bar for `share` (-1..1, or off the scale), exact to half a character.
 
-    It is exact to half a character; an arrow says that it goes on beyond the scale.
+    It is `half` characters long at 1, with room for `left` characters before zero. An arrow marks
+    a share that is off the scale.
     """
     halves = max(1, round(2 * half * min(abs(share), 1.0))) if share else 0
     line = "━" * (halves // 2)
@@ -36,11 +37,11 @@ def bar(box: InkBox, share: float, half: int, left: int) -> Text:
 def bar_table(
     box: InkBox, head: str, panel: Panel, bars: Sequence[tuple[Text, float, float]]
 ) -> Table:
-    """A line for each (name, score, share), with a bar left or right of one zero line."""
+    """Return a table with a line for each (name, score, share) and its bar."""
     longest = max(cell_len(head), *(name.cell_len for name, _, _ in bars))
     wide = min(longest, max(8, min(NAME, box.width // 3)))
     most = max((-share for _, _, share in bars), default=0.0)
-    back = min(max(most, 0.0), 1.0)  # how far to the left the longest goes
+    back = min(max(most, 0.0), 1.0)  # length of the longest bar to the left
     room = box.width - wide - SCORE
     half = max(SHORTEST, min(LONGEST, int((room - 2) / (1 + back))))
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="")
@@ -54,23 +55,23 @@ def bar_table(
 
 
 def strongest_bars(box: InkBox, panel: Panel, count: int) -> Table:
-    """The strongest words or patches, their bars in true proportion."""
+    """Return the strongest words or patches, with bars in proportion."""
     rows = strongest_rows(panel.rows, count)
     bars = [(Text(keep_left_to_right(row.name)), row.score, row.length) for row in rows]
     return bar_table(box, f"strongest {panel.unit}", panel, bars)
 
 
 def word_bars(box: InkBox, panel: TextPanel) -> Table:
-    """Every word in order; a bar is full where colour is, and an arrow goes beyond."""
+    """Return every word in order; a bar is full where colour is, an arrow is off the scale."""
     bars = [(word_name(word), word.score, bar_length(panel, word)) for word in panel.words]
     return bar_table(box, panel.unit, panel, bars)
 
 
 def word_name(word: Word) -> Text:
-    """The word as a row's name; what the tokenizer added is slanted."""
+    """Return the name of a word's row; special tokens are italic."""
     return Text(keep_left_to_right(word.text), style="italic" if word.special else "")
 
 
 def bar_length(panel: TextPanel, word: Word) -> float:
-    """Where a word's bar ends, -1..1, or further out where the word is beyond the scale."""
+    """Return the length of a word's bar, -1..1, or more if the word is off the scale."""
     return word.score / panel.span if panel.is_beyond(word) else panel.share(word)

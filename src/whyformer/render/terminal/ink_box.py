@@ -1,4 +1,4 @@
-"""What a console can show: its colours and its width, and which characters may reach it."""
+"""The colours, width and encoding of a console, and the characters that may reach it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rich.style import Style
 from whyformer.attribution.characters import hide_controls
 from whyformer.render.colours import DARK, EITHER, LIGHT, STEPS, Theme, css, ink, step
 
-POOR = (None, "standard", "windows")  # colour systems with too few colours for a scale
+POOR = (None, "standard", "windows")  # colour systems with too few colours
 LEFT_TO_RIGHT = "\N{LEFT-TO-RIGHT MARK}"
 
 _KEPT = {"\n": "\n"}
@@ -25,13 +25,13 @@ _PLAIN = str.maketrans("\N{MINUS SIGN}━╸╺│─▶◀…∅⏎", "-===|-><
 
 @dataclass(frozen=True)
 class InkBox:
-    """The colours and the width of the console at hand."""
+    """The colours and the width of a console."""
 
     theme: Theme | None  # None: no colour
     width: int
 
     def style(self, share: float) -> Style:
-        """Ground and ink of a place on the scale; what says nothing is left as it is."""
+        """Return background and text colour of a share; shares near 0 have none."""
         whole = step(share)
         if self.theme is None or abs(whole) < 2:
             return Style.null()
@@ -39,7 +39,7 @@ class InkBox:
         return Style(color=css(ink(ground)), bgcolor=css(ground))
 
     def pen(self, share: float) -> Style:
-        """The full colour of a sign, for lines on the terminal's own ground."""
+        """Return the full colour of a sign, for lines on the terminal's background."""
         if self.theme is None or not share:
             return Style.null()
         return Style(color=css(self.theme.warm if share > 0 else self.theme.cool))
@@ -47,7 +47,7 @@ class InkBox:
 
 @dataclass(frozen=True)
 class ForConsole:
-    """Decides about colour when it is printed, because only the console knows."""
+    """Blocks that choose their colours when they are printed: only then is the console known."""
 
     blocks: Callable[[InkBox], list[RenderableType]]
 
@@ -55,11 +55,13 @@ class ForConsole:
         poor = console.no_color or console.color_system in POOR
         box = InkBox(None if poor else _theme(), console.width)
         for segment in console.render(Group(*self.blocks(box)), options):
-            yield Segment(allowed(segment.text, console.encoding), segment.style, segment.control)
+            yield Segment(
+                console_text(segment.text, console.encoding), segment.style, segment.control
+            )
 
 
-def allowed(text: str, encoding: str = "utf-8") -> str:
-    """The text without control characters, and without what the encoding cannot say."""
+def console_text(text: str, encoding: str = "utf-8") -> str:
+    """Return the text without control characters, in characters that the encoding has."""
     text = hide_controls(text, _KEPT)
     name = codecs.lookup(encoding).name
     if name.startswith("utf"):
@@ -68,12 +70,12 @@ def allowed(text: str, encoding: str = "utf-8") -> str:
 
 
 def keep_left_to_right(name: str) -> str:
-    """The name for a row of a table: after a right-to-left word numbers stay on the right."""
+    """Return a row's name with a mark after right-to-left text, so numbers stay at the right."""
     turns = any(bidirectional(character) in ("R", "AL", "AN") for character in name)
     return name + LEFT_TO_RIGHT if turns else name
 
 
 def _theme() -> Theme:
-    """The theme of the terminal where it tells its background (COLORFGBG), else one for any."""
+    """The theme for the background in COLORFGBG, or one for any background."""
     ground = os.environ.get("COLORFGBG", "").rpartition(";")[2]
     return {"": EITHER, "7": LIGHT, "15": LIGHT}.get(ground, DARK)

@@ -1,4 +1,4 @@
-"""Pictures in characters: half blocks where there is colour, signed digits where there is none."""
+"""Pictures in characters: half blocks in colour, or signed digits without colour."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from whyformer.render.colours import css
 
 
 def half_blocks(picture: Tensor, wide: int) -> Text:
-    """A picture (height, width, 3) in at most `wide` columns; a character shows two pixels."""
+    """Return a picture (height, width, 3) in at most `wide` columns, two pixels per character."""
     height, width = picture.shape[:2]
     columns = min(wide, width)
     lines = max(2, round(height * columns / width / 2) * 2)
@@ -27,7 +27,7 @@ def half_blocks(picture: Tensor, wide: int) -> Text:
 
 
 def tenths(shares: Tensor, width: int) -> Text:
-    """The patches as signed tenths of the scale; averaged where there are too many to fit."""
+    """Return the patches as signed tenths of the scale, averaged if they do not fit."""
     rows, columns = shares.shape
     fits = min(columns, max(1, (width - 1) // 3))
     small = functional.adaptive_avg_pool2d(shares[None], (min(rows, fits), fits))[0]

@@ -1,4 +1,4 @@
-"""Several attributions of one input in the terminal, next to each other while there is room."""
+"""Several attributions of one input in the terminal, side by side."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ PICTURE, OVERLAY = 32, 18  # characters of the widest picture, and of the narrow
 
 
 def headline(content: SampleContent) -> Text:
-    """What a sample is about: why this."""
+    """Return the headline of a sample: why this label?"""
     return Text.assemble("why ", (content.label, "bold"), "?")
 
 
 def captioned_row(captioned: Sequence[tuple[str, Text]], wide: int) -> Table:
-    """Pictures with their captions above, side by side."""
+    """Return pictures side by side, with their captions above."""
     table = Table.grid(padding=(0, 2))
     for _ in captioned:
         table.add_column(width=wide, overflow="fold", vertical="bottom")
@@ -41,9 +41,9 @@ def captioned_row(captioned: Sequence[tuple[str, Text]], wide: int) -> Table:
 
 
 def side_by_side(box: InkBox, sample: ComparedSample, bars: bool) -> RenderableType:
-    """One sample: words down and attributions across, or their overlays in a row.
+    """Return one sample: words down and attributions across, or a row of overlays.
 
-    What does not fit in the width goes on below.
+    Columns that do not fit the width wrap.
     """
     first = sample.contents[0]
     parts: list[RenderableType] = [
@@ -80,7 +80,7 @@ def _word_table(
 
 
 def _cell(box: InkBox, panel: TextPanel, word: Word, bars: bool) -> Text:
-    """A score on its colour, or beside its bar."""
+    """A score on its colour, or with its bar."""
     score = f" {number(word.score, panel.span)} "
     if not bars:
         return Text(score, style=box.style(panel.share(word)))
@@ -90,7 +90,7 @@ def _cell(box: InkBox, panel: TextPanel, word: Word, bars: bool) -> Text:
 def _fitting(
     box: InkBox, titles: Sequence[str], panels: Sequence[TextPanel], bars: bool
 ) -> Iterator[slice]:
-    """Columns in portions that fit the width; a table that is squeezed cannot be read."""
+    """Slices of columns that fit the width."""
     longest = max(cell_len(word.text) for word in panels[0].words)
     room = box.width - min(box.width // 3, longest) - 1
     start, used = 0, 0
@@ -105,7 +105,7 @@ def _fitting(
 
 
 def _overlays(box: InkBox, titles: Sequence[str], panels: Sequence[ImagePanel]) -> RenderableType:
-    """Overlays where there is colour, digits where there is none, as many in a line as fit."""
+    """Overlays in colour, or digits without colour, as many per line as fit."""
     least = OVERLAY if box.theme else PICTURE
     shown = overlay_row(titles, panels) if box.theme else []
     per_line = max(1, min(len(shown) or len(panels), box.width // (least + 2)))

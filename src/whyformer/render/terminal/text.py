@@ -1,4 +1,4 @@
-"""The terminal: words on coloured ground, pictures in half blocks, numbers where colour is not."""
+"""Attributions as rich text: coloured words, pictures in half blocks, numbers without colour."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from whyformer.render.view_model import SampleContent, read_samples
 TOP = 6  # rows of the list of strongest words or patches
 CELL = 7  # characters of a cell of output by input
 ROWS = 60  # of output by input, at most
-NOTABLE = 0.1  # share from which a word gets its number where there is no colour
+NOTABLE = 0.1  # without colour, words get their number from this share on
 
 
 def sample_text(
@@ -124,7 +124,9 @@ def _legend(box: InkBox, panel: Panel) -> Text:
     )
     if box.theme is None:
         return Text(f"scale: {ends[0]}..{ends[1]}")
-    theme = LIGHT if isinstance(panel, ImagePanel) else box.theme  # pictures are the same on both
+    theme = (
+        LIGHT if isinstance(panel, ImagePanel) else box.theme
+    )  # pictures look the same on every background
     scale = Text(ends[0])
     for whole in range(low, STEPS + 1, 2):
         scale.append(" ", style=Style(bgcolor=css(theme.colour(whole / STEPS))))
@@ -132,7 +134,7 @@ def _legend(box: InkBox, panel: Panel) -> Text:
 
 
 def _bars(box: InkBox, panel: Panel, every: bool) -> Table:
-    """A bar for every word where that is wished, else for the strongest words or patches."""
+    """Bars for every word, or for the strongest words or patches."""
     if every and isinstance(panel, TextPanel):
         return word_bars(box, panel)
     return strongest_bars(box, panel, TOP)
@@ -142,7 +144,7 @@ def _bars(box: InkBox, panel: Panel, every: bool) -> Table:
 
 
 def _matrix(box: InkBox, matrix: RelevanceMatrix) -> RenderableType:
-    """Output words down and input words across, as many as fit, scores on coloured ground."""
+    """Output words down and input words across, as many as fit, scores on their colour."""
     first = min(box.width // 3, max((cell_len(row.text) for row in matrix.rows), default=0))
     wide = max(CELL, len(number(-matrix.span, matrix.span)))
     most = max(1, (box.width - first - 1) // (wide + 1))
@@ -161,7 +163,7 @@ def _matrix(box: InkBox, matrix: RelevanceMatrix) -> RenderableType:
             Text(keep_left_to_right(row.text), style="italic" if row.special else ""), *cells
         )
     title = Text(f"output by {cut.answering}", style="bold underline")
-    left_out = [Text(f"shown are {cut.left_out}")] if cut.left_out else []
+    left_out = [Text(f"only {cut.left_out}")] if cut.left_out else []
     return Group(title, Padding(table, (1, 0)), *left_out)
 
 

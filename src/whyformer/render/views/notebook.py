@@ -33,8 +33,8 @@ def _note(count: int) -> str:
     if count <= MOST:
         return ""
     text = (
-        f"Shown are the first {MOST} of {count} samples. Index the attribution to see another, as"
-        f" in a[{MOST}]; a.to_html('why.html') writes all of them."
+        f"The first {MOST} of {count} samples. Use a[{MOST}] to see another one, or"
+        " a.to_html('why.html') to write all of them."
     )
     return f'<p class="whyformer cell">{escape(text)}</p>'
 

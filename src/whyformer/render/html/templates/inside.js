@@ -169,7 +169,7 @@ function inside(card, box) {
   const named = data.layers.map(({number: n, asking, answering}) => !several ? String(n)
     : asking === answering ? `${n} ${asking}` : `${n} ${asking} to ${answering}`);
   if (data.kinds.length > 1) {
-    controls.append(choices("shown is", data.kinds, 0, (i) => { now.kind = i; show(pinned); }));
+    controls.append(choices("show", data.kinds, 0, (i) => { now.kind = i; show(pinned); }));
   }
   controls.append(choices("layer", named, now.layer, (i) => {
     if (data.layers[i].asking !== data.layers[now.layer].asking) { pinned = null; unpress(area); }
@@ -184,8 +184,8 @@ function inside(card, box) {
     show(null);
     event.stopPropagation();
   });
-  const hint = "Point at a token or a patch to see where it looks; press it to keep that, Escape to"
-    + " return. By keyboard: Tab, then arrow keys.";
+  const hint = "Point at a token or a patch to see what it attends to. Click to keep it, press Escape to"
+    + " go back. Keyboard: Tab, then arrow keys.";
   box.append(controls, shows, area, legend, told, element("p", `${hint} ${data.note}`, "note"));
   arrange();
   show(null);

@@ -12,7 +12,7 @@ for (const button of document.querySelectorAll(".whyformer .copy")) {
     area.focus();
     area.select();
     if (document.execCommand("copy")) copied();
-    else told.textContent = "Selected: press Ctrl+C, or Command+C, to copy.";
+    else told.textContent = "Selected. Press Ctrl+C or Command+C to copy.";
   }
   button.hidden = false;
   button.addEventListener("click", () => {

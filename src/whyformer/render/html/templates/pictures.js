@@ -8,7 +8,7 @@ for (const card of document.querySelectorAll(".whyformer .card")) {
     const area = card.querySelector(`[data-panel="${panel}"]`);
     const stage = area.querySelector("[data-paint=overlay]");
     const painter = painterOf(stage, data, grid, area.querySelector("[data-seen] img"));
-    stage.closest("figure").append(slider("colour covers", painter.cover, (cover) => {
+    stage.closest("figure").append(slider("opacity", painter.cover, (cover) => {
       painter.cover = cover;
       painter.base = shares;
       painter.paint();

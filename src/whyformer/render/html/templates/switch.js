@@ -19,7 +19,7 @@ function compared(card) {
         Object.assign(copy, {src: seen.src, alt: ""});
         stage.prepend(copy);
         seen.decode().then(() => shown.painter.paint());
-        block.querySelector("figure").append(slider("colour covers", data.cover, (cover) => {
+        block.querySelector("figure").append(slider("opacity", data.cover, (cover) => {
           shown.painter.cover = cover;
           shown.painter.paint();
         }));
