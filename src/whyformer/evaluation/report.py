@@ -11,7 +11,7 @@ from typing import Any
 from markupsafe import Markup
 
 from whyformer.evaluation.curves import Curves, curves, line_chart
-from whyformer.evaluation.examples import HOW, HOW_AGREEMENT, Choice, Example, chosen
+from whyformer.evaluation.examples import HOW, HOW_AGREEMENT, Choice, ReportExample, choose_examples
 from whyformer.evaluation.matrix import AGREEING, AGREEMENT, Matrix, agreement, divided
 from whyformer.evaluation.results import Results
 from whyformer.evaluation.summary import Bootstrap, Figure, bootstrap, summary
@@ -37,13 +37,15 @@ from whyformer.render.html.page import build_fragment
 
 FOLDER = "whyformer.evaluation/templates"
 
-__all__ = ["Choice", "Example", "chosen", "report"]
+__all__ = ["Choice", "ReportExample", "build_report", "choose_examples"]
 
 SKIPPED = 50  # skipped samples that are listed, at most
 
 
-def report(
-    results: Results, examples: Sequence[Example] = (), figures: Sequence[Figure] | None = None
+def build_report(
+    results: Results,
+    examples: Sequence[ReportExample] = (),
+    figures: Sequence[Figure] | None = None,
 ) -> str:
     """Return the page with tables, curves, agreement, examples and settings.
 
@@ -176,12 +178,12 @@ class _Group:
 
 @dataclass(frozen=True)
 class _ExampleColumns:
-    example: Example
+    example: ReportExample
     columns: list[tuple[str, str, Markup]]  # method, its value, its attribution
 
 
 def _group_examples(
-    results: Results, examples: Sequence[Example], drawn: Mapping[int, Fragment]
+    results: Results, examples: Sequence[ReportExample], drawn: Mapping[int, Fragment]
 ) -> list[_Group]:
     wanted = {(e.target, e.metric, e.sample) for e in examples}
     values = {
@@ -190,7 +192,7 @@ def _group_examples(
         if (row["target"], row["metric"], row["sample"]) in wanted
     }
 
-    def column(example: Example, method: str) -> tuple[str, str, Markup]:
+    def column(example: ReportExample, method: str) -> tuple[str, str, Markup]:
         value = values.get((example.target, example.metric, example.sample, method))
         told = "" if value is None else shown(value)
         return visible(method), told, drawn[id(example.attributions[method])].element
