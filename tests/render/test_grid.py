@@ -66,10 +66,10 @@ def test_rows_of_cells_batches_and_single_ones() -> None:
         ([], "nothing to draw"),
         ([[]], "nothing to draw"),
         ([[None]], "nothing to draw"),
-        ([[1]], "a cell is of type int"),
-        ([["a"]], "a cell is of type str"),
-        (1, "a cell is of type int"),
-        ("why", "a cell is of type str"),
+        ([[1]], "attribution, and one is int"),
+        ([["a"]], "attribution, and one is str"),
+        (1, "attribution, and one is int"),
+        ("why", "attribution, and one is str"),
     ],
 )
 def test_what_is_no_grid_is_refused(given: Any, said: str) -> None:
@@ -79,7 +79,7 @@ def test_what_is_no_grid_is_refused(given: Any, said: str) -> None:
 
 def test_rows_of_different_lengths_are_refused() -> None:
     a = one([1.0])
-    with pytest.raises(InputError, match=r"these have \[2, 1\] cells; put None"):
+    with pytest.raises(InputError, match=r"different lengths: \[2, 1\] cells\. .* None for blank"):
         figure_grid([[a, a], [a]])
 
 
@@ -118,7 +118,7 @@ def test_titles_can_be_given_and_are_made_harmless() -> None:
     assert "\x1b" not in made.rows[1]
     assert made.columns == ("",)
     for wrong in (["only one"], "ab"):
-        with pytest.raises(InputError, match="each of the 2 rows"):
+        with pytest.raises(InputError, match="the figure has 2 rows"):
             figure_grid([[a], [a]], rows=wrong)
 
 
@@ -138,7 +138,7 @@ def test_cells_of_one_method_share_a_scale() -> None:
     assert [scale.signed for scale in made.row_scales] == [False, True]
     assert made.column_scales == ()
     assert "Each method has its own colour scale" in made.caption
-    assert "blue against" in made.caption
+    assert "blue opposes" in made.caption
 
 
 def test_a_scale_is_symmetric_for_all_of_its_cells_or_for_none() -> None:
@@ -151,7 +151,7 @@ def test_one_scale_is_told_as_one() -> None:
     made = figure_grid([one([1.0]), one([2.0], label="dog")])
     assert len(made.scales) == 1
     assert made.row_scales == made.column_scales == ()
-    assert "All cells share one colour scale, full at 2.00." in made.caption
+    assert "All cells share one colour scale: full colour at 2.00." in made.caption
     assert "blue" not in made.caption
     assert "Full colour at 1.00." in figure_grid(one([1.0])).caption
 

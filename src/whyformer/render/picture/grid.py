@@ -90,7 +90,7 @@ class FigureGrid:
         alone = len(self.rows) == len(self.columns) == 1
         one = (FULL if alone else ONE).format(span=number(self.scales[0].span).lstrip("+"))
         told = [
-            "Orange supports the prediction" + (", blue opposes it." if signed else "."),
+            "Orange supports the target" + (", blue opposes it." if signed else "."),
             one if len(self.scales) == 1 else self.sharing,
             BEYOND * beyond,
         ]
