@@ -13,8 +13,8 @@ from PIL import Image
 
 from whyformer.attribution import Attribution
 from whyformer.errors import InputError
-from whyformer.render.colour import LIGHT
-from whyformer.render.figure import figure
+from whyformer.render.colours import LIGHT
+from whyformer.render.picture.figure import figure
 
 Make = Callable[..., Attribution]
 
@@ -38,7 +38,7 @@ def test_a_name_says_the_format(sentence: Make, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a.jpg", "a", "a.svg.gz"])
 def test_another_format_is_refused(sentence: Make, tmp_path: Path, name: str) -> None:
-    with pytest.raises(InputError, match=r"end it with \.png, \.svg, \.pdf"):
+    with pytest.raises(InputError, match=r"End it with \.png, \.svg, \.pdf"):
         figure(sentence()).save(tmp_path / name)
     with pytest.raises(InputError, match="no folder"):
         figure(sentence()).save(tmp_path / "nowhere" / "a.png")

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from whyformer.attribution import Attribution, Stream
-from whyformer.render.notebook import MOST, first
+from whyformer.render.views.notebook import MOST, first_samples
 
 Make = Callable[..., Attribution]
 
@@ -39,13 +39,13 @@ def batch(count: int, tokens: int = 6, word: str = "word", **more: object) -> At
 def test_one_sample_and_a_few_are_shown_whole(sentence: Make) -> None:
     assert "gripping" in sentence()._repr_html_()
     shown = batch(MOST)._repr_html_()
-    assert "Shown are the first" not in shown
+    assert "The first" not in shown
     assert f"word{MOST - 1}x0" in shown
 
 
 def test_a_large_batch_is_cut_and_says_so() -> None:
     shown = batch(500)._repr_html_()
-    assert f"Shown are the first {MOST} of 500 samples." in shown
+    assert f"The first {MOST} of 500 samples." in shown
     assert f"word{MOST - 1}x5" in shown
     assert f"word{MOST}x" not in shown
     assert len(shown) < 1.1 * len(batch(MOST)._repr_html_()) + 1000, "no larger for being of more"
@@ -60,13 +60,13 @@ def test_words_are_words_and_no_elements() -> None:
 
 def test_the_first_are_what_they_were() -> None:
     many = batch(12, conservation=torch.ones(12))
-    few = first(many, 3)
+    few = first_samples(many, 3)
     assert len(few) == 3
     for i in range(3):
         assert few[i].words() == many[i].words()
         assert few[i].to_dict() == many[i].to_dict()
     assert few.maps["text", "text"].shape == (3, 6, 6)
-    assert first(many, 12) is many
+    assert first_samples(many, 12) is many
 
 
 @pytest.mark.parametrize("label", ["x" * 1000, "\x1b[31mred", "line\nline"])

@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from whyformer import __version__
 from whyformer.cli.console import complain, result
+from whyformer.cli.view_files import add_view_options
 from whyformer.errors import WhyformerError
 from whyformer.registry import Registry
 
@@ -75,7 +76,8 @@ def application() -> typer.Typer:
     app.callback()(_whyformer)
     for entry in commands.values():
         shown = _shown(entry.examples)
-        app.command(entry.name, rich_help_panel=entry.heading, epilog=shown)(entry.run)
+        run = add_view_options(entry.run)
+        app.command(entry.name, rich_help_panel=entry.heading, epilog=shown)(run)
     return app
 
 

@@ -14,6 +14,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
+from whyformer.attribution.characters import hide_controls
 from whyformer.audit import DEFAULT_NAMES, Audit, Table, audit_names, audit_terms, name_lists
 from whyformer.audit.findings import check_parquet
 from whyformer.cli.app import command
@@ -232,7 +233,7 @@ def _shown(found: Audit) -> RenderableType:
     settings = found.settings
     told = f"{len(found.rows)} explanations by {', '.join(settings['methods'])}"
     parts.append(Text(f"{told}, target: {settings['target']}", style="dim"))
-    parts += [Text(_safe(sentence)) for sentence in found.headline]
+    parts += [Text(hide_controls(sentence)) for sentence in found.headline]
     for name in found.first:
         if name in found.tables:
             parts += [Text(), _table(found.tables[name])]
@@ -252,14 +253,9 @@ def _table(table: Table) -> Grid:
         right = column.kind != "text"
         grid.add_column(column.name, justify="right" if right else "left", no_wrap=right)
     for row in table.rows[:LINES]:
-        grid.add_row(*(Text(_safe(cell)) for cell in table.written(row)))
+        grid.add_row(*(Text(hide_controls(cell)) for cell in table.written(row)))
     left = len(table.rows) - LINES
     if left > 0:
         grid.caption = Text(f"and {left} more: write all with --out FOLDER", style="dim")
         grid.caption_justify = "left"
     return grid
-
-
-def _safe(text: str) -> str:
-    """The text without signs that a terminal would obey."""
-    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text)

@@ -2,42 +2,36 @@
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import product
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 import whyformer
-from whyformer.attribution import Attribution, views
+from whyformer.attribution import Attribution
 from whyformer.cli.app import command
 from whyformer.cli.arguments import (
-    PICTURES,
     Bars,
     Deciding,
     Given,
-    HtmlFile,
     ImageFile,
-    JsonFile,
     Model,
-    PdfFile,
-    PngFile,
     Query,
     Quiet,
     Subwords,
-    SvgFile,
     Target,
     Truncation,
     read_target,
     scalar,
 )
 from whyformer.cli.console import busy, note, result
-from whyformer.cli.files import check_writable, default_picture, write
+from whyformer.cli.files import check_writable, default_picture
 from whyformer.cli.question import named, read_question
+from whyformer.cli.view_files import NO_FILES, ViewFiles, write_views
 from whyformer.compare import HANDFUL, usual
 from whyformer.errors import InputError, OptionError, WhyformerError
 from whyformer.methods import methods as known
+from whyformer.render.terminal.text import comparison_text
 from whyformer.targets.specs import at_query
 
 ALL = "all"
@@ -82,19 +76,14 @@ def compare(
     query: Query = None,
     deciding: Deciding = None,
     truncation: Truncation = False,
-    html: HtmlFile = None,
-    png: PngFile = None,
-    svg: SvgFile = None,
-    pdf: PdfFile = None,
-    json: JsonFile = None,
+    files: ViewFiles = NO_FILES,  # becomes one option per view
     bars: Bars = False,
     subwords: Subwords = False,
     quiet: Quiet = False,
 ) -> None:
     """Put several methods, or several targets, side by side on the same input."""
-    files = {"--html": html, "--png": png, "--svg": svg, "--pdf": pdf, "--json": json}
-    files["--png"] = default_picture(image, files)
-    check_writable(files, kept=image)
+    written = {**files, "--png": default_picture(image, files)}
+    check_writable(written, kept=image)
     wanted = _targets(target, targets)
     names = _chosen(methods or ",".join(usual(len(wanted))))
     question = read_question(given, image, wanted[0], query)
@@ -126,15 +115,12 @@ def compare(
     for name, reason in skipped.items():
         note(f"left out {name}: {reason}")
     if not quiet:
-        shown = views["terminal"].comparison(attributions, bars=bars, subwords=subwords)
-        result().print(shown)
-    for option, path in files.items():
-        if path is not None:
-            name = option.removeprefix("--")
-            how = {"subwords": subwords} if name in PICTURES else {}
-            content = views[name].render_comparison(attributions, **how)
-            data = content if isinstance(content, bytes) else content.encode()
-            write(option, path, partial(Path.write_bytes, data=data))
+        result().print(comparison_text(attributions, bars=bars, subwords=subwords))
+    write_views(
+        written,
+        lambda view, taken: view.render_comparison(attributions, **taken),
+        subwords=subwords,
+    )
 
 
 def _chosen(text: str) -> list[str]:

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 import whyformer
-from whyformer.attribution import Attribution, views
 from whyformer.cli.app import command
 from whyformer.cli.arguments import (
-    PICTURES,
     Bars,
     Deciding,
     Given,
-    HtmlFile,
     ImageFile,
-    JsonFile,
     Model,
-    PdfFile,
-    PngFile,
     Query,
     Quiet,
     Subwords,
-    SvgFile,
     Target,
     Truncation,
     read_options,
@@ -47,7 +39,9 @@ from whyformer.cli.many_arguments import (
 )
 from whyformer.cli.question import named, read_question
 from whyformer.cli.scoring import Job, score
+from whyformer.cli.view_files import NO_FILES, ViewFiles, write_views
 from whyformer.errors import OptionError
+from whyformer.render.terminal.text import sample_text
 
 
 @command(
@@ -95,11 +89,7 @@ def explain(
     ] = None,
     deciding: Deciding = None,
     truncation: Truncation = False,
-    html: HtmlFile = None,
-    png: PngFile = None,
-    svg: SvgFile = None,
-    pdf: PdfFile = None,
-    json: JsonFile = None,
+    files: ViewFiles = NO_FILES,  # becomes one option per view
     save: Annotated[
         Path | None,
         typer.Option(
@@ -119,15 +109,14 @@ def explain(
     quiet: Quiet = False,
 ) -> None:
     """Show which words or patches made a model say what it says."""
-    files = {"--html": html, "--png": png, "--svg": svg, "--pdf": pdf, "--json": json}
-    files["--save"] = save
+    written = {**files, "--save": save}
     options = read_options(option or [])
     if at is not None:
         options["at"] = at
     options["deciding"] = None if deciding is None else scalar(deciding)
     if source is not None:
         _refuse(
-            {"INPUT": given, "--image": image, "--query": query, **files},
+            {"INPUT": given, "--image": image, "--query": query, **written},
             "is about one input, and --input gives many; leave out one of the two",
         )
         if out is None:
@@ -162,8 +151,8 @@ def explain(
         },
         "is about many inputs; give them as well, as in --input reviews.jsonl",
     )
-    files["--png"] = default_picture(image, files)
-    check_writable(files, kept=image)
+    written["--png"] = default_picture(image, written)
+    check_writable(written, kept=image)
     question = read_question(given, image, target, query)
     with busy("explaining ..."):
         loaded = question.load(model)
@@ -178,23 +167,12 @@ def explain(
         )
         attribution = named(attribution, loaded)
     if not quiet:
-        shown = views["terminal"].renderable(attribution, bars=bars, subwords=subwords)
-        result().print(shown)
-    writers: dict[str, Callable[[Path], Any]] = {
-        "--html": attribution.to_html,
-        **{f"--{form}": partial(_draw, attribution, form, subwords) for form in PICTURES},
-        "--json": attribution.to_json,
-        "--save": attribution.save,
-    }
-    for name, writer in writers.items():
-        write(name, files[name], writer)
+        result().print(sample_text(attribution, bars=bars, subwords=subwords))
+    write_views(written, lambda view, taken: view.render(attribution, **taken), subwords=subwords)
+    write("--save", save, attribution.save)
 
 
 def _refuse(given: Mapping[str, Any], why: str) -> None:
     """Nothing; raises where one of these was given."""
     for name in (name for name, value in given.items() if value is not None):
         raise OptionError(f"{name} {why}")
-
-
-def _draw(attribution: Attribution, form: str, subwords: bool, path: Path) -> None:
-    path.write_bytes(views[form].render(attribution, subwords=subwords))

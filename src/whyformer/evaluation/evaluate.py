@@ -11,9 +11,9 @@ from whyformer.datasets import Dataset, Sample
 from whyformer.errors import InputError
 from whyformer.evaluation import fingerprint
 from whyformer.evaluation.batch_evaluation import BatchEvaluation
-from whyformer.evaluation.examples import Choice, Example, chosen
+from whyformer.evaluation.examples import Choice, ReportExample, choose_examples
 from whyformer.evaluation.plan import MethodSpec, MetricSpec, Plan
-from whyformer.evaluation.report import report as page
+from whyformer.evaluation.report import build_report as page
 from whyformer.evaluation.results import RESULTS, SETTINGS, Results
 from whyformer.evaluation.sample_batches import (
     SampleBatch,
@@ -137,7 +137,7 @@ def run_evaluation(
     if report:
         yield Progress("writing the report", done, total)
         figures = summary(results)
-        examples = _examples(chosen(results, PER_SIDE, figures), batches, model, plan)
+        examples = _examples(choose_examples(results, PER_SIDE, figures), batches, model, plan)
         store.write_text(REPORT, page(results, examples, figures))
     yield results
 
@@ -169,7 +169,7 @@ def _write_results(
 
 def _examples(
     choices: Sequence[Choice], batches: Sequence[SampleBatch], model: EvaluatedModel, plan: Plan
-) -> list[Example]:
+) -> list[ReportExample]:
     """The chosen samples, explained again one by one to be drawn."""
     alone = {
         sample.id: batch.take([row])

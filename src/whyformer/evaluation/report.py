@@ -1,96 +1,97 @@
-"""The report of a run: one HTML page that asks nobody for anything."""
+"""The report of an evaluation: one self-contained HTML page."""
 
 from __future__ import annotations
 
-import base64
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from hashlib import sha256
-from importlib import resources
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from markupsafe import Markup
-
-from whyformer.attribution import Attribution, views
 from whyformer.evaluation.agreement_matrix import (
     AGREEING,
     AGREEMENT,
-    AgreementMatrix,
     agreement_matrix,
     split_agreement,
 )
-from whyformer.evaluation.curves import DARK, FEW, LIGHT, Curves, curves
-from whyformer.evaluation.drawing import drawing
-from whyformer.evaluation.examples import HOW, HOW_AGREEMENT, Choice, Example, chosen
+from whyformer.evaluation.curves import Curves, curves, line_chart
+from whyformer.evaluation.examples import HOW, HOW_AGREEMENT, Choice, ReportExample, choose_examples
 from whyformer.evaluation.results import Results
 from whyformer.evaluation.summary import MetricSummary, bootstrap_of, summary
-from whyformer.evaluation.tables import interval_note
 from whyformer.evaluation.wording import (
     ALIKE,
     ARROWS,
-    convention_text,
-    count_text,
-    interval_text,
     number_text,
     package_versions,
     run_facts,
     setting_text,
     settings_group,
-    target_title,
     visible,
 )
+from whyformer.render.charts.line_chart import FEW, draw_lines, line_colours
+from whyformer.render.environment import read_text, render_template
+from whyformer.render.html.fragment import Fragment, unique_scripts, unique_styles
+from whyformer.render.html.page import build_fragment
 from whyformer.statistics.bootstrap import Bootstrap
 
-if TYPE_CHECKING:
-    from jinja2 import Environment
+FOLDER = "whyformer.evaluation/templates"
 
-__all__ = ["Choice", "Example", "chosen", "report"]
+__all__ = ["Choice", "ReportExample", "build_report", "choose_examples"]
 
-SKIPPED = 50  # samples that were left out, listed at most
+SKIPPED = 50  # skipped samples that are listed, at most
 
 
-def report(
+def build_report(
     results: Results,
-    examples: Sequence[Example] = (),
+    examples: Sequence[ReportExample] = (),
     figures: Sequence[MetricSummary] | None = None,
 ) -> str:
-    """The page: tables, curves, agreement, examples, and how everything was taken."""
+    """Return the page with tables, curves, agreement, examples and settings.
+
+    Args:
+        results: The results of an evaluation.
+        examples: Samples to show, with their attributions.
+        figures: The summary of `results`, if it is already known.
+    """
     figures = summary(results) if figures is None else figures
     how = figures[0].how if figures else bootstrap_of(results)
-    shown_examples = _Drawn(examples)
-    settings, script = results.settings, _text("report.js")
+    groups = _group_examples(results, examples)
+    fragments = [
+        fragment
+        for group in groups
+        for _, found in group.sides
+        for one in found
+        for _, _, fragment in one.columns
+    ]
+    settings = results.settings
     known = dict(run_facts(results))
-    scripts = [script, *shown_examples.scripts]
-    return (
-        _environment()
-        .get_template("report.jinja")
-        .render(
-            title=f"Evaluation of {known['model']}" if "model" in known else "Evaluation",
-            facts=run_facts(results),
-            targets=[_Target.of(results, figures, target, how) for target in _targets(figures)],
-            examples=_grouped(results, examples, shown_examples),
-            metrics=[
-                (name, settings_group(settings_group(settings, "metrics"), name))
-                for name in _names(figures)
-            ],
-            methods=[
-                (visible(label), settings_group(settings_group(settings, "methods"), label))
-                for label in settings_group(settings, "methods")
-            ],
-            skipped=_skipped(settings),
-            command=setting_text(settings.get("command") or ""),
-            versions=package_versions(results),
-            settings=json.dumps(settings, indent=2, default=str, ensure_ascii=False),
-            how=how,
-            how_chosen=HOW,
-            digests=[_digest(one) for one in scripts],
-            styles=[_text("report.css") + _colours(), *shown_examples.styles],
-            scripts=scripts,
-        )
+    return render_template(
+        f"{FOLDER}/report.jinja",
+        **_HELPERS,
+        title=f"Evaluation of {known['model']}" if "model" in known else "Evaluation",
+        facts=run_facts(results),
+        targets=[_Target.of(results, figures, target, how) for target in _targets(figures)],
+        examples=groups,
+        metrics=[
+            (name, settings_group(settings_group(settings, "metrics"), name))
+            for name in _names(figures)
+        ],
+        methods=[
+            (visible(label), settings_group(settings_group(settings, "methods"), label))
+            for label in settings_group(settings, "methods")
+        ],
+        skipped=_skipped(settings),
+        command=setting_text(settings.get("command") or ""),
+        versions=package_versions(results),
+        settings=json.dumps(settings, indent=2, default=str, ensure_ascii=False),
+        how=how,
+        how_chosen=HOW,
+        # Style and script of the examples are in the page once, not in each example.
+        styles=[
+            read_text(f"{FOLDER}/report.css") + line_colours(".report"),
+            *unique_styles(fragments),
+        ],
+        scripts=[read_text(f"{FOLDER}/report.js"), *unique_scripts(fragments)],
     )
 
 
@@ -99,7 +100,7 @@ def _targets(figures: Sequence[MetricSummary]) -> list[str]:
 
 
 def _names(figures: Sequence[MetricSummary]) -> list[str]:
-    """The metrics that were measured, agreement with others only once."""
+    """The metrics of the run; agreement between methods counts once."""
     names: dict[str, str] = {}
     for figure in figures:
         agrees = figure.metric.startswith(AGREEMENT)
@@ -115,12 +116,12 @@ def _skipped(settings: Mapping[str, Any]) -> list[str]:
     return [*(setting_text(one) for one in skipped[:SKIPPED]), *more]
 
 
-# -- one explained class ---------------------------------------------------------------------
+# -- one target ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _Target:
-    """What the page shows of one explained class."""
+    """What the page shows of one target."""
 
     name: str
     figures: list[MetricSummary]
@@ -131,7 +132,7 @@ class _Target:
     def of(
         cls, results: Results, figures: Sequence[MetricSummary], target: str, how: Bootstrap
     ) -> _Target:
-        """The part of the run that explains this class."""
+        """Return the part of the run with this target."""
         measured, agreeing = split_agreement(figures, target)
         lines = [(figure, curves(results, figure.metric, target, how)) for figure in measured]
         return cls(
@@ -143,18 +144,18 @@ class _Target:
 
     @property
     def methods(self) -> list[str]:
-        """The methods of the table, in the order of the run."""
+        """The methods, in the order of the run."""
         return list(dict.fromkeys(row.method for f in self.figures for row in f.rows))
 
 
 def finding(figure: MetricSummary) -> tuple[list[str], list[str]]:
-    """The best methods by a metric, and those that are not told apart from them."""
+    """Return the best methods by a metric, and those not significantly different from them."""
     best = [visible(row.method) for row in figure.rows if row.best]
     return best, [visible(row.method) for row in figure.rows if row.alike]
 
 
 def bar(figure: MetricSummary, method: str) -> tuple[float, float, float] | None:
-    """(low, mean, high) of a method as shares of the cell, 0..100; None where nothing is known."""
+    """Return (low, mean, high) of a method as places in the cell, 0..100; None if not known."""
     row, (start, end) = figure.by_method.get(method), figure.ends
     if row is None or not isfinite(row.mean) or end <= start:
         return None
@@ -168,55 +169,24 @@ def bar(figure: MetricSummary, method: str) -> tuple[float, float, float] | None
 
 # -- examples --------------------------------------------------------------------------------
 
-# A fragment of the HTML view: its style, what it shows, and a script where it has one.
-_FRAGMENT = re.compile(
-    r'<div class="whyformer cell"><style>(.*?)</style>(.*?)(?:<script>(.*)</script>)?</div>', re.S
-)
-
-
-class _Drawn:
-    """Attributions drawn by the HTML view; style and script stand once in the page, not in each."""
-
-    def __init__(self, examples: Sequence[Example]) -> None:
-        self.styles: list[str] = []
-        self.scripts: list[str] = []
-        self._bodies: dict[int, Markup] = {}
-        for example in examples:
-            for attribution in example.attributions.values():
-                self._bodies[id(attribution)] = self._body(attribution)
-
-    def __getitem__(self, attribution: Attribution) -> Markup:
-        return self._bodies[id(attribution)]
-
-    def _body(self, attribution: Attribution) -> Markup:
-        fragment = views["html"].fragment(attribution)
-        whole = _FRAGMENT.fullmatch(fragment)
-        if whole is None:
-            raise ValueError("the HTML view's fragment is no longer style, samples and script")
-        style, body, script = whole.groups()
-        for kept, one in ((self.styles, style), (self.scripts, script)):
-            if one and one not in kept:
-                kept.append(one)
-        return Markup('<div class="whyformer cell">{}</div>').format(Markup(body))
-
 
 @dataclass(frozen=True)
 class _Group:
-    """The examples of one metric, with what each method got on them."""
+    """The examples of one metric, with the value of each method."""
 
     metric: str
     target: str
-    how: str  # they were chosen, where that is not as everywhere
-    sides: list[tuple[str, list[_Shown]]]
+    how: str  # how they were chosen, if not as usual
+    sides: list[tuple[str, list[_ExampleColumns]]]
 
 
 @dataclass(frozen=True)
-class _Shown:
-    example: Example
-    columns: list[tuple[str, str, Markup]]  # method, its value, its attribution
+class _ExampleColumns:
+    example: ReportExample
+    columns: list[tuple[str, str, Fragment]]  # method, its value, its attribution
 
 
-def _grouped(results: Results, examples: Sequence[Example], drawn: _Drawn) -> list[_Group]:
+def _group_examples(results: Results, examples: Sequence[ReportExample]) -> list[_Group]:
     wanted = {(e.target, e.metric, e.sample) for e in examples}
     values = {
         (row["target"], row["metric"], row["sample"], row["method"]): row["value"]
@@ -224,16 +194,16 @@ def _grouped(results: Results, examples: Sequence[Example], drawn: _Drawn) -> li
         if (row["target"], row["metric"], row["sample"]) in wanted
     }
 
-    def column(example: Example, method: str) -> tuple[str, str, Markup]:
+    def column(example: ReportExample, method: str) -> tuple[str, str, Fragment]:
         value = values.get((example.target, example.metric, example.sample, method))
         told = "" if value is None else number_text(value)
-        return visible(method), told, drawn[example.attributions[method]]
+        return visible(method), told, build_fragment(example.attributions[method])
 
-    groups: dict[tuple[str, str], dict[str, list[_Shown]]] = {}
+    groups: dict[tuple[str, str], dict[str, list[_ExampleColumns]]] = {}
     for example in examples:
         sides = groups.setdefault((example.target, example.metric), {"best": [], "worst": []})
         columns = [column(example, method) for method in example.attributions]
-        sides[example.kind].append(_Shown(example, columns))
+        sides[example.kind].append(_ExampleColumns(example, columns))
     return [
         _Group(
             metric,
@@ -246,7 +216,7 @@ def _grouped(results: Results, examples: Sequence[Example], drawn: _Drawn) -> li
 
 
 def _side(results: Results, metric: str, kind: str) -> str:
-    """What the best and the worst are called where no value is better than another."""
+    """The heading of the best or worst examples of a metric."""
     better = settings_group(settings_group(results.settings, "metrics"), metric).get("better")
     if metric == AGREEING:
         return {"best": "The methods agree most", "worst": "The methods agree least"}[kind]
@@ -258,53 +228,22 @@ def _side(results: Results, metric: str, kind: str) -> str:
 # -- what the template asks for --------------------------------------------------------------
 
 
-def _digest(script: str) -> str:
-    """What the page's policy allows to run: this script and no other."""
-    return "sha256-" + base64.b64encode(sha256(script.encode()).digest()).decode()
-
-
-@cache
-def _text(name: str) -> str:
-    return resources.files("whyformer.evaluation").joinpath(f"templates/{name}").read_text("utf-8")
-
-
-def _colours() -> str:
-    """The colours of the lines in either theme."""
-
-    def rules(colours: Sequence[str]) -> str:
-        return "".join(f".report .c{i}{{--c:{colour}}}" for i, colour in enumerate(colours))
-
-    return f"{rules(LIGHT)}\n@media (prefers-color-scheme:dark){{{rules(DARK)}}}"
-
-
-@cache
-def _environment() -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("whyformer.evaluation"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.globals.update(
-        ALIKE=ALIKE,
-        ARROWS=ARROWS,
-        FEW=FEW,
-        bar=bar,
-        convention=convention_text,
-        counted=count_text,
-        drawing=drawing,
-        ends=lambda pair: " to ".join("open" if end is None else setting_text(end) for end in pair),
-        explained=target_title,
-        finding=finding,
-        intervals=interval_note,
-        isfinite=isfinite,
-        said=setting_text,
-        shown=number_text,
-        spread=interval_text,
-        visible=visible,
-        AGREEMENT=AGREEMENT,
-    )
-    return environment
+_HELPERS: dict[str, Any] = {
+    "ALIKE": ALIKE,
+    "ARROWS": ARROWS,
+    "FEW": FEW,
+    "bar": bar,
+    "convention": convention_text,
+    "counted": count_text,
+    "draw_curves": lambda found, name: draw_lines(line_chart(found), name),
+    "ends": lambda pair: " to ".join("open" if end is None else setting_text(end) for end in pair),
+    "explained": target_title,
+    "finding": finding,
+    "intervals": interval_note,
+    "isfinite": isfinite,
+    "said": setting_text,
+    "shown": number_text,
+    "spread": interval_text,
+    "visible": visible,
+    "AGREEMENT": AGREEMENT,
+}

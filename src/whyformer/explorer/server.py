@@ -17,10 +17,11 @@ from importlib import resources
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from whyformer.attribution import file_views
 from whyformer.errors import InputError, WhyformerError
 from whyformer.explorer.catalogue import Catalogue
 from whyformer.explorer.desk import OURS, Desk
-from whyformer.explorer.frame import framed
+from whyformer.explorer.frame import frame_report
 from whyformer.explorer.guard import HEADERS, PAGE, REPORT, StrangerError, check_host, check_origin
 from whyformer.explorer.limits import BusyError, Limits, TooMuchError
 from whyformer.explorer.page import page
@@ -38,12 +39,6 @@ FILES = {
     "favicon.svg": "image/svg+xml",
 }
 HTML = "text/html; charset=utf-8"
-# What a result is called in each form, and the form's name on the web.
-DOWNLOADS = {
-    "html": ("page", HTML),
-    "png": ("picture", "image/png"),
-    "json": ("data", "application/json"),
-}
 STATUS: dict[type[WhyformerError], int] = {StrangerError: 403, TooMuchError: 413, BusyError: 503}
 FULL = (
     b"HTTP/1.0 503 Service Unavailable\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n"
@@ -170,12 +165,15 @@ class Handler(BaseHTTPRequestHandler):
         self._send(image.read_bytes(), "image/png")
 
     def _report(self, name: str) -> None:
-        self._send(framed(self.server.shelf.get(name).page), HTML, policy=REPORT)
+        self._send(frame_report(self.server.shelf.get(name).page), HTML, policy=REPORT)
 
-    def _download(self, name: str, kind: str) -> None:
-        result = self.server.shelf.get(name)
-        part, sort = DOWNLOADS[kind]
-        self._send(getattr(result, part), sort, policy=REPORT, file=f"why.{kind}")
+    def _download(self, name: str, suffix: str) -> None:
+        view = next((v for v in file_views().values() if v.suffix == suffix), None)
+        if view is None:
+            self._refuse(404, "there is no such file")
+            return
+        content = self.server.shelf.get(name).file(view.name)
+        self._send(content, view.media_type, policy=REPORT, file=f"why{suffix}")
 
     # -- what can be asked -------------------------------------------------------------------
 
@@ -267,7 +265,7 @@ ROUTES: tuple[tuple[str, Callable[..., None]], ...] = (
     (r"/files/([a-z.]+)", Handler._file),
     (r"/examples/([^/]{1,200})/([0-9]{1,3})", Handler._example),
     (rf"/results/{NAME}/report", Handler._report),
-    (rf"/results/{NAME}/why\.(html|png|json)", Handler._download),
+    (rf"/results/{NAME}/why(\.[a-z0-9]+)", Handler._download),
 )
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import whyformer
-from whyformer.attribution import Attribution, views
+from whyformer.attribution import Attribution, View, views
 from whyformer.errors import WhyformerError
 from whyformer.explorer.curve import STEPS, Deletion
 from whyformer.explorer.desk import Tell
@@ -19,6 +19,7 @@ from whyformer.explorer.wording import said
 from whyformer.methods import methods
 from whyformer.models.families import family_of
 from whyformer.models.load import Loaded
+from whyformer.render.html.page import build_comparison_page, build_page
 
 KEPT = ("attention", "gradient")  # of one method alone: the report then has layers and heads
 ONE_NUMBER = "this model gives one number and no classes, so there is no probability to follow"
@@ -89,17 +90,18 @@ def _finite(value: float) -> float | None:
 
 
 def _result(attributions: list[Attribution]) -> Result:
-    """The report as files; what they need is kept, and layers are not."""
+    """The report as files; layers are only in the page."""
     light = [replace(attribution, layers=()) for attribution in attributions]
-    if len(attributions) == 1:
-        page, data = attributions[0].to_html(), light[0].to_json()
-        return Result(page.encode(), data.encode(), light[0].to_png)
-    html, json, png = (views[name] for name in ("html", "json", "png"))
-    return Result(
-        html.render_comparison(attributions).encode(),
-        json.render_comparison(light).encode(),
-        lambda: png.render_comparison(light),
-    )
+    alone = len(attributions) == 1
+    page = build_page(attributions[0]) if alone else build_comparison_page(attributions)
+
+    def render(name: str) -> str | bytes:
+        if name == "html":
+            return page.to_html()
+        view: View = views[name]
+        return view.render(light[0]) if alone else view.render_comparison(light)
+
+    return Result(page, str(render("json")).encode(), render)
 
 
 def _measured(
