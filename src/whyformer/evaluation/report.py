@@ -11,6 +11,7 @@ from typing import Any
 from whyformer.evaluation.agreement_matrix import (
     AGREEING,
     AGREEMENT,
+    AgreementMatrix,
     agreement_matrix,
     split_agreement,
 )
@@ -18,14 +19,19 @@ from whyformer.evaluation.curves import Curves, curves, line_chart
 from whyformer.evaluation.examples import HOW, HOW_AGREEMENT, Choice, ReportExample, choose_examples
 from whyformer.evaluation.results import Results
 from whyformer.evaluation.summary import MetricSummary, bootstrap_of, summary
+from whyformer.evaluation.tables import interval_note
 from whyformer.evaluation.wording import (
     ALIKE,
     ARROWS,
+    convention_text,
+    count_text,
+    interval_text,
     number_text,
     package_versions,
     run_facts,
     setting_text,
     settings_group,
+    target_title,
     visible,
 )
 from whyformer.render.charts.line_chart import FEW, draw_lines, line_colours
