@@ -45,7 +45,7 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         loaded.append(model)
         return Loaded("module", "processor", model or "its name")  # type: ignore[arg-type]
 
-    monkeypatch.setattr("whyformer.cli.question.load_model", load)
+    monkeypatch.setattr("whyformer.cli.command_inputs.load_model", load)
     return loaded
 
 

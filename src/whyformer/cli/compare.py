@@ -32,9 +32,9 @@ from whyformer.cli.arguments import (
     read_target,
     scalar,
 )
+from whyformer.cli.command_inputs import named, read_question
 from whyformer.cli.console import busy, note, result
 from whyformer.cli.files import check_writable, default_picture, write
-from whyformer.cli.question import named, read_question
 from whyformer.compare import HANDFUL, usual
 from whyformer.errors import InputError, OptionError, WhyformerError
 from whyformer.methods import methods as known

@@ -33,9 +33,7 @@ from whyformer.cli.arguments import (
     read_target,
     scalar,
 )
-from whyformer.cli.console import busy, result
-from whyformer.cli.files import check_writable, default_picture, write
-from whyformer.cli.many_arguments import (
+from whyformer.cli.bulk_arguments import (
     BatchSize,
     Column,
     Limit,
@@ -45,8 +43,10 @@ from whyformer.cli.many_arguments import (
     Split,
     TargetColumn,
 )
-from whyformer.cli.question import named, read_question
-from whyformer.cli.scoring import Job, score
+from whyformer.cli.bulk_explain import Job, score
+from whyformer.cli.command_inputs import named, read_question
+from whyformer.cli.console import busy, result
+from whyformer.cli.files import check_writable, default_picture, write
 from whyformer.errors import OptionError
 
 

@@ -52,7 +52,7 @@ def explore(
 ) -> None:
     """Open a web page to try models, texts, images and methods."""
     from whyformer.explorer.catalogue import catalogue
-    from whyformer.explorer.guard import is_local
+    from whyformer.explorer.security import is_local
     from whyformer.explorer.server import Explorer, warm
 
     with busy("loading the models ..."):

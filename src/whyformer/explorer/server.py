@@ -19,15 +19,22 @@ from urllib.parse import unquote, urlsplit
 
 from whyformer.errors import InputError, WhyformerError
 from whyformer.explorer.catalogue import Catalogue
-from whyformer.explorer.desk import OURS, Desk
+from whyformer.explorer.error_text import said
+from whyformer.explorer.explain_job import answer
+from whyformer.explorer.explain_request import read_question
 from whyformer.explorer.frame import framed
-from whyformer.explorer.guard import HEADERS, PAGE, REPORT, StrangerError, check_host, check_origin
+from whyformer.explorer.jobs import OURS, Desk
 from whyformer.explorer.limits import BusyError, Limits, TooMuchError
 from whyformer.explorer.page import page
-from whyformer.explorer.question import read_question
-from whyformer.explorer.shelf import Shelf
-from whyformer.explorer.wording import said
-from whyformer.explorer.work import answer
+from whyformer.explorer.result_cache import Shelf
+from whyformer.explorer.security import (
+    HEADERS,
+    PAGE,
+    REPORT,
+    StrangerError,
+    check_host,
+    check_origin,
+)
 
 FILES = {
     "explorer.css": "text/css; charset=utf-8",

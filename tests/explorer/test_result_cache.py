@@ -4,7 +4,7 @@ import pytest
 
 from whyformer.errors import InputError
 from whyformer.explorer.limits import Limits
-from whyformer.explorer.shelf import Result, Shelf
+from whyformer.explorer.result_cache import Result, Shelf
 
 
 def result(size: int = 10) -> Result:

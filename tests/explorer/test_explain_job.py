@@ -9,11 +9,11 @@ import whyformer as wf
 from tests.explorer.conftest import Client
 from whyformer.evaluation.rerun import Rerun
 from whyformer.explorer.catalogue import Catalogue
-from whyformer.explorer.curve import STEPS
+from whyformer.explorer.deletion_curve import STEPS
+from whyformer.explorer.explain_job import answer
+from whyformer.explorer.explain_request import Question
 from whyformer.explorer.limits import Limits
-from whyformer.explorer.question import Question
-from whyformer.explorer.shelf import Shelf
-from whyformer.explorer.work import answer
+from whyformer.explorer.result_cache import Shelf
 from whyformer.inputs.prepare import prepare
 from whyformer.inputs.removal import Removal
 from whyformer.metrics import metrics

@@ -11,9 +11,9 @@ from PIL import Image
 import whyformer as wf
 from whyformer.errors import WhyformerError
 from whyformer.explorer.catalogue import Catalogue
+from whyformer.explorer.explain_request import Question, read_question
+from whyformer.explorer.image_upload import picture
 from whyformer.explorer.limits import Limits, TooMuchError
-from whyformer.explorer.picture import picture
-from whyformer.explorer.question import Question, read_question
 
 LIMITS = Limits(characters=50, upload=100_000, pixels=1_000_000)
 

@@ -17,7 +17,7 @@ from whyformer.batching.batches import window_of
 from whyformer.cli.console import aside, note
 from whyformer.cli.files import OutputError, check_writable
 from whyformer.cli.progress import watched
-from whyformer.cli.score_file import ScoreFile, form_of, row_of, said
+from whyformer.cli.score_writer import ScoreFile, form_of, row_of, said
 from whyformer.datasets import Contents, Dataset, Row, Sample, Spot, open_dataset
 from whyformer.datasets.files import clean, lines
 from whyformer.errors import ConservationWarning, InputError, OptionError, SkippedWarning

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from whyformer.errors import InputError
-from whyformer.explorer import desk as module
-from whyformer.explorer.desk import Desk, Job, Tell
+from whyformer.explorer import jobs as module
+from whyformer.explorer.jobs import Desk, Job, Tell
 from whyformer.explorer.limits import BusyError, Limits
 
 SMALL = Limits(running=1, waiting=1, seconds=30.0)

@@ -11,8 +11,8 @@ from typing import Any
 
 from whyformer.errors import InputError
 from whyformer.explorer.catalogue import Catalogue, Entry, Example
+from whyformer.explorer.image_upload import picture
 from whyformer.explorer.limits import Limits, TooMuchError
-from whyformer.explorer.picture import picture
 from whyformer.methods import methods
 from whyformer.targets.specs import at_query, typed
 

@@ -11,11 +11,11 @@ from typing import Any
 import whyformer
 from whyformer.attribution import Attribution, views
 from whyformer.errors import WhyformerError
-from whyformer.explorer.curve import STEPS, Deletion
-from whyformer.explorer.desk import Tell
-from whyformer.explorer.question import Question
-from whyformer.explorer.shelf import Result, Shelf
-from whyformer.explorer.wording import said
+from whyformer.explorer.deletion_curve import STEPS, Deletion
+from whyformer.explorer.error_text import said
+from whyformer.explorer.explain_request import Question
+from whyformer.explorer.jobs import Tell
+from whyformer.explorer.result_cache import Result, Shelf
 from whyformer.methods import methods
 from whyformer.models.families import family_of
 from whyformer.models.load import Loaded

@@ -5,7 +5,7 @@ import torch
 
 import whyformer as wf
 from whyformer.explorer.catalogue import Catalogue
-from whyformer.explorer.watch import Stopped, Watch
+from whyformer.explorer.interrupt import Stopped, Watch
 
 TEXT = "a gripping film"
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from whyformer.errors import WhyformerError
+from whyformer.explorer.error_text import said
 from whyformer.explorer.hush import HUSH
+from whyformer.explorer.interrupt import Stopped, Watch
 from whyformer.explorer.limits import BusyError, Limits
-from whyformer.explorer.watch import Stopped, Watch
-from whyformer.explorer.wording import said
 
 Event = dict[str, Any]
 Tell = Callable[..., None]

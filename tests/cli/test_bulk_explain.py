@@ -14,7 +14,7 @@ from pyarrow import parquet
 
 import whyformer
 from tests.wordpiece import wordpiece_of
-from whyformer.cli.score_file import ScoreFile
+from whyformer.cli.score_writer import ScoreFile
 from whyformer.models.load import Loaded
 
 Run = Callable[..., Any]
@@ -28,7 +28,7 @@ PART = 16 * 2  # of --batch-size 2
 def small(monkeypatch: pytest.MonkeyPatch) -> Loaded:
     """A tiny model in the place of every other."""
     loaded = Loaded(whyformer.families()["bert"].tiny(), wordpiece_of(PIECES), "tiny")
-    monkeypatch.setattr("whyformer.cli.scoring.load_model", lambda *_: loaded)
+    monkeypatch.setattr("whyformer.cli.bulk_explain.load_model", lambda *_: loaded)
     return loaded
 
 
@@ -268,7 +268,7 @@ def test_an_image_has_a_grid_and_a_path(run: Run, monkeypatch: pytest.MonkeyPatc
 
     from whyformer.models.load import load_model
 
-    monkeypatch.setattr("whyformer.cli.scoring.load_model", load_model)
+    monkeypatch.setattr("whyformer.cli.bulk_explain.load_model", load_model)
     Image.new("L", (28, 28), 90).save("five.png")
     write("in.jsonl", {"image": "five.png"})
     assert run("explain --input in.jsonl --out o.parquet --method gae").exit_code == 0
