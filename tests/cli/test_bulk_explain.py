@@ -14,7 +14,7 @@ from pyarrow import parquet
 
 import whyformer
 from tests.wordpiece import wordpiece_of
-from whyformer.cli.score_writer import ScoreFile
+from whyformer.cli.score_writer import ScoreWriter
 from whyformer.models.load import Loaded
 
 Run = Callable[..., Any]
@@ -118,7 +118,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(
     Path(out).unlink()
     explain, seen = whyformer.explain, []
 
-    def watched(inputs: Any, *args: Any, **keywords: Any) -> Any:
+    def interrupted(inputs: Any, *args: Any, **keywords: Any) -> Any:
         dies = not seen
         for number, one in enumerate(explain(inputs, *args, **keywords)):
             if dies and number == PART + 5:
@@ -126,7 +126,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(
             seen.append(one.provenance["id"])
             yield one
 
-    monkeypatch.setattr(whyformer, "explain", watched)
+    monkeypatch.setattr(whyformer, "explain", interrupted)
     stopped = run(line)
     assert stopped.exit_code == 130
     assert f"{PART} inputs are kept in {out}.parts" in stopped.stderr
@@ -143,7 +143,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(
 def begun(run: Run, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
     """Leaves the parts of a run behind that could not write its file."""
     with monkeypatch.context() as patch:
-        patch.setattr(ScoreFile, "finish", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(ScoreWriter, "finish", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
         assert run(line).exit_code == 130
 
 

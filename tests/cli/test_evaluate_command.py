@@ -20,7 +20,7 @@ from rich.console import Console
 
 import whyformer
 from tests.evaluation.making import classifier, save
-from whyformer.cli.progress import watched
+from whyformer.cli.progress import progress_bar
 from whyformer.evaluation.results import Results
 
 Run = Callable[..., Any]
@@ -157,8 +157,8 @@ def test_long_texts(run: Run, folder: Path, tmp_path: Path) -> None:
 def test_a_bar_with_the_time_left_where_somebody_watches(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = StringIO()
     terminal = Console(file=screen, force_terminal=True, width=100)
-    monkeypatch.setattr("whyformer.cli.progress.aside", lambda: terminal)
-    with watched() as tell:
+    monkeypatch.setattr("whyformer.cli.progress.stderr_console", lambda: terminal)
+    with progress_bar() as tell:
         tell("reading samples", 0, 0)
         tell("gae [red]: x", 1, 4)
         tell("gae [red]: x", 3, 4)
@@ -171,7 +171,7 @@ def test_a_bar_with_the_time_left_where_somebody_watches(monkeypatch: pytest.Mon
 
 
 def test_a_line_for_every_tenth_where_nobody_does(capsys: pytest.CaptureFixture[str]) -> None:
-    with watched() as tell:
+    with progress_bar() as tell:
         tell("reading samples", 0, 0)
         for done in range(101):
             tell("gae", done, 100)

@@ -76,7 +76,7 @@ def test_tables_fit_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> Non
     def terminal() -> Console:
         return Console(width=80, force_terminal=True, color_system=None)
 
-    monkeypatch.setattr(command, "result", terminal)
+    monkeypatch.setattr(command, "stdout_console", terminal)
     result = run(f"reproduce ali2022 --data data --parts bace,mnist {TWO}")
     assert result.exit_code == 0, result.stderr
     lines = result.stdout.split("\n")

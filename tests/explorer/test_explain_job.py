@@ -10,10 +10,10 @@ from tests.explorer.conftest import Client
 from whyformer.evaluation.rerun import Rerun
 from whyformer.explorer.catalogue import Catalogue
 from whyformer.explorer.deletion_curve import STEPS
-from whyformer.explorer.explain_job import answer
-from whyformer.explorer.explain_request import Question
+from whyformer.explorer.explain_job import explain_job
+from whyformer.explorer.explain_request import ExplainRequest
 from whyformer.explorer.limits import Limits
-from whyformer.explorer.result_cache import Shelf
+from whyformer.explorer.result_cache import ResultCache
 from whyformer.inputs.prepare import prepare
 from whyformer.inputs.removal import Removal
 from whyformer.metrics import metrics
@@ -31,8 +31,8 @@ def do(offered: Catalogue) -> Do:
 
     def run(model: str, inputs: Any, *methods: str, target: Any = None) -> Told:
         told: Told = []
-        question = Question(offered[model], methods, inputs, target)
-        answer(question, Shelf(Limits()))(
+        question = ExplainRequest(offered[model], methods, inputs, target)
+        explain_job(question, ResultCache(Limits()))(
             lambda event, **facts: told.append({"event": event, **facts})
         )
         return told

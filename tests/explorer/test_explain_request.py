@@ -11,8 +11,8 @@ from PIL import Image
 import whyformer as wf
 from whyformer.errors import WhyformerError
 from whyformer.explorer.catalogue import Catalogue
-from whyformer.explorer.explain_request import Question, read_question
-from whyformer.explorer.image_upload import picture
+from whyformer.explorer.explain_request import ExplainRequest, read_request
+from whyformer.explorer.image_upload import read_image
 from whyformer.explorer.limits import Limits, TooMuchError
 
 LIMITS = Limits(characters=50, upload=100_000, pixels=1_000_000)
@@ -28,9 +28,9 @@ def coded(content: bytes) -> str:
     return base64.b64encode(content).decode()
 
 
-def read(offered: Catalogue, **asked: Any) -> Question:
+def read(offered: Catalogue, **asked: Any) -> ExplainRequest:
     body = json.dumps({"model": "sst2", "methods": ["gae"], **asked}).encode()
-    return read_question(body, offered, LIMITS)
+    return read_request(body, offered, LIMITS)
 
 
 def test_a_text_a_pair_an_image_and_both(offered: Catalogue) -> None:
@@ -117,26 +117,26 @@ def test_everything_else_is_refused_in_a_sentence(
 @pytest.mark.parametrize("body", [b"", b"[]", b"null", b"{", b"\xff\xfe", b"[" * 100_000])
 def test_what_is_no_json_object_is_refused(offered: Catalogue, body: bytes) -> None:
     with pytest.raises(WhyformerError, match="reload the page"):
-        read_question(body, offered, LIMITS)
+        read_request(body, offered, LIMITS)
 
 
 def test_a_large_image_is_refused_before_it_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
     bomb = png(5000, 5000, "1")  # a few hundred bytes
     monkeypatch.setattr(Image.Image, "load", lambda self: pytest.fail("unpacked"))
     with pytest.raises(TooMuchError, match=r"5000 x 5000 pixels, and 1 million"):
-        picture(bomb, LIMITS)
+        read_image(bomb, LIMITS)
 
 
 def test_a_bomb_beyond_pillows_own_limit_is_refused_too() -> None:
     with pytest.raises(WhyformerError, match="more than 24 million pixels"):
-        picture(png(20000, 10000, "1"), Limits(upload=10**8))
+        read_image(png(20000, 10000, "1"), Limits(upload=10**8))
 
 
 def test_a_large_file_is_refused() -> None:
     with pytest.raises(TooMuchError, match=r"0.2 MB, and 0.1 MB is the most"):
-        picture(b"x" * 200_000, LIMITS)
+        read_image(b"x" * 200_000, LIMITS)
 
 
 @pytest.mark.parametrize("mode", ["L", "RGBA", "P", "1", "LA"])
 def test_every_usual_kind_of_image_is_read(mode: str) -> None:
-    assert picture(png(mode=mode), LIMITS).mode == "RGB"
+    assert read_image(png(mode=mode), LIMITS).mode == "RGB"

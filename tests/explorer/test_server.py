@@ -10,7 +10,7 @@ import html5lib
 import pytest
 
 from tests.explorer.conftest import Client, serving
-from whyformer.explorer.catalogue import Catalogue, Entry
+from whyformer.explorer.catalogue import Catalogue, OfferedModel
 from whyformer.explorer.limits import Limits
 from whyformer.explorer.server import Explorer
 
@@ -211,7 +211,7 @@ def test_hostile_text_is_text_in_the_report(client: Client) -> None:
 
 def test_hostile_names_of_models_are_text_in_the_page() -> None:
     name = '</script><b id="x">&amp; \'"'
-    entry = Entry(name, "none", name, frozenset({"text"}))
+    entry = OfferedModel(name, "none", name, frozenset({"text"}))
     explorer = Explorer(Catalogue([entry]))
     explorer.server_close()
     tree = html5lib.parse(explorer.page.decode(), namespaceHTMLElements=False)
@@ -223,7 +223,7 @@ def test_hostile_names_of_models_are_text_in_the_page() -> None:
 
 
 def test_a_browser_that_leaves_stops_its_job(client: Client) -> None:
-    desk = client.explorer.desk
+    jobs = client.explorer.jobs
     body = json.dumps(
         {
             "model": "sst2",
@@ -235,10 +235,10 @@ def test_a_browser_that_leaves_stops_its_job(client: Client) -> None:
     sent = {"Origin": f"http://{client.place}", "Content-Type": "application/json"}
     line.request("POST", "/explain", body, sent)
     line.getresponse().readline()
-    assert desk.busy[0] >= 1
+    assert jobs.busy[0] >= 1
     line.close()
     ends = time.monotonic() + 20
-    while desk.busy != (0, 0):
+    while jobs.busy != (0, 0):
         assert time.monotonic() < ends
         time.sleep(0.02)
 

@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from whyformer import __version__
-from whyformer.cli.console import complain, result
+from whyformer.cli.console import print_error, stdout_console
 from whyformer.errors import WhyformerError
 from whyformer.registry import Registry
 
@@ -48,14 +48,14 @@ def command(name: str, *, heading: str, examples: tuple[str, ...] = ()) -> Calla
     return register
 
 
-class Careful(TyperGroup):
+class ErrorReportingGroup(TyperGroup):
     """Shows what whyformer refuses as one line; a traceback is for mistakes of ours."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except WhyformerError as error:
-            complain(str(error))
+            print_error(str(error))
             raise typer.Exit(REFUSED) from error
         except KeyboardInterrupt as error:
             raise typer.Exit(INTERRUPTED) from error
@@ -64,22 +64,22 @@ class Careful(TyperGroup):
 def application() -> typer.Typer:
     """The whole command line with every registered command."""
     app = typer.Typer(
-        cls=Careful,
+        cls=ErrorReportingGroup,
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode="rich",
-        epilog=_shown(FIRST_STEPS),
+        epilog=_help_examples(FIRST_STEPS),
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_whyformer)
     for entry in commands.values():
-        shown = _shown(entry.examples)
+        shown = _help_examples(entry.examples)
         app.command(entry.name, rich_help_panel=entry.heading, epilog=shown)(entry.run)
     return app
 
 
-def _shown(examples: tuple[str, ...]) -> str | None:
+def _help_examples(examples: tuple[str, ...]) -> str | None:
     """The examples as the foot of a help page; blank lines keep typer from joining them."""
     lines = "\n\n".join(f"  [cyan]{example}[/cyan]" for example in examples)
     return f"Examples:\n\n{lines}" if examples else None
@@ -87,7 +87,7 @@ def _shown(examples: tuple[str, ...]) -> str | None:
 
 def _version(wanted: bool) -> None:
     if wanted:
-        result().print(f"whyformer {__version__}")
+        stdout_console().print(f"whyformer {__version__}")
         raise typer.Exit
 
 

@@ -18,7 +18,7 @@ FILE_SUFFIXES = (*IMAGE_SUFFIXES, ".txt", ".md")
 STDIN = "-"
 PICTURES = ("png", "svg", "pdf")  # the views that are files of one picture
 
-Given = Annotated[
+InputText = Annotated[
     str | None,
     typer.Argument(
         metavar="INPUT",
@@ -122,9 +122,9 @@ def read_input(given: str | None) -> Any:
             " whyformer explain 'a gripping film', or pipe one in"
         )
     if given is None or given == STDIN:
-        return _decoded(sys.stdin.buffer.read(), "stdin")
+        return _decode(sys.stdin.buffer.read(), "stdin")
     if _is_file(given):
-        return Path(given) if _is_image(given) else _decoded(Path(given).read_bytes(), repr(given))
+        return Path(given) if _is_image(given) else _decode(Path(given).read_bytes(), repr(given))
     alone = not any(c.isspace() for c in given)
     if alone and Path(given).suffix.lower() in FILE_SUFFIXES:
         raise InputError(
@@ -141,7 +141,7 @@ def read_image(path: Path) -> Any:
     from whyformer.inputs.images import open_image
 
     if str(path) == STDIN:
-        content = _decoded(sys.stdin.buffer.read(), "stdin")
+        content = _decode(sys.stdin.buffer.read(), "stdin")
         if isinstance(content, str):
             raise InputError("--image - reads an image from stdin, and stdin holds text")
         return content
@@ -163,11 +163,11 @@ def read_options(pairs: list[str]) -> dict[str, Any]:
             raise OptionError(
                 f"--option {pair!r} is not of the form key=value, such as start_layer=1"
             )
-        options[key.strip().replace("-", "_")] = scalar(value.strip())
+        options[key.strip().replace("-", "_")] = parse_scalar(value.strip())
     return options
 
 
-def scalar(text: str) -> Any:
+def parse_scalar(text: str) -> Any:
     """A number, true, false or null where the text is one in JSON; the text itself otherwise."""
     try:
         value = json.loads(text)
@@ -194,7 +194,7 @@ def _is_image(source: Any) -> bool:
         return isinstance(source, str) and Path(source).suffix.lower() in IMAGE_SUFFIXES
 
 
-def _decoded(content: bytes, name: str) -> Any:
+def _decode(content: bytes, name: str) -> Any:
     if _is_image(BytesIO(content)):
         from PIL import Image
 

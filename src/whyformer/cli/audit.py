@@ -18,9 +18,9 @@ from whyformer.audit import DEFAULT_NAMES, Audit, Table, audit_names, audit_term
 from whyformer.audit.findings import check_parquet
 from whyformer.cli.app import command
 from whyformer.cli.arguments import Model, Quiet, Target, Truncation, read_target
-from whyformer.cli.console import busy, note, result
+from whyformer.cli.console import busy, note, stdout_console
 from whyformer.cli.files import OutputError, write
-from whyformer.cli.progress import watched
+from whyformer.cli.progress import progress_bar
 from whyformer.errors import ConservationWarning, OptionError
 from whyformer.models.load import load_model
 
@@ -32,7 +32,7 @@ NAMES_HELP = (
 )
 
 
-class What(StrEnum):
+class AuditKind(StrEnum):
     """What is audited."""
 
     names = "names"
@@ -51,7 +51,7 @@ class What(StrEnum):
 )
 def audit(
     what: Annotated[
-        What,
+        AuditKind,
         typer.Argument(
             metavar="names|terms",
             help="[bold]names[/bold]: sentences with names put in, group against group."
@@ -160,8 +160,8 @@ def audit(
     }
     with busy("loading the model ..."):
         loaded = load_model(model, None, "text")
-    with _counted(f"explaining for the audit of {what.value}") as tick:
-        if what is What.names:
+    with _progress_then_notes(f"explaining for the audit of {what.value}") as tick:
+        if what is AuditKind.names:
             found = audit_names(
                 loaded,
                 names=names or DEFAULT_NAMES,
@@ -184,23 +184,23 @@ def audit(
                 **shared,
             )
     if not quiet:
-        result().print(_shown(found))
+        stdout_console().print(_render_audit(found))
     for said in found.notes:
         note(said)
     write("--out", out, found.save)
 
 
-def _check_options(what: What, given: dict[str, Any]) -> None:
+def _check_options(what: AuditKind, given: dict[str, Any]) -> None:
     """Nothing; raises where an option is of the other audit, or where there is no data."""
     for name, value in given.items():
-        if value is not None and (name in OF_NAMES) != (what is What.names):
-            other = What.names if name in OF_NAMES else What.terms
+        if value is not None and (name in OF_NAMES) != (what is AuditKind.names):
+            other = AuditKind.names if name in OF_NAMES else AuditKind.terms
             option = "--" + name.replace("_", "-")
             raise OptionError(
                 f"{option} belongs to 'whyformer audit {other.value}', and this is"
                 f" 'whyformer audit {what.value}'; leave it out"
             )
-    if what is What.terms and given["data"] is None:
+    if what is AuditKind.terms and given["data"] is None:
         raise OptionError(
             "an audit of terms needs a dataset: write --data NAME:PATH, such as --data sst2:PATH or"
             " --data csv:reviews.csv"
@@ -216,9 +216,9 @@ def _check_folder(folder: Path) -> None:
 
 
 @contextmanager
-def _counted(doing: str) -> Iterator[Callable[[int, int], None]]:
+def _progress_then_notes(doing: str) -> Iterator[Callable[[int, int], None]]:
     """A scope with a progress bar where somebody watches; warnings come out as notes behind it."""
-    with warnings.catch_warnings(record=True) as caught, watched() as tell:
+    with warnings.catch_warnings(record=True) as caught, progress_bar() as tell:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", ConservationWarning)
         yield lambda done, total: tell(doing, done, total)
@@ -226,20 +226,20 @@ def _counted(doing: str) -> Iterator[Callable[[int, int], None]]:
         note(message)
 
 
-def _shown(found: Audit) -> RenderableType:
+def _render_audit(found: Audit) -> RenderableType:
     """The headline and the first tables, as a terminal shows them."""
     parts: list[RenderableType] = [Text(found.title, style="bold")]
     settings = found.settings
     told = f"{len(found.rows)} explanations by {', '.join(settings['methods'])}"
     parts.append(Text(f"{told}, target: {settings['target']}", style="dim"))
-    parts += [Text(_safe(sentence)) for sentence in found.headline]
+    parts += [Text(_hide_control_characters(sentence)) for sentence in found.headline]
     for name in found.first:
         if name in found.tables:
-            parts += [Text(), _table(found.tables[name])]
+            parts += [Text(), _render_table(found.tables[name])]
     return Group(*parts)
 
 
-def _table(table: Table) -> Grid:
+def _render_table(table: Table) -> Grid:
     grid = Grid(
         title=Text(table.title, style="bold"),
         title_justify="left",
@@ -252,7 +252,7 @@ def _table(table: Table) -> Grid:
         right = column.kind != "text"
         grid.add_column(column.name, justify="right" if right else "left", no_wrap=right)
     for row in table.rows[:LINES]:
-        grid.add_row(*(Text(_safe(cell)) for cell in table.written(row)))
+        grid.add_row(*(Text(_hide_control_characters(cell)) for cell in table.written(row)))
     left = len(table.rows) - LINES
     if left > 0:
         grid.caption = Text(f"and {left} more: write all with --out FOLDER", style="dim")
@@ -260,6 +260,6 @@ def _table(table: Table) -> Grid:
     return grid
 
 
-def _safe(text: str) -> str:
+def _hide_control_characters(text: str) -> str:
     """The text without signs that a terminal would obey."""
     return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text)

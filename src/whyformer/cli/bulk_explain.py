@@ -14,10 +14,10 @@ import whyformer
 from whyformer.assemble import version_of
 from whyformer.attribution import Attribution
 from whyformer.batching.batches import window_of
-from whyformer.cli.console import aside, note
+from whyformer.cli.console import note, stderr_console
 from whyformer.cli.files import OutputError, check_writable
-from whyformer.cli.progress import watched
-from whyformer.cli.score_writer import ScoreFile, form_of, row_of, said
+from whyformer.cli.progress import progress_bar
+from whyformer.cli.score_writer import ScoreWriter, format_of, input_columns, score_row
 from whyformer.datasets import Contents, Dataset, Row, Sample, Spot, open_dataset
 from whyformer.datasets.files import clean, lines
 from whyformer.errors import ConservationWarning, InputError, OptionError, SkippedWarning
@@ -36,7 +36,7 @@ TOLD = 3  # of the rows that were left out
 
 
 @dataclass(frozen=True)
-class Job:
+class BulkJob:
     """What is to be read, how it is explained, and where its scores go."""
 
     source: str
@@ -83,30 +83,30 @@ class Job:
         return open_dataset(f"{READERS[suffix]}:{path}", self.split, **asked)
 
 
-def score(job: Job) -> None:
+def explain_rows(job: BulkJob) -> None:
     """Writes the job's file; a run that was broken off goes on where it was."""
     if job.limit is not None and job.limit < 1:
         raise OptionError(f"--limit {job.limit}: give a whole number from 1")
     out = job.out.expanduser()
-    form_of(out)
+    format_of(out)
     check_writable({"--out": out})
     if out.resolve() == Path(job.source).expanduser().resolve():
         raise OutputError(f"--out {str(job.out)!r} is what --input reads; name another file")
     samples = job.dataset()
-    with watched() as tell, warnings.catch_warnings(record=True) as caught:
+    with progress_bar() as tell, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", SkippedWarning)
         warnings.simplefilter("always", ConservationWarning)
         tell("explaining", 0, 0)
-        reading = _labelled(iter(samples), job)
+        reading = _check_labels(iter(samples), job)
         first = next(reading, None)
         if first is None:
             raise InputError(f"there are no rows in {job.source!r} to explain; check --split")
         loaded = load_model(job.model, None, first.inputs)
-        file = ScoreFile(out, _facts(job, loaded.name, fingerprint.of_subject(loaded)))
+        file = ScoreWriter(out, _facts(job, loaded.name, fingerprint.of_subject(loaded)))
         rest = chain([first], reading)
         size, total = window_of(job.batch_size), len(samples)
-        start = _passed(file, rest, size)
+        start = _skip_finished(file, rest, size)
         rows: list[dict[str, Any]] = []
         try:
             for index, row in _rows(job, loaded, rest, start):
@@ -124,10 +124,10 @@ def score(job: Job) -> None:
                 " same command again to go on"
             )
             raise
-    _tell(job, samples, start, [warning.message for warning in caught])
+    _print_summary(job, samples, start, [warning.message for warning in caught])
 
 
-def _facts(job: Job, model: str, weights: str) -> dict[str, Any]:
+def _facts(job: BulkJob, model: str, weights: str) -> dict[str, Any]:
     """All that decides the rows, apart from the inputs themselves."""
     packages = ("whyformer", "torch", "transformers")
     asked = {key: repr(value) for key, value in job.settings.items() if key != "method"}
@@ -147,7 +147,7 @@ def _facts(job: Job, model: str, weights: str) -> dict[str, Any]:
     }
 
 
-def _passed(file: ScoreFile, samples: Iterator[Sample], size: int) -> int:
+def _skip_finished(file: ScoreWriter, samples: Iterator[Sample], size: int) -> int:
     """How many inputs earlier runs have finished, after going past them.
 
     They have to be what they were: a row of another text would not be noticed later.
@@ -156,7 +156,9 @@ def _passed(file: ScoreFile, samples: Iterator[Sample], size: int) -> int:
         known = {row["id"]: row for row in rows}
         for sample in islice(samples, size):
             row = known.get(sample.id)
-            if row is not None and any(row[key] != value for key, value in said(sample).items()):
+            if row is not None and any(
+                row[key] != value for key, value in input_columns(sample).items()
+            ):
                 raise InputError(
                     f"{sample.id!r} of the input is not what it was when this run began: delete"
                     f" {str(file.folder)!r} to begin anew, or name another file with --out"
@@ -164,7 +166,7 @@ def _passed(file: ScoreFile, samples: Iterator[Sample], size: int) -> int:
     return len(file.parts) * size
 
 
-def _labelled(samples: Iterator[Sample], job: Job) -> Iterator[Sample]:
+def _check_labels(samples: Iterator[Sample], job: BulkJob) -> Iterator[Sample]:
     """The samples; where labels are to be explained, one without is refused or left out."""
     for sample in samples:
         if job.target_column is None or sample.label is not None:
@@ -180,7 +182,7 @@ def _labelled(samples: Iterator[Sample], job: Job) -> Iterator[Sample]:
 
 
 def _rows(
-    job: Job, loaded: Loaded, samples: Iterator[Sample], start: int
+    job: BulkJob, loaded: Loaded, samples: Iterator[Sample], start: int
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """The position and the row of each sample that can be explained."""
     given, kept = tee(samples)
@@ -201,7 +203,7 @@ def _rows(
         index = attribution.provenance["index"]
         sample = next(islice(kept, index - passed, None))
         passed = index + 1
-        yield start + index, row_of(sample, start + index, attribution)
+        yield start + index, score_row(sample, start + index, attribution)
 
 
 def _text_lines(file: Path) -> Iterator[Row]:
@@ -216,7 +218,7 @@ def _line(name: str, spot: Spot, line: str) -> Sample:
     return Sample(name, clean(line, spot).strip())
 
 
-def _tell(job: Job, samples: Dataset, start: int, messages: list[Any]) -> None:
+def _print_summary(job: BulkJob, samples: Dataset, start: int, messages: list[Any]) -> None:
     """Says what was written, what was taken over, and what was left out."""
     skipped = [str(error) for error in samples.report.skipped]
     skipped += [str(message) for message in messages if isinstance(message, SkippedWarning)]
@@ -227,4 +229,4 @@ def _tell(job: Job, samples: Dataset, start: int, messages: list[Any]) -> None:
     if lost:
         note(f"in {len(lost)} batches, the first: {lost[0]}")
     before = f", {start} inputs of which an earlier run had finished" if start else ""
-    aside().print(f"wrote {job.out}{before}", soft_wrap=True, markup=False)
+    stderr_console().print(f"wrote {job.out}{before}", soft_wrap=True, markup=False)

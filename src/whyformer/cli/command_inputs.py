@@ -20,7 +20,7 @@ EXAMPLE = "whyformer explain --image scene.png 'what colour is the circle?'"
 
 
 @dataclass(frozen=True)
-class Question:
+class CommandInputs:
     """Inputs and target as `explain` takes them, by what the user typed."""
 
     inputs: Any
@@ -43,31 +43,31 @@ class Question:
         if self.query is not None and family is not None and not family.detects:
             raise TargetError(
                 f"--query {self.query} asks an object query and {loaded.name} has none; leave it"
-                f" out, or choose a detector as --model{_listed('object-detection')}"
+                f" out, or choose a detector as --model{_bundled_names('object-detection')}"
             )
         return loaded
 
 
-def read_question(
+def read_command_inputs(
     given: str | None, image: Path | None, target: str | None, query: int | None
-) -> Question:
+) -> CommandInputs:
     """The question out of INPUT, --image, --target and --query."""
     wanted = at_query(query, read_target(target))
     if image is None:
-        return Question(read_input(given), wanted, query)
+        return CommandInputs(read_input(given), wanted, query)
     if given == STDIN and str(image) == STDIN:
         raise InputError("INPUT and --image are both '-', and stdin holds one of them only")
     picture = read_image(image)
     # Without a text stdin is left alone: most models that read images need none.
     text = None if given is None else read_input(given)
     if text is None:
-        return Question(picture, wanted, query)
+        return CommandInputs(picture, wanted, query)
     if not isinstance(text, str):
         raise InputError(
             f"INPUT is an image and so is --image {str(image)!r}; give one image, and the text as"
             f" INPUT: {EXAMPLE}"
         )
-    return Question({"text": text, "image": picture}, wanted, query)
+    return CommandInputs({"text": text, "image": picture}, wanted, query)
 
 
 def named(attribution: Attribution, loaded: Loaded) -> Attribution:
@@ -88,7 +88,7 @@ def _check_streams(has: set[str], reads: set[str], name: str, writes: bool) -> N
         missing = " and ".join(how.get(one, one) for one in sorted(reads - has))
         raise InputError(f"{said}: give {missing} as well, as in {EXAMPLE}")
     extra = sorted(has - reads)[0]
-    other = f"choose another --model{_listed(streams=has)}"
+    other = f"choose another --model{_bundled_names(streams=has)}"
     if not has > reads:
         raise InputError(f"{said} and was given {SPOKEN[extra]}; {other}")
     what = "an image" if extra == "image" else "a text"
@@ -96,7 +96,7 @@ def _check_streams(has: set[str], reads: set[str], name: str, writes: bool) -> N
     raise InputError(f"{said} and was given {what}; leave it out, or {other}{meant}")
 
 
-def _listed(task: str = "", streams: set[str] | None = None) -> str:
+def _bundled_names(task: str = "", streams: set[str] | None = None) -> str:
     """The bundled models for a task or for these inputs, to be named behind `--model`."""
     names = [
         model.name

@@ -16,9 +16,9 @@ from whyformer.cli.arguments import (
     PICTURES,
     Bars,
     Deciding,
-    Given,
     HtmlFile,
     ImageFile,
+    InputText,
     JsonFile,
     Model,
     PdfFile,
@@ -29,11 +29,11 @@ from whyformer.cli.arguments import (
     SvgFile,
     Target,
     Truncation,
+    parse_scalar,
     read_target,
-    scalar,
 )
-from whyformer.cli.command_inputs import named, read_question
-from whyformer.cli.console import busy, note, result
+from whyformer.cli.command_inputs import named, read_command_inputs
+from whyformer.cli.console import busy, note, stdout_console
 from whyformer.cli.files import check_writable, default_picture, write
 from whyformer.compare import HANDFUL, usual
 from whyformer.errors import InputError, OptionError, WhyformerError
@@ -55,7 +55,7 @@ ALL = "all"
     ),
 )
 def compare(
-    given: Given = None,
+    given: InputText = None,
     image: ImageFile = None,
     methods: Annotated[
         str | None,
@@ -96,8 +96,8 @@ def compare(
     files["--png"] = default_picture(image, files)
     check_writable(files, kept=image)
     wanted = _targets(target, targets)
-    names = _chosen(methods or ",".join(usual(len(wanted))))
-    question = read_question(given, image, wanted[0], query)
+    names = _method_names(methods or ",".join(usual(len(wanted))))
+    question = read_command_inputs(given, image, wanted[0], query)
     asked = [question.target, *(at_query(query, read_target(each)) for each in wanted[1:])]
     attributions: list[Attribution] = []
     skipped: dict[str, str] = {}
@@ -112,7 +112,7 @@ def compare(
                     method=name,
                     target=each,
                     truncation=truncation,
-                    deciding=None if deciding is None else scalar(deciding),
+                    deciding=None if deciding is None else parse_scalar(deciding),
                 )
             except WhyformerError as error:
                 # Who asks for all of them takes what there is; who names one wants that one.
@@ -127,7 +127,7 @@ def compare(
         note(f"left out {name}: {reason}")
     if not quiet:
         shown = views["terminal"].comparison(attributions, bars=bars, subwords=subwords)
-        result().print(shown)
+        stdout_console().print(shown)
     for option, path in files.items():
         if path is not None:
             name = option.removeprefix("--")
@@ -137,7 +137,7 @@ def compare(
             write(option, path, partial(Path.write_bytes, data=data))
 
 
-def _chosen(text: str) -> list[str]:
+def _method_names(text: str) -> list[str]:
     """The names in order, each known and each once."""
     if text == ALL:
         return list(known)

@@ -23,17 +23,17 @@ TYPED = (
 )
 
 
-def result() -> Console:
+def stdout_console() -> Console:
     """Where results go: stdout."""
     return Console(highlight=False)
 
 
-def aside() -> Console:
+def stderr_console() -> Console:
     """Where errors, notes and the spinner go: stderr."""
     return Console(stderr=True, highlight=False)
 
 
-def complain(message: str) -> None:
+def print_error(message: str) -> None:
     """Says in red what was refused and why, in the command line's own words."""
     for pattern, option in TYPED:
         message = pattern.sub(option, message)
@@ -47,7 +47,7 @@ def note(message: str) -> None:
 
 def _say(kind: str, style: str, message: str) -> None:
     # soft_wrap: one line stays one line, for people who grep.
-    aside().print(Text.assemble((kind, style), " ".join(message.split())), soft_wrap=True)
+    stderr_console().print(Text.assemble((kind, style), " ".join(message.split())), soft_wrap=True)
 
 
 @contextmanager
@@ -57,7 +57,7 @@ def busy(doing: str) -> Iterator[None]:
     Warnings about conservation come out as notes when it ends; log lines and progress bars of
     transformers do not come out at all.
     """
-    console = aside()
+    console = stderr_console()
     spinner = console.status(doing) if console.is_terminal else nullcontext()
     with spinner, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")

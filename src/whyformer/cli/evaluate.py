@@ -12,9 +12,9 @@ import typer
 
 import whyformer
 from whyformer.cli.app import command
-from whyformer.cli.arguments import Model, Quiet, Truncation, scalar
-from whyformer.cli.console import aside, note, result
-from whyformer.cli.progress import Told, watched
+from whyformer.cli.arguments import Model, Quiet, Truncation, parse_scalar
+from whyformer.cli.console import note, stderr_console, stdout_console
+from whyformer.cli.progress import ReportProgress, progress_bar
 from whyformer.datasets import Dataset, Sample, open_dataset
 from whyformer.errors import InputError, ModelError, OptionError, WhyformerError
 from whyformer.evaluation.bundled_samples import bundled_samples
@@ -131,9 +131,9 @@ def evaluate_command(
         if out is not None and every:
             place = out / name
         try:
-            with watched() as tell:
+            with progress_bar() as tell:
                 loaded = load_model(name, None, None)
-                found = _evaluated(
+                found = _evaluate_model(
                     loaded, samples, chosen, named, options, TARGETS[target], fill, seed, place,
                     truncation, data, every, tell,
                 )  # fmt: skip
@@ -145,14 +145,14 @@ def evaluate_command(
             note(f"left out {name}: {error}")
             continue
         if not quiet:
-            result().print(terminal(found))
-            for line in _filled(found):
-                result().print(line, markup=False)
+            stdout_console().print(terminal(found))
+            for line in _fill_sentences(found):
+                stdout_console().print(line, markup=False)
         for file in (REPORT, TABLE):
-            aside().print(f"wrote {place / file}", soft_wrap=True, markup=False)
+            stderr_console().print(f"wrote {place / file}", soft_wrap=True, markup=False)
 
 
-def _evaluated(
+def _evaluate_model(
     loaded: Any,
     samples: Dataset | Sequence[Sample],
     methods: Sequence[str],
@@ -165,7 +165,7 @@ def _evaluated(
     truncation: bool,
     data: str | None,
     every: bool,
-    tell: Told,
+    tell: ReportProgress,
 ) -> Results:
     tell("reading samples", 0, 0)
     read = list(samples)
@@ -259,11 +259,11 @@ def _settings(pairs: Sequence[str]) -> dict[str, dict[str, Any]]:
 def _value(text: str) -> Any:
     """A number, a word, or several of them with commas between."""
     if "," in text:
-        return tuple(scalar(part.strip()) for part in text.split(",") if part.strip())
-    return scalar(text)
+        return tuple(parse_scalar(part.strip()) for part in text.split(",") if part.strip())
+    return parse_scalar(text)
 
 
-def _filled(found: Results) -> list[str]:
+def _fill_sentences(found: Results) -> list[str]:
     """How what was taken away was filled, a sentence each; none where nothing was."""
     known = found.settings["metrics"].values()
     said = {metric["convention"].rpartition("filled: ")[2] for metric in known}

@@ -16,9 +16,9 @@ from whyformer.cli.arguments import (
     PICTURES,
     Bars,
     Deciding,
-    Given,
     HtmlFile,
     ImageFile,
+    InputText,
     JsonFile,
     Model,
     PdfFile,
@@ -29,9 +29,9 @@ from whyformer.cli.arguments import (
     SvgFile,
     Target,
     Truncation,
+    parse_scalar,
     read_options,
     read_target,
-    scalar,
 )
 from whyformer.cli.bulk_arguments import (
     BatchSize,
@@ -43,9 +43,9 @@ from whyformer.cli.bulk_arguments import (
     Split,
     TargetColumn,
 )
-from whyformer.cli.bulk_explain import Job, score
-from whyformer.cli.command_inputs import named, read_question
-from whyformer.cli.console import busy, result
+from whyformer.cli.bulk_explain import BulkJob, explain_rows
+from whyformer.cli.command_inputs import named, read_command_inputs
+from whyformer.cli.console import busy, stdout_console
 from whyformer.cli.files import check_writable, default_picture, write
 from whyformer.errors import OptionError
 
@@ -67,7 +67,7 @@ from whyformer.errors import OptionError
     ),
 )
 def explain(
-    given: Given = None,
+    given: InputText = None,
     image: ImageFile = None,
     model: Model = None,
     method: Annotated[
@@ -124,9 +124,9 @@ def explain(
     options = read_options(option or [])
     if at is not None:
         options["at"] = at
-    options["deciding"] = None if deciding is None else scalar(deciding)
+    options["deciding"] = None if deciding is None else parse_scalar(deciding)
     if source is not None:
-        _refuse(
+        _refuse_options(
             {"INPUT": given, "--image": image, "--query": query, **files},
             "is about one input, and --input gives many; leave out one of the two",
         )
@@ -135,8 +135,8 @@ def explain(
         if target is not None and target_column is not None:
             raise OptionError("--target and --target-column both say what to explain; give one")
         asked = {"method": method, "target": read_target(target), "truncation": truncation}
-        score(
-            Job(
+        explain_rows(
+            BulkJob(
                 source,
                 out,
                 model,
@@ -150,7 +150,7 @@ def explain(
             )
         )
         return
-    _refuse(
+    _refuse_options(
         {
             "--out": out,
             "--column": column,
@@ -164,7 +164,7 @@ def explain(
     )
     files["--png"] = default_picture(image, files)
     check_writable(files, kept=image)
-    question = read_question(given, image, target, query)
+    question = read_command_inputs(given, image, target, query)
     with busy("explaining ..."):
         loaded = question.load(model)
         attribution = whyformer.explain(
@@ -179,7 +179,7 @@ def explain(
         attribution = named(attribution, loaded)
     if not quiet:
         shown = views["terminal"].renderable(attribution, bars=bars, subwords=subwords)
-        result().print(shown)
+        stdout_console().print(shown)
     writers: dict[str, Callable[[Path], Any]] = {
         "--html": attribution.to_html,
         **{f"--{form}": partial(_draw, attribution, form, subwords) for form in PICTURES},
@@ -190,7 +190,7 @@ def explain(
         write(name, files[name], writer)
 
 
-def _refuse(given: Mapping[str, Any], why: str) -> None:
+def _refuse_options(given: Mapping[str, Any], why: str) -> None:
     """Nothing; raises where one of these was given."""
     for name in (name for name, value in given.items() if value is not None):
         raise OptionError(f"{name} {why}")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from whyformer.cli.app import command
-from whyformer.cli.console import busy, hush, note, result
+from whyformer.cli.console import busy, hush, note, stdout_console
 from whyformer.errors import OptionError
 
 
@@ -73,7 +73,9 @@ def explore(
         )
     with explorer:
         warm(explorer)
-        result().print(f"The explorer is at {explorer.url} (Ctrl+C ends it)", soft_wrap=True)
+        stdout_console().print(
+            f"The explorer is at {explorer.url} (Ctrl+C ends it)", soft_wrap=True
+        )
         if not no_browser:
             webbrowser.open(explorer.url)
         explorer.serve_forever()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from whyformer.cli.console import aside, note
+from whyformer.cli.console import note, stderr_console
 from whyformer.errors import WhyformerError
 
 PICTURE = Path("why.png")  # what is written where an image was asked about and no file was named
@@ -68,4 +68,4 @@ def write(option: str, path: Path | None, writer: Callable[[Path], Any]) -> None
     except OSError as error:
         reason = error.strerror or str(error)
         raise OutputError(f"{option} {str(path)!r} cannot be written: {reason}") from error
-    aside().print(f"wrote {path}", soft_wrap=True, markup=False)
+    stderr_console().print(f"wrote {path}", soft_wrap=True, markup=False)

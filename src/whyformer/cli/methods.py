@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from whyformer.cli.app import command
-from whyformer.cli.console import result
+from whyformer.cli.console import stdout_console
 from whyformer.cli.listing import details, listing
 from whyformer.methods import Method
 from whyformer.methods import methods as known
@@ -27,7 +27,7 @@ def methods(
     ] = None,
 ) -> None:
     """List the methods, or tell of one its paper, promises and options."""
-    result().print(_all() if name is None else _one(known[name]))
+    stdout_console().print(_all() if name is None else _one(known[name]))
 
 
 def _all() -> Table:

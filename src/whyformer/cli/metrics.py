@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from whyformer.cli.app import command
-from whyformer.cli.console import result
+from whyformer.cli.console import stdout_console
 from whyformer.cli.listing import details, listing
 from whyformer.metrics import Metric
 from whyformer.metrics import metrics as known
@@ -27,7 +27,7 @@ def metrics(
     ] = None,
 ) -> None:
     """List the metrics, or tell of one its paper, convention and options."""
-    result().print(_all() if name is None else _one(known[name]))
+    stdout_console().print(_all() if name is None else _one(known[name]))
 
 
 def _all() -> Table:

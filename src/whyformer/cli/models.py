@@ -7,7 +7,7 @@ from rich.text import Text
 
 import whyformer
 from whyformer.cli.app import command
-from whyformer.cli.console import note, result
+from whyformer.cli.console import note, stdout_console
 
 
 @command("models", heading="Look up", examples=("whyformer models",))
@@ -28,4 +28,4 @@ def models() -> None:
             Text(f"{100 * model.accuracy:.1f} % {model.metric}"),
             Text(model.licence),
         )
-    result().print(table)
+    stdout_console().print(table)

@@ -7,18 +7,18 @@ from contextlib import contextmanager
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from whyformer.cli.console import aside, hush
+from whyformer.cli.console import hush, stderr_console
 
-Told = Callable[[str, int, int], None]
+ReportProgress = Callable[[str, int, int], None]
 
 
 @contextmanager
-def watched() -> Iterator[Told]:
+def progress_bar() -> Iterator[ReportProgress]:
     """A function that is told what is going on, how much of it is done, and of how much."""
-    console = aside()
+    console = stderr_console()
     hush()
     if not console.is_terminal:
-        yield _said_now_and_then()
+        yield _print_tenths()
         return
     columns = (
         TextColumn("{task.description}", markup=False),
@@ -41,7 +41,7 @@ def watched() -> Iterator[Told]:
         yield tell
 
 
-def _said_now_and_then() -> Told:
+def _print_tenths() -> ReportProgress:
     """Without a terminal: a line on stderr whenever another tenth is done."""
     last = [""]
 
@@ -50,6 +50,6 @@ def _said_now_and_then() -> Told:
         line = f"{doing.partition(':')[0] if ':' in doing else 'working'}: {tenth}"
         if line != last[0]:
             last[0] = line
-            aside().print(line, soft_wrap=True, markup=False)
+            stderr_console().print(line, soft_wrap=True, markup=False)
 
     return tell

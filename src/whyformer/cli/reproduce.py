@@ -12,9 +12,9 @@ from rich.markdown import Markdown
 
 from whyformer.cli.app import command
 from whyformer.cli.arguments import Quiet
-from whyformer.cli.console import aside, result
+from whyformer.cli.console import stderr_console, stdout_console
 from whyformer.cli.files import OutputError
-from whyformer.cli.progress import watched
+from whyformer.cli.progress import progress_bar
 from whyformer.errors import InputError
 from whyformer.registry import nearest
 from whyformer.reproduce.experiments import EXPERIMENTS, Experiment
@@ -82,13 +82,13 @@ def reproduce_command(
         )
     folder = _folder(data)
     experiment = EXPERIMENTS[name]
-    with watched() as tell:
+    with progress_bar() as tell:
         outcomes = reproduce(
             experiment,
             folder,
             out.expanduser(),
-            parts=_listed(parts),
-            methods=_listed(methods),
+            parts=_split_names(parts),
+            methods=_split_names(methods),
             limit=limit,
             base=base.expanduser() if base is not None else None,
             tell=tell,
@@ -102,7 +102,7 @@ def reproduce_command(
         raise OutputError(f"{str(place)!r} cannot be written: {error.strerror}") from error
     if not quiet:
         _show(experiment, outcomes)
-    aside().print(f"wrote {place}", soft_wrap=True, markup=False)
+    stderr_console().print(f"wrote {place}", soft_wrap=True, markup=False)
 
 
 def _folder(data: Path | None) -> Path:
@@ -117,7 +117,7 @@ def _folder(data: Path | None) -> Path:
 
 def _show(experiment: Experiment, outcomes: Sequence[Outcome]) -> None:
     """Prints Markdown as it is into a file or a pipe, and drawn, as wide as it fits, for people."""
-    console = result()
+    console = stdout_console()
     if not console.is_terminal:
         console.out(markdown(experiment, outcomes), end="", highlight=False)
         return
@@ -125,5 +125,5 @@ def _show(experiment: Experiment, outcomes: Sequence[Outcome]) -> None:
     console.print(Markdown(markdown(experiment, outcomes, across)))
 
 
-def _listed(text: str | None) -> list[str]:
+def _split_names(text: str | None) -> list[str]:
     return [part.strip() for part in (text or "").split(",") if part.strip()]

@@ -22,7 +22,7 @@ Row = dict[str, Any]
 FACTS = "facts.json"
 
 
-def row_of(sample: Sample, index: int, attribution: Attribution) -> Row:
+def score_row(sample: Sample, index: int, attribution: Attribution) -> Row:
     """One sample's scores and what they are about, in plain values."""
     main = attribution.streams[attribution.main]
     words = attribution.words() if main.tokens is not None else None
@@ -30,20 +30,22 @@ def row_of(sample: Sample, index: int, attribution: Attribution) -> Row:
     return {
         "index": index,
         "id": sample.id,
-        **said(sample),
+        **input_columns(sample),
         "target": int(attribution.target[0]),
         "target_label": attribution.labels[0],
         "output": float(attribution.output[0]),
         "conservation": None if held is None else float(held[0]),
         "method": attribution.method,
-        **_scored(main),
+        **_stream_columns(main),
         "words": words and [word for word, _ in words],
         "word_scores": words and [score for _, score in words],
-        "others": [_scored(s) for name, s in attribution.streams.items() if name != main.name],
+        "others": [
+            _stream_columns(s) for name, s in attribution.streams.items() if name != main.name
+        ],
     }
 
 
-def said(sample: Sample) -> Row:
+def input_columns(sample: Sample) -> Row:
     """What a sample is, as far as a table can hold it."""
     inputs = sample.inputs
     parts = dict(inputs) if isinstance(inputs, Mapping) else {"text": inputs}
@@ -57,7 +59,7 @@ def said(sample: Sample) -> Row:
     }
 
 
-def _scored(stream: Stream) -> Row:
+def _stream_columns(stream: Stream) -> Row:
     return {
         "stream": stream.name,
         "tokens": stream.tokens and list(stream.tokens[0]),
@@ -67,7 +69,7 @@ def _scored(stream: Stream) -> Row:
 
 
 @dataclass(frozen=True)
-class Form:
+class FileFormat:
     """A kind of file: how rows are written to a part, read back, and parts become the file."""
 
     write: Callable[[Sequence[Row], Path, str], None]
@@ -75,13 +77,13 @@ class Form:
     join: Callable[[Sequence[Path], Path, str], None]
 
 
-class ScoreFile:
+class ScoreWriter:
     """The rows of one run on their way into a file."""
 
     def __init__(self, path: Path, facts: Mapping[str, Any]) -> None:
         """`facts` are what decides the rows: parts that were made with others are refused."""
         self.path = path
-        self.form = form_of(path)
+        self.form = format_of(path)
         self.facts = json.dumps(facts, indent=2, sort_keys=True, default=str)
         self.folder = path.with_name(f"{path.name}.parts")
         self.parts: list[Path] = []
@@ -152,7 +154,7 @@ def _facts(file: Path) -> dict[str, Any]:
     return facts
 
 
-def form_of(path: Path) -> Form:
+def format_of(path: Path) -> FileFormat:
     """The kind of file that a name asks for."""
     if path.suffix.lower() not in FORMS:
         raise OutputError(f"--out {str(path)!r}: name a file that ends in {' or '.join(FORMS)}")
@@ -238,6 +240,6 @@ def _schema(facts: str) -> Any:
 
 
 FORMS = {
-    ".parquet": Form(_write_parquet, _read_parquet, _join_parquet),
-    ".jsonl": Form(_write_lines, _read_lines, _join_lines),
+    ".parquet": FileFormat(_write_parquet, _read_parquet, _join_parquet),
+    ".jsonl": FileFormat(_write_lines, _read_lines, _join_lines),
 }

@@ -19,7 +19,7 @@ EXAMPLES = 12  # shown of each model
 
 
 @dataclass(frozen=True)
-class Example:
+class ExampleInput:
     """An input to try: a text, an image that comes with the package, or both."""
 
     text: str | None = None
@@ -27,14 +27,14 @@ class Example:
 
 
 @dataclass
-class Entry:
+class OfferedModel:
     """One model on offer; it is loaded when it is first asked."""
 
     name: str  # what it is called on the page
     source: str
     title: str
     reads: frozenset[str]
-    examples: tuple[Example, ...] = ()
+    examples: tuple[ExampleInput, ...] = ()
     detects: bool = False  # whether an object query can be asked about
     _loaded: Loaded | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -50,10 +50,10 @@ class Entry:
 class Catalogue:
     """The models by the names that a browser may use, and no others."""
 
-    def __init__(self, entries: Sequence[Entry]) -> None:
+    def __init__(self, entries: Sequence[OfferedModel]) -> None:
         self.entries = {entry.name: entry for entry in entries}
 
-    def __getitem__(self, name: object) -> Entry:
+    def __getitem__(self, name: object) -> OfferedModel:
         if not isinstance(name, str) or name not in self.entries:
             raise InputError(
                 f"there is no model {str(name)[:80]!r} here; choose one of"
@@ -61,7 +61,7 @@ class Catalogue:
             )
         return self.entries[name]
 
-    def example(self, name: object, index: object) -> Example:
+    def example(self, name: object, index: object) -> ExampleInput:
         """One of the inputs to try a model on."""
         examples = self[name].examples
         if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < len(examples):
@@ -72,7 +72,7 @@ class Catalogue:
 def catalogue(named: Sequence[str] = ()) -> Catalogue:
     """The models that the user named, loaded so that mistakes show at once, and the bundled."""
     known = bundled.models()
-    own = [_named(source) for source in dict.fromkeys(named) if source not in known]
+    own = [_from_source(source) for source in dict.fromkeys(named) if source not in known]
     first = [known[source] for source in dict.fromkeys(named) if source in known]
     rest = [model for model in _usual_first(known) if model not in first]
     entries = [*own, *map(_bundled, (*first, *rest))]
@@ -90,9 +90,9 @@ def _usual_first(known: dict[str, bundled.BundledModel]) -> list[bundled.Bundled
     return sorted(known.values(), key=lambda m: (order.index(m.stream), m.task == "image-to-text"))
 
 
-def _bundled(model: bundled.BundledModel) -> Entry:
+def _bundled(model: bundled.BundledModel) -> OfferedModel:
     examples = [_example(sample) for sample in model.samples()[:EXAMPLES]]
-    return Entry(
+    return OfferedModel(
         model.name,
         model.name,
         model.title,
@@ -102,15 +102,15 @@ def _bundled(model: bundled.BundledModel) -> Entry:
     )
 
 
-def _example(sample: bundled.Sample) -> Example:
+def _example(sample: bundled.Sample) -> ExampleInput:
     if isinstance(sample, str):
-        return Example(text=sample)
+        return ExampleInput(text=sample)
     if isinstance(sample, Path):
-        return Example(image=sample)
-    return Example(str(sample["text"]), Path(sample["image"]))
+        return ExampleInput(image=sample)
+    return ExampleInput(str(sample["text"]), Path(sample["image"]))
 
 
-def _named(source: str) -> Entry:
+def _from_source(source: str) -> OfferedModel:
     loaded = load_model(source, None, None)
     # A folder is shown by its last name: where it lies is nobody's business in a browser.
     folder = Path(source).expanduser()
@@ -124,7 +124,7 @@ def _named(source: str) -> Entry:
         )
     title = f"{type(loaded.module).__name__}, named at the start"
     detects = family is not None and family.detects
-    return Entry(name, source, title, frozenset(reads), (), detects, loaded)
+    return OfferedModel(name, source, title, frozenset(reads), (), detects, loaded)
 
 
 def menu(offered: Catalogue) -> list[dict[str, Any]]:

@@ -25,7 +25,7 @@ TOP = 6  # classes that are shown
 Point = Callable[[float, float], None]
 
 
-class Deletion:
+class DeletionCurves:
     """One input whose most relevant tokens go first, and the model asked again each time."""
 
     def __init__(self, inputs: Any, loaded: Loaded) -> None:
@@ -65,7 +65,7 @@ class Deletion:
         target = int(attribution.target[0])
         against: Against = "target" if 0 <= target < full.shape[1] else "predicted"
         followed = int(asked_class(against, full, attribution, None)[0])
-        told = _Told(self._rerun, followed, point)
+        told = _ReportingRerun(self._rerun, followed, point)
         score = metrics[METRIC](
             attribution[0],
             rerun=told,
@@ -77,7 +77,7 @@ class Deletion:
         return float(score.values[0])
 
 
-class _Told:
+class _ReportingRerun:
     """A rerun that tells each answer as it comes; it has no `several`, so they come one by one."""
 
     def __init__(self, rerun: Rerun, followed: int, point: Point) -> None:

@@ -13,7 +13,7 @@ WORDS = (
 )
 
 
-def said(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """The error as one sentence on one line."""
     text = " ".join(str(error).split()) or type(error).__name__
     for pattern, words in WORDS:

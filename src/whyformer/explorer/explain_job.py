@@ -11,11 +11,11 @@ from typing import Any
 import whyformer
 from whyformer.attribution import Attribution, views
 from whyformer.errors import WhyformerError
-from whyformer.explorer.deletion_curve import STEPS, Deletion
-from whyformer.explorer.error_text import said
-from whyformer.explorer.explain_request import Question
+from whyformer.explorer.deletion_curve import STEPS, DeletionCurves
+from whyformer.explorer.error_text import error_text
+from whyformer.explorer.explain_request import ExplainRequest
 from whyformer.explorer.jobs import Tell
-from whyformer.explorer.result_cache import Result, Shelf
+from whyformer.explorer.result_cache import Result, ResultCache
 from whyformer.methods import methods
 from whyformer.models.families import family_of
 from whyformer.models.load import Loaded
@@ -24,42 +24,42 @@ KEPT = ("attention", "gradient")  # of one method alone: the report then has lay
 ONE_NUMBER = "this model gives one number and no classes, so there is no probability to follow"
 
 
-def answer(question: Question, shelf: Shelf) -> Callable[[Tell], None]:
-    """The work that answers a question; it tells all that it finds."""
+def explain_job(request: ExplainRequest, results: ResultCache) -> Callable[[Tell], None]:
+    """The work that answers a request; it tells all that it finds."""
 
     def work(tell: Tell) -> None:
-        steps = 2 + 2 * len(question.methods)
-        tell("step", done=0, of=steps, says=f"loading {question.entry.name}")
-        loaded = replace(question.entry.load(), name=question.entry.name)
-        attributions = _explained(question, loaded, tell, steps)
-        done = 1 + len(question.methods)
+        steps = 2 + 2 * len(request.methods)
+        tell("step", done=0, of=steps, says=f"loading {request.entry.name}")
+        loaded = replace(request.entry.load(), name=request.entry.name)
+        attributions = _explain(request, loaded, tell, steps)
+        done = 1 + len(request.methods)
         tell("step", done=done, of=steps, says="drawing")
-        tell("report", id=shelf.put(_result(attributions)), label=attributions[0].labels[0])
-        _measured(question, loaded, attributions, tell, steps)
+        tell("report", id=results.put(_result(attributions)), label=attributions[0].labels[0])
+        _measure(request, loaded, attributions, tell, steps)
 
     return work
 
 
-def _explained(question: Question, loaded: Loaded, tell: Tell, steps: int) -> list[Attribution]:
+def _explain(request: ExplainRequest, loaded: Loaded, tell: Tell, steps: int) -> list[Attribution]:
     """The attributions of those methods that can explain this input; at least one."""
     found, failed = [], []
     family = family_of(loaded.module)
-    alone = len(question.methods) == 1 and not (family is not None and family.writes)
-    for number, name in enumerate(question.methods):
+    alone = len(request.methods) == 1 and not (family is not None and family.writes)
+    for number, name in enumerate(request.methods):
         tell("step", done=1 + number, of=steps, says=f"explaining with {name}")
         start = time.perf_counter()
         try:
             attribution = whyformer.explain(
-                question.inputs,
+                request.inputs,
                 loaded.module,
                 processor=loaded.processor,
                 method=name,
-                target=question.target,
+                target=request.target,
                 keep=KEPT if alone else (),
             )
         except WhyformerError as error:
             failed.append(error)
-            tell("failed", method=name, says=said(error))
+            tell("failed", method=name, says=error_text(error))
             continue
         seconds = time.perf_counter() - start
         provenance = {**attribution.provenance, "model": loaded.name}
@@ -102,8 +102,8 @@ def _result(attributions: list[Attribution]) -> Result:
     )
 
 
-def _measured(
-    question: Question,
+def _measure(
+    request: ExplainRequest,
     loaded: Loaded,
     attributions: list[Attribution],
     tell: Tell,
@@ -111,11 +111,11 @@ def _measured(
 ) -> None:
     """Nothing; tells the model's answers and every point of every curve."""
     try:
-        deletion = Deletion(question.inputs, loaded)
+        deletion = DeletionCurves(request.inputs, loaded)
         streams = deletion.streams(attributions[0])
         shares = deletion.answers(attributions[0])
     except WhyformerError as error:
-        tell("unmeasured", says=said(error))
+        tell("unmeasured", says=error_text(error))
         return
     tell("answers", classes=deletion.classes(shares))
     if len(shares) == 1:
@@ -123,7 +123,7 @@ def _measured(
         return
     tell("curves", streams=streams, steps=STEPS)
     for number, attribution in enumerate(attributions):
-        done = 2 + len(question.methods) + number
+        done = 2 + len(request.methods) + number
         tell("step", done=done, of=steps, says=f"taking away what {attribution.method} points at")
         for stream in streams:
             named = {"method": attribution.method, "stream": stream}
@@ -134,4 +134,4 @@ def _measured(
             try:
                 tell("area", value=deletion.curve(attribution, stream, point), **named)
             except WhyformerError as error:
-                tell("unmeasured", says=said(error), **named)
+                tell("unmeasured", says=error_text(error), **named)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from whyformer.errors import InputError
-from whyformer.explorer.catalogue import Catalogue, Entry, Example
-from whyformer.explorer.image_upload import picture
+from whyformer.explorer.catalogue import Catalogue, ExampleInput, OfferedModel
+from whyformer.explorer.image_upload import read_image
 from whyformer.explorer.limits import Limits, TooMuchError
 from whyformer.methods import methods
 from whyformer.targets.specs import at_query, typed
@@ -20,17 +20,17 @@ FIELDS = frozenset({"model", "methods", "text", "second", "target", "query", "ex
 
 
 @dataclass(frozen=True)
-class Question:
+class ExplainRequest:
     """Inputs and target as `explain` takes them."""
 
-    entry: Entry
+    entry: OfferedModel
     methods: tuple[str, ...]
     inputs: Any
     target: Any = None
 
 
-def read_question(body: bytes, offered: Catalogue, limits: Limits) -> Question:
-    """The question, or an error that says which field is wrong."""
+def read_request(body: bytes, offered: Catalogue, limits: Limits) -> ExplainRequest:
+    """The request, or an error that says which field is wrong."""
     asked = _object(body)
     entry = offered[asked.get("model")]
     names = _methods(asked.get("methods"), limits)
@@ -38,14 +38,16 @@ def read_question(body: bytes, offered: Catalogue, limits: Limits) -> Question:
         _query(asked.get("query"), entry), _target(_text(asked, "target", limits.target))
     )
     number = asked.get("example")
-    example = Example() if number is None else offered.example(entry.name, number)
+    example = ExampleInput() if number is None else offered.example(entry.name, number)
     text, second = (_text(asked, name, limits.characters) for name in ("text", "second"))
     parts: dict[str, Any] = {}
     if "text" in entry.reads:
-        parts["text"] = _said(text, second, entry)
+        parts["text"] = _text_input(text, second, entry)
     if "image" in entry.reads:
         parts["image"] = _image(asked.get("image"), example, entry, limits)
-    return Question(entry, names, parts if len(parts) > 1 else next(iter(parts.values())), target)
+    return ExplainRequest(
+        entry, names, parts if len(parts) > 1 else next(iter(parts.values())), target
+    )
 
 
 def _object(body: bytes) -> dict[str, Any]:
@@ -85,7 +87,7 @@ def _text(asked: Mapping[str, Any], name: str, most: int) -> str:
     return text
 
 
-def _said(text: str, second: str, entry: Entry) -> str | tuple[str, str]:
+def _text_input(text: str, second: str, entry: OfferedModel) -> str | tuple[str, str]:
     if not text.strip():
         raise InputError(f"{entry.name} reads text, and there is none; type one or pick an example")
     if not second.strip():
@@ -95,9 +97,9 @@ def _said(text: str, second: str, entry: Entry) -> str | tuple[str, str]:
     return text, second
 
 
-def _image(given: Any, example: Example, entry: Entry, limits: Limits) -> Any:
+def _image(given: Any, example: ExampleInput, entry: OfferedModel, limits: Limits) -> Any:
     if given is None and example.image is not None:
-        return picture(example.image.read_bytes(), limits)
+        return read_image(example.image.read_bytes(), limits)
     if given is None:
         raise InputError(
             f"{entry.name} reads an image, and there is none; drop one or pick an example"
@@ -108,7 +110,7 @@ def _image(given: Any, example: Example, entry: Entry, limits: Limits) -> Any:
         content = base64.b64decode(given, validate=True)
     except (TypeError, ValueError, binascii.Error) as error:
         raise InputError("the image did not arrive whole; choose it again") from error
-    return picture(content, limits)
+    return read_image(content, limits)
 
 
 def _target(text: str) -> Any:
@@ -118,7 +120,7 @@ def _target(text: str) -> Any:
     return typed(text)
 
 
-def _query(number: Any, entry: Entry) -> int | None:
+def _query(number: Any, entry: OfferedModel) -> int | None:
     """The object query of a detector, or None for the surest."""
     if number is None:
         return None

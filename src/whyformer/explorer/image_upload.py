@@ -13,7 +13,7 @@ from whyformer.inputs.images import open_image
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
 
 
-def picture(content: bytes, limits: Limits) -> Any:
+def read_image(content: bytes, limits: Limits) -> Any:
     """The image in RGB, held as it was shot; raises where it is too large, or is none."""
     from PIL import Image, ImageOps, UnidentifiedImageError
 

@@ -8,15 +8,15 @@ from typing import Any
 from torch.overrides import TorchFunctionMode
 
 
-class Stopped(BaseException):
+class JobStopped(BaseException):
     """The job is not wanted any more.
 
     No Exception, so that nothing on the way takes it for a failure of a model and goes on.
     """
 
 
-class Watch(TorchFunctionMode):
-    """Raises `Stopped` between two operations once `stopped()` is true; changes nothing else.
+class InterruptMode(TorchFunctionMode):
+    """Raises `JobStopped` between two operations once `stopped()` is true; changes nothing else.
 
     A method is one call. This is what stops it in the middle, in its own thread, so that the model
     is given back as it was found.
@@ -30,5 +30,5 @@ class Watch(TorchFunctionMode):
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         if self._stopped():
-            raise Stopped
+            raise JobStopped
         return function(*args, **(kwargs or {}))

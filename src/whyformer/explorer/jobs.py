@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from whyformer.errors import WhyformerError
-from whyformer.explorer.error_text import said
+from whyformer.explorer.error_text import error_text
 from whyformer.explorer.hush import HUSH
-from whyformer.explorer.interrupt import Stopped, Watch
+from whyformer.explorer.interrupt import InterruptMode, JobStopped
 from whyformer.explorer.limits import BusyError, Limits
 
 Event = dict[str, Any]
@@ -23,7 +23,7 @@ Work = Callable[[Tell], None]
 BEAT = 0.5  # seconds between two signs of life; a browser that has left is noticed by them
 GRACE = 2.0  # seconds that a job has to stop in
 CANCELLED = "cancelled"
-OURS = "something went wrong inside the explorer ({name}); the terminal has the details"
+INTERNAL_ERROR = "something went wrong inside the explorer ({name}); the terminal has the details"
 
 
 class Job:
@@ -40,7 +40,7 @@ class Job:
     def tell(self, event: str, **facts: Any) -> None:
         """Passes an event on to whoever listens; the end of a job that is not wanted."""
         if self.stopped():
-            raise Stopped
+            raise JobStopped
         self._told.put({"event": event, **facts})
 
     def cancel(self) -> None:
@@ -62,17 +62,17 @@ class Job:
         last: Event = {"event": "done"}
         try:
             self.tell("started")
-            with Watch(self.stopped):
+            with InterruptMode(self.stopped):
                 self._work(self.tell)
-        except Stopped:
+        except JobStopped:
             last = {"event": "error", "says": self._why}
         except WhyformerError as error:
-            last = {"event": "error", "says": said(error)}
+            last = {"event": "error", "says": error_text(error)}
         except MemoryError:
             last = {"event": "error", "says": "there is not enough memory for this input"}
         except Exception as error:
             traceback.print_exc()
-            last = {"event": "error", "says": OURS.format(name=type(error).__name__)}
+            last = {"event": "error", "says": INTERNAL_ERROR.format(name=type(error).__name__)}
         finally:
             self._told.put(last)
 
@@ -102,7 +102,7 @@ class Job:
                 return
 
 
-class Desk:
+class JobQueue:
     """Takes jobs, in their order, as far as the limits go."""
 
     def __init__(self, limits: Limits) -> None:
@@ -111,7 +111,7 @@ class Desk:
         self._running: set[Job] = set()
         self._waiting: deque[Job] = deque()
 
-    def take(self, work: Work) -> Job:
+    def submit(self, work: Work) -> Job:
         """The job, running or waiting; raises `BusyError` where there is no room."""
         job = Job(work, self._limits.seconds)
         with self._lock:

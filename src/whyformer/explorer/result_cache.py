@@ -33,7 +33,7 @@ class Result:
         return len(self.page) + 2 * len(self.data) + len(drawn)
 
 
-class Shelf:
+class ResultCache:
     """Results by a name that nobody can guess."""
 
     def __init__(self, limits: Limits) -> None:

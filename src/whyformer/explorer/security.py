@@ -28,7 +28,7 @@ HEADERS = {
 LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
-class StrangerError(WhyformerError):
+class ForeignRequestError(WhyformerError):
     """A request that did not come from the explorer's own page."""
 
 
@@ -40,7 +40,7 @@ def check_host(headers: Mapping[str, str], own: str) -> None:
     host = _host(headers.get("Host", ""))
     if host in LOCAL or host == own.lower() or _is_address(host):
         return
-    raise StrangerError(
+    raise ForeignRequestError(
         "the explorer answers under its own address only; open the one that it printed"
     )
 
@@ -50,7 +50,7 @@ def check_origin(headers: Mapping[str, str]) -> None:
     origin = headers.get("Origin", "")
     if origin and origin == f"http://{headers.get('Host', '')}":
         return
-    raise StrangerError("the explorer does what its own page asks, and nobody else's")
+    raise ForeignRequestError("the explorer does what its own page asks, and nobody else's")
 
 
 def is_local(host: str) -> bool:

@@ -19,19 +19,19 @@ from urllib.parse import unquote, urlsplit
 
 from whyformer.errors import InputError, WhyformerError
 from whyformer.explorer.catalogue import Catalogue
-from whyformer.explorer.error_text import said
-from whyformer.explorer.explain_job import answer
-from whyformer.explorer.explain_request import read_question
+from whyformer.explorer.error_text import error_text
+from whyformer.explorer.explain_job import explain_job
+from whyformer.explorer.explain_request import read_request
 from whyformer.explorer.frame import framed
-from whyformer.explorer.jobs import OURS, Desk
+from whyformer.explorer.jobs import INTERNAL_ERROR, JobQueue
 from whyformer.explorer.limits import BusyError, Limits, TooMuchError
 from whyformer.explorer.page import page
-from whyformer.explorer.result_cache import Shelf
+from whyformer.explorer.result_cache import ResultCache
 from whyformer.explorer.security import (
     HEADERS,
     PAGE,
     REPORT,
-    StrangerError,
+    ForeignRequestError,
     check_host,
     check_origin,
 )
@@ -51,7 +51,11 @@ DOWNLOADS = {
     "png": ("picture", "image/png"),
     "json": ("data", "application/json"),
 }
-STATUS: dict[type[WhyformerError], int] = {StrangerError: 403, TooMuchError: 413, BusyError: 503}
+STATUS: dict[type[WhyformerError], int] = {
+    ForeignRequestError: 403,
+    TooMuchError: 413,
+    BusyError: 503,
+}
 FULL = (
     b"HTTP/1.0 503 Service Unavailable\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n"
     b"too many connections are open; try again in a few seconds\n"
@@ -59,7 +63,7 @@ FULL = (
 
 
 class Explorer(ThreadingHTTPServer):
-    """All that the pages share: the models, the desk, the shelf."""
+    """All that the pages share: the models, the jobs, the results."""
 
     daemon_threads = True
     block_on_close = False
@@ -74,7 +78,7 @@ class Explorer(ThreadingHTTPServer):
     ) -> None:
         self.offered = offered
         self.limits = limits or Limits()
-        self.desk, self.shelf = Desk(self.limits), Shelf(self.limits)
+        self.jobs, self.results = JobQueue(self.limits), ResultCache(self.limits)
         self.host = host
         self.page = page(offered, self.limits)
         self._open = threading.BoundedSemaphore(self.limits.connections)
@@ -126,28 +130,28 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """The page, its files, an example's image, or a result."""
-        self._polite(self._get)
+        self._answer(self._get)
 
     def do_POST(self) -> None:
         """Explains, and tells while it does."""
-        self._polite(self._post)
+        self._answer(self._post)
 
-    def _polite(self, do: Callable[[], None]) -> None:
+    def _answer(self, do: Callable[[], None]) -> None:
         try:
-            check_host(self._asked, self.server.host)
+            check_host(self._request_headers, self.server.host)
             do()
         except WhyformerError as error:
             status = next((STATUS[kind] for kind in STATUS if isinstance(error, kind)), 400)
-            self._refuse(status, said(error))
+            self._refuse(status, error_text(error))
         except OSError:
             raise  # the browser has left
         except Exception as error:
             traceback.print_exc()
             if not self._begun:
-                self._refuse(500, OURS.format(name=type(error).__name__))
+                self._refuse(500, INTERNAL_ERROR.format(name=type(error).__name__))
 
     @property
-    def _asked(self) -> dict[str, str]:
+    def _request_headers(self) -> dict[str, str]:
         return {name.title(): value for name, value in self.headers.items()}
 
     # -- what can be had ---------------------------------------------------------------------
@@ -177,24 +181,24 @@ class Handler(BaseHTTPRequestHandler):
         self._send(image.read_bytes(), "image/png")
 
     def _report(self, name: str) -> None:
-        self._send(framed(self.server.shelf.get(name).page), HTML, policy=REPORT)
+        self._send(framed(self.server.results.get(name).page), HTML, policy=REPORT)
 
     def _download(self, name: str, kind: str) -> None:
-        result = self.server.shelf.get(name)
+        result = self.server.results.get(name)
         part, sort = DOWNLOADS[kind]
         self._send(getattr(result, part), sort, policy=REPORT, file=f"why.{kind}")
 
     # -- what can be asked -------------------------------------------------------------------
 
     def _post(self) -> None:
-        check_origin(self._asked)
+        check_origin(self._request_headers)
         if urlsplit(self.path).path != "/explain":
             self._refuse(404, "there is nothing to ask here")
             return
-        if self._asked.get("Content-Type") != "application/json":
+        if self._request_headers.get("Content-Type") != "application/json":
             raise InputError("the request is no JSON; reload the page")
-        question = read_question(self._body(), self.server.offered, self.server.limits)
-        job = self.server.desk.take(answer(question, self.server.shelf))
+        request = read_request(self._body(), self.server.offered, self.server.limits)
+        job = self.server.jobs.submit(explain_job(request, self.server.results))
         self._head(200, "application/x-ndjson", PAGE)
         try:
             for event in job.events():
