@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -8,6 +8,7 @@ import pytest
 import whyformer as wf
 from tests.explorer.conftest import Client
 from whyformer.evaluation.rerun import Rerun
+from whyformer.explain import Answer, Ask, explain_each
 from whyformer.explorer.catalogue import Catalogue
 from whyformer.explorer.deletion_curve import STEPS
 from whyformer.explorer.explain_job import explain_job
@@ -114,14 +115,14 @@ def test_a_model_without_classes_says_why_there_is_no_curve(do: Do, model: str, 
 def test_a_method_that_cannot_is_told_and_the_others_go_on(
     do: Do, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    explain = wf.explain
+    def but_not_gae(inputs: Any, model: Any, asks: list[Ask], **settings: Any) -> Iterator[Answer]:
+        for ask in asks:
+            if ask.method == "gae":
+                yield Answer(ask, None, wf.errors.ModelError("gae has no attention here"), 0.0)
+            else:
+                yield from explain_each(inputs, model, [ask], **settings)
 
-    def but_not_gae(*given: Any, **asked: Any) -> Any:
-        if asked["method"] == "gae":
-            raise wf.errors.ModelError("gae has no attention here")
-        return explain(*given, **asked)
-
-    monkeypatch.setattr("whyformer.explain", but_not_gae)
+    monkeypatch.setattr("whyformer.explorer.explain_job.explain_each", but_not_gae)
     told = do("sst2", TEXT, "gae", "rollout")
     assert of(told, "failed") == [
         {"event": "failed", "method": "gae", "says": "gae has no attention here"}

@@ -34,7 +34,7 @@ def test_one_runs_one_waits_and_the_third_is_refused_in_a_sentence() -> None:
     first = jobs.submit(lambda tell: bool(go.wait(20)))
     second = jobs.submit(lambda tell: None)
     assert jobs.busy == (1, 1)
-    with pytest.raises(BusyError, match=r"1 explanations are running and 1 are waiting; try again"):
+    with pytest.raises(BusyError, match=r"1 explanations are running and 1 are waiting. Try again"):
         jobs.submit(lambda tell: None)
     go.set()
     assert kinds(first) == ["started", "done"]
@@ -55,10 +55,10 @@ def test_a_waiting_job_that_nobody_wants_never_runs_and_makes_room() -> None:
 
 def test_a_refusal_is_told_as_its_sentence() -> None:
     def work(tell: Tell) -> None:
-        raise InputError("there is\n nothing; pass another model=")
+        raise InputError("there is\n nothing", argument="model", remedy="Pass model=")
 
     *_, last = JobQueue(SMALL).submit(work).events()
-    assert last == {"event": "error", "says": "there is nothing; pass another model"}
+    assert last == {"event": "error", "says": "there is nothing. Choose another model."}
 
 
 def test_a_mistake_of_ours_is_told_without_a_traceback_which_the_terminal_has(
@@ -107,7 +107,7 @@ def test_a_job_that_cannot_be_stopped_is_left_and_new_work_is_refused(
     jobs, go = JobQueue(Limits(running=1, waiting=5, seconds=0.1)), threading.Event()
     *_, last = jobs.submit(lambda tell: bool(go.wait(20))).events()
     assert "longer than 0.1 seconds" in last["says"]
-    with pytest.raises(BusyError, match="held up by work that does not end"):
+    with pytest.raises(BusyError, match="busy with jobs that do not stop"):
         jobs.submit(lambda tell: None)
     go.set()
     assert _idle(jobs)

@@ -1,4 +1,4 @@
-"""`whyformer explain --input FILE --out FILE`: every row of a file, a row of scores each."""
+"""`whyformer explain --input FILE --out FILE`: explain every row of a file."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ READERS = {
     ".parquet": "parquet",
 }
 TEXT_LINES = ".txt"
-TOLD = 3  # of the rows that were left out
+SHOWN = 3  # of the rows that were skipped, in the summary
 
 
 @dataclass(frozen=True)
 class BulkJob:
-    """What is to be read, how it is explained, and where its scores go."""
+    """What to read, how to explain it, and where to write the scores."""
 
     source: str
     out: Path
@@ -48,60 +48,69 @@ class BulkJob:
     limit: int | None = None
     batch_size: int | None = None
     skip: bool = False
-    settings: dict[str, Any] = field(default_factory=dict)  # of `explain`
+    settings: dict[str, Any] = field(default_factory=dict)  # keywords of `explain`
+
+    @property
+    def on_error(self) -> str:
+        """The value of `on_error` in Python."""
+        return "skip" if self.skip else "raise"
 
     def dataset(self) -> Dataset:
-        """The rows of the source, read while they are asked for."""
-        named = {"text": self.column, "label": self.target_column}
-        columns = {option: column for option, column in named.items() if column is not None}
-        chosen: dict[str, Any] = {
-            "limit": self.limit,
-            "on_error": "skip" if self.skip else "raise",
-        }
-        asked: dict[str, Any] = {**chosen, **columns}
+        """Return the rows of the source; they are read lazily."""
+        roles = {"text": self.column, "label": self.target_column}
+        columns = {role: column for role, column in roles.items() if column is not None}
+        settings: dict[str, Any] = {"limit": self.limit, "on_error": self.on_error}
         path = Path(self.source).expanduser()
         if not path.is_file():
             if ":" not in self.source:
                 raise InputError(
-                    f"there is no file {self.source!r} to read; check the path, or name a dataset"
-                    " and its place, as in --input sst2:PATH"
+                    f"there is no file {self.source!r} to read",
+                    remedy="Check the path, or name a dataset with its path: --input sst2:PATH",
                 )
-            return open_dataset(self.source, self.split, **asked)
+            return open_dataset(self.source, self.split, **settings, **columns)
         suffix = path.suffix.lower()
         if suffix == TEXT_LINES:
             if columns or self.split:
                 raise OptionError(
-                    f"--input {self.source!r} has a text in every line and no columns or splits:"
-                    " leave out --column, --target-column and --split"
+                    f"--input {self.source!r} has one text per line, without columns or splits",
+                    remedy="Leave out --column, --target-column and --split",
                 )
-            return Dataset("txt", Contents(partial(_text_lines, path)), **chosen)
+            return Dataset("txt", Contents(partial(_text_lines, path)), **settings)
         if suffix not in READERS:
             raise InputError(
-                f"--input {self.source!r}: what is in a file is told by its end, one of"
-                f" {', '.join((*READERS, TEXT_LINES))}; or name its format, as in csv:PATH"
+                f"--input {self.source!r} has an unknown suffix, expected one of"
+                f" {', '.join((*READERS, TEXT_LINES))}",
+                remedy="Name the format, as in --input csv:PATH",
             )
-        return open_dataset(f"{READERS[suffix]}:{path}", self.split, **asked)
+        return open_dataset(f"{READERS[suffix]}:{path}", self.split, **settings, **columns)
 
 
 def explain_rows(job: BulkJob) -> None:
-    """Writes the job's file; a run that was broken off goes on where it was."""
+    """Write the scores of every row; continue an interrupted run where it stopped."""
     if job.limit is not None and job.limit < 1:
-        raise OptionError(f"--limit {job.limit}: give a whole number from 1")
+        raise OptionError(
+            f"--limit {job.limit} leaves no rows", remedy="Give a whole number from 1"
+        )
     out = job.out.expanduser()
     format_of(out)
     check_writable({"--out": out})
     if out.resolve() == Path(job.source).expanduser().resolve():
-        raise OutputError(f"--out {str(job.out)!r} is what --input reads; name another file")
+        raise OutputError(
+            f"--out {str(job.out)!r} is the file that --input reads", remedy="Name another file"
+        )
     samples = job.dataset()
-    with progress_bar() as tell, warnings.catch_warnings(record=True) as caught:
+    with progress_bar() as report, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", SkippedWarning)
         warnings.simplefilter("always", ConservationWarning)
-        tell("explaining", 0, 0)
+        report("explaining", 0, 0)
         reading = _check_labels(iter(samples), job)
         first = next(reading, None)
         if first is None:
-            raise InputError(f"there are no rows in {job.source!r} to explain; check --split")
+            raise InputError(
+                f"there are no rows in {job.source!r} to explain",
+                remedy="Check --split, and that the file is not empty",
+            )
         loaded = load_model(job.model, None, first.inputs)
         file = ScoreWriter(out, _facts(job, loaded.name, fingerprint.of_subject(loaded)))
         rest = chain([first], reading)
@@ -110,32 +119,32 @@ def explain_rows(job: BulkJob) -> None:
         rows: list[dict[str, Any]] = []
         try:
             for index, row in _rows(job, loaded, rest, start):
-                while index // size > len(file.parts):  # a part may have lost all its rows
+                while index // size > len(file.parts):  # all rows of a part may have been skipped
                     file.add(rows)
                     rows = []
                 rows.append(row)
-                tell("explaining", index + 1, total)
+                report("explaining", index + 1, total)
             if rows or not file.parts:
                 file.add(rows)
             file.finish()
         except KeyboardInterrupt:
             note(
-                f"broken off: {len(file.parts) * size} inputs are kept in {file.folder}; give the"
-                " same command again to go on"
+                f"interrupted: {len(file.parts) * size} inputs are saved in {file.folder}. Run the"
+                " same command again to continue"
             )
             raise
     _print_summary(job, samples, start, [warning.message for warning in caught])
 
 
 def _facts(job: BulkJob, model: str, weights: str) -> dict[str, Any]:
-    """All that decides the rows, apart from the inputs themselves."""
+    """Return everything that decides the scores, except the inputs."""
     packages = ("whyformer", "torch", "transformers")
-    asked = {key: repr(value) for key, value in job.settings.items() if key != "method"}
+    options = {key: repr(value) for key, value in job.settings.items() if key != "method"}
     return {
         "model": model,
         "weights": weights,
         "method": job.settings["method"],
-        "options": asked,
+        "options": options,
         "input": job.source,
         "column": job.column,
         "target column": job.target_column,
@@ -148,11 +157,11 @@ def _facts(job: BulkJob, model: str, weights: str) -> dict[str, Any]:
 
 
 def _skip_finished(file: ScoreWriter, samples: Iterator[Sample], size: int) -> int:
-    """How many inputs earlier runs have finished, after going past them.
+    """Skip the inputs that an earlier run finished; return how many there are.
 
-    They have to be what they were: a row of another text would not be noticed later.
+    Raise InputError if one has changed since: its scores would belong to another text.
     """
-    for rows in file.done():
+    for rows in file.finished_rows():
         known = {row["id"]: row for row in rows}
         for sample in islice(samples, size):
             row = known.get(sample.id)
@@ -160,23 +169,25 @@ def _skip_finished(file: ScoreWriter, samples: Iterator[Sample], size: int) -> i
                 row[key] != value for key, value in input_columns(sample).items()
             ):
                 raise InputError(
-                    f"{sample.id!r} of the input is not what it was when this run began: delete"
-                    f" {str(file.folder)!r} to begin anew, or name another file with --out"
+                    f"{sample.id!r} has changed since this run began",
+                    remedy=f"Delete {str(file.folder)!r} to start again, or name another file with"
+                    " --out",
                 )
     return len(file.parts) * size
 
 
 def _check_labels(samples: Iterator[Sample], job: BulkJob) -> Iterator[Sample]:
-    """The samples; where labels are to be explained, one without is refused or left out."""
+    """Yield the samples; raise InputError, or skip, if --target-column is empty."""
     for sample in samples:
         if job.target_column is None or sample.label is not None:
             yield sample
             continue
-        problem = f"sample {sample.id!r} has nothing in the column {job.target_column!r} to explain"
+        problem = f"sample {sample.id!r} has no value in the column {job.target_column!r}"
         if not job.skip:
             raise InputError(
-                f"{problem}; leave out --target-column to explain what the model predicts, or pass"
-                " on_error='skip'"
+                problem,
+                remedy="Pass --skip-errors to skip such rows, or leave out --target-column to"
+                " explain the prediction",
             )
         warnings.warn(problem, SkippedWarning, stacklevel=2)
 
@@ -184,18 +195,17 @@ def _check_labels(samples: Iterator[Sample], job: BulkJob) -> Iterator[Sample]:
 def _rows(
     job: BulkJob, loaded: Loaded, samples: Iterator[Sample], start: int
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The position and the row of each sample that can be explained."""
-    given, kept = tee(samples)
+    """Yield the position and the scores of each sample that can be explained."""
+    inputs, kept = tee(samples)
     settings = dict(job.settings)
     if job.target_column is not None:
-        given, labelled = tee(given)
+        inputs, labelled = tee(inputs)
         settings["target"] = (sample.label for sample in labelled)
     found: Iterator[Attribution] = whyformer.explain(
-        given,
-        loaded.module,
-        processor=loaded.processor,
+        inputs,
+        loaded,
         batch_size=job.batch_size,
-        on_error="skip" if job.skip else "raise",
+        on_error=job.on_error,
         **settings,
     )
     passed = 0
@@ -207,9 +217,9 @@ def _rows(
 
 
 def _text_lines(file: Path) -> Iterator[Row]:
-    """Every line of a file that says something."""
-    told = ((spot, line) for spot, line in lines(file) if line.strip())
-    for number, (spot, line) in enumerate(told):
+    """Yield a row for every line that is not empty."""
+    filled = ((spot, line) for spot, line in lines(file) if line.strip())
+    for number, (spot, line) in enumerate(filled):
         name = f"all/{number}"
         yield Row(name, spot, partial(_line, name, spot, line))
 
@@ -219,14 +229,14 @@ def _line(name: str, spot: Spot, line: str) -> Sample:
 
 
 def _print_summary(job: BulkJob, samples: Dataset, start: int, messages: list[Any]) -> None:
-    """Says what was written, what was taken over, and what was left out."""
+    """Print what was written, what an earlier run had finished, and what was skipped."""
     skipped = [str(error) for error in samples.report.skipped]
     skipped += [str(message) for message in messages if isinstance(message, SkippedWarning)]
     if skipped:
-        more = f" and {len(skipped) - TOLD} more" if len(skipped) > TOLD else ""
-        note(f"{len(skipped)} inputs were left out: {'; '.join(skipped[:TOLD])}{more}")
+        more = f" and {len(skipped) - SHOWN} more" if len(skipped) > SHOWN else ""
+        note(f"{len(skipped)} inputs were skipped: {'; '.join(skipped[:SHOWN])}{more}")
     lost = [str(message) for message in messages if isinstance(message, ConservationWarning)]
     if lost:
-        note(f"in {len(lost)} batches, the first: {lost[0]}")
-    before = f", {start} inputs of which an earlier run had finished" if start else ""
+        note(f"in {len(lost)} batches, for example: {lost[0]}")
+    before = f" ({start} inputs were finished by an earlier run)" if start else ""
     stderr_console().print(f"wrote {job.out}{before}", soft_wrap=True, markup=False)

@@ -1,13 +1,12 @@
-"""What a command asks: text, an image or both, a target; and whether a model can be asked that."""
+"""The inputs and target of `explain` and `compare`, and a model that can read them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import whyformer
-from whyformer.attribution import Attribution
 from whyformer.cli.arguments import STDIN, read_image, read_input, read_target
 from whyformer.errors import InputError, TargetError
 from whyformer.models.families import family_of
@@ -15,35 +14,36 @@ from whyformer.models.load import Loaded, load_model
 from whyformer.models.signature import needed_streams
 from whyformer.targets.specs import at_query
 
-SPOKEN = {"text": "text", "image": "images", "audio": "sound"}
+STREAM_NAMES = {"text": "text", "image": "images", "audio": "sound"}
 EXAMPLE = "whyformer explain --image scene.png 'what colour is the circle?'"
 
 
 @dataclass(frozen=True)
 class CommandInputs:
-    """Inputs and target as `explain` takes them, by what the user typed."""
+    """Inputs and target as `whyformer.explain` takes them."""
 
     inputs: Any
     target: Any
     query: int | None = None
 
     @property
-    def has(self) -> set[str]:
-        """Which of text and image were given."""
+    def streams(self) -> set[str]:
+        """Which of "text" and "image" were given."""
         if isinstance(self.inputs, dict):
             return set(self.inputs)
         return {"text" if isinstance(self.inputs, str) else "image"}
 
     def load(self, model: str | None) -> Loaded:
-        """The model, which can be asked this; raises where it reads something else."""
+        """Load the model; raise InputError if it reads something else than what was given."""
         loaded = load_model(model, None, self.inputs)
         family = family_of(loaded.module)
         reads = needed_streams(loaded.module, family)
-        _check_streams(self.has, reads, loaded.name, family is not None and family.writes)
+        _check_streams(self.streams, reads, loaded.name, family is not None and family.writes)
         if self.query is not None and family is not None and not family.detects:
             raise TargetError(
-                f"--query {self.query} asks an object query and {loaded.name} has none; leave it"
-                f" out, or choose a detector as --model{_bundled_names('object-detection')}"
+                f"--query {self.query} needs a detector, but {loaded.name} has no object queries",
+                remedy="Leave out --query, or choose a detector as"
+                f" --model{_bundled_names('object-detection')}",
             )
         return loaded
 
@@ -51,53 +51,57 @@ class CommandInputs:
 def read_command_inputs(
     given: str | None, image: Path | None, target: str | None, query: int | None
 ) -> CommandInputs:
-    """The question out of INPUT, --image, --target and --query."""
+    """Return the inputs and target from INPUT, --image, --target and --query."""
     wanted = at_query(query, read_target(target))
     if image is None:
         return CommandInputs(read_input(given), wanted, query)
     if given == STDIN and str(image) == STDIN:
-        raise InputError("INPUT and --image are both '-', and stdin holds one of them only")
+        raise InputError(
+            "INPUT and --image are both '-', but stdin holds only one of them",
+            remedy="Name a file for the other",
+        )
     picture = read_image(image)
-    # Without a text stdin is left alone: most models that read images need none.
+    # Without INPUT stdin is not read: most models that read images need no text.
     text = None if given is None else read_input(given)
     if text is None:
         return CommandInputs(picture, wanted, query)
     if not isinstance(text, str):
         raise InputError(
-            f"INPUT is an image and so is --image {str(image)!r}; give one image, and the text as"
-            f" INPUT: {EXAMPLE}"
+            f"INPUT is an image, and so is --image {str(image)!r}",
+            remedy=f"Give one image, and the text as INPUT: {EXAMPLE}",
         )
     return CommandInputs({"text": text, "image": picture}, wanted, query)
 
 
-def named(attribution: Attribution, loaded: Loaded) -> Attribution:
-    """The attribution under the name that the user gave the model."""
-    return replace(attribution, provenance={**attribution.provenance, "model": loaded.name})
+def _check_streams(given: set[str], reads: set[str], name: str, writes: bool) -> None:
+    """Raise InputError if the model lacks an input, or does not read one that was given.
 
-
-def _check_streams(has: set[str], reads: set[str], name: str, writes: bool) -> None:
-    """Nothing; raises where the model lacks an input or was given one that it does not read.
-
-    `writes` says that it gives text, which somebody may have passed as INPUT.
+    `writes` says that the model generates text, which a user may have passed as INPUT.
     """
-    if not reads <= set(SPOKEN) or has == reads:
+    if not reads <= set(STREAM_NAMES) or given == reads:
         return
-    said = f"{name} reads {' and '.join(SPOKEN[one] for one in sorted(reads, reverse=True))}"
-    if has < reads:
-        how = {"text": "a text as INPUT", "image": "--image FILE"}
-        missing = " and ".join(how.get(one, one) for one in sorted(reads - has))
-        raise InputError(f"{said}: give {missing} as well, as in {EXAMPLE}")
-    extra = sorted(has - reads)[0]
-    other = f"choose another --model{_bundled_names(streams=has)}"
-    if not has > reads:
-        raise InputError(f"{said} and was given {SPOKEN[extra]}; {other}")
+    fact = f"{name} reads {' and '.join(STREAM_NAMES[one] for one in sorted(reads, reverse=True))}"
+    if given < reads:
+        options = {"text": "a text as INPUT", "image": "--image FILE"}
+        missing = " and ".join(options.get(one, one) for one in sorted(reads - given))
+        raise InputError(fact, remedy=f"Also give {missing}, as in {EXAMPLE}")
+    extra = sorted(given - reads)[0]
+    others = _bundled_names(streams=given)
+    if not given > reads:
+        raise InputError(
+            f"{fact}, but was given {STREAM_NAMES[extra]}",
+            remedy=f"Choose another --model{others}",
+        )
     what = "an image" if extra == "image" else "a text"
-    meant = "; what it writes is named by --target" if writes and extra == "text" else ""
-    raise InputError(f"{said} and was given {what}; leave it out, or {other}{meant}")
+    hint = ". Name the text it generates with --target" if writes and extra == "text" else ""
+    raise InputError(
+        f"{fact}, but was given {what}",
+        remedy=f"Leave it out, or choose another --model{others}{hint}",
+    )
 
 
 def _bundled_names(task: str = "", streams: set[str] | None = None) -> str:
-    """The bundled models for a task or for these inputs, to be named behind `--model`."""
+    """Return ", such as a, b" with the bundled models for a task or for these inputs."""
     names = [
         model.name
         for model in whyformer.models().values()

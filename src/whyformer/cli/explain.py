@@ -1,4 +1,4 @@
-"""`whyformer explain`: one input or every row of a file, one method."""
+"""`whyformer explain`: explain one input, or every row of a file, with one method."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from whyformer.cli.bulk_arguments import (
     TargetColumn,
 )
 from whyformer.cli.bulk_explain import BulkJob, explain_rows
-from whyformer.cli.command_inputs import named, read_command_inputs
+from whyformer.cli.command_inputs import read_command_inputs
 from whyformer.cli.console import busy, stdout_console
 from whyformer.cli.files import check_writable, default_picture, write
 from whyformer.errors import OptionError
@@ -71,7 +71,8 @@ def explain(
     image: ImageFile = None,
     model: Model = None,
     method: Annotated[
-        str, typer.Option("--method", "-M", metavar="NAME", help="See whyformer methods.")
+        str,
+        typer.Option("--method", "-M", metavar="NAME", help="See whyformer methods for a list."),
     ] = "lrp_ah_ln",
     target: Target = None,
     query: Query = None,
@@ -81,7 +82,7 @@ def explain(
             "--option",
             "-o",
             metavar="KEY=VALUE",
-            help="An option of the method; may be given more than once.",
+            help="An option of the method; may be repeated. See whyformer methods NAME.",
             show_default=False,
         ),
     ] = None,
@@ -89,7 +90,7 @@ def explain(
         str | None,
         typer.Option(
             metavar="WHERE",
-            help="Where scores are read: 'states' (into the first block) or 'embeddings'.",
+            help="Where to read scores: 'states' (before the first block) or 'embeddings'.",
             show_default=False,
         ),
     ] = None,
@@ -103,7 +104,9 @@ def explain(
     save: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Save everything, for whyformer.load().", show_default=False
+            metavar="FILE",
+            help="Save the result for whyformer.load() in Python.",
+            show_default=False,
         ),
     ] = None,
     bars: Bars = False,
@@ -118,7 +121,7 @@ def explain(
     skip_errors: SkipErrors = False,
     quiet: Quiet = False,
 ) -> None:
-    """Show which words or patches made a model say what it says."""
+    """Show which words or image patches drove a model's prediction."""
     files = {"--html": html, "--png": png, "--svg": svg, "--pdf": pdf, "--json": json}
     files["--save"] = save
     options = read_options(option or [])
@@ -128,13 +131,19 @@ def explain(
     if source is not None:
         _refuse_options(
             {"INPUT": given, "--image": image, "--query": query, **files},
-            "is about one input, and --input gives many; leave out one of the two",
+            "is for one input, but --input gives many",
+            "Leave out one of the two",
         )
         if out is None:
-            raise OptionError("--input needs a place for the scores, as in --out scores.parquet")
+            raise OptionError(
+                "--input needs a file for the scores", remedy="Add for example --out scores.parquet"
+            )
         if target is not None and target_column is not None:
-            raise OptionError("--target and --target-column both say what to explain; give one")
-        asked = {"method": method, "target": read_target(target), "truncation": truncation}
+            raise OptionError(
+                "--target and --target-column both name what to explain",
+                remedy="Give one of the two",
+            )
+        settings = {"method": method, "target": read_target(target), "truncation": truncation}
         explain_rows(
             BulkJob(
                 source,
@@ -146,7 +155,7 @@ def explain(
                 limit,
                 batch_size,
                 skip_errors,
-                {**asked, **options},
+                {**settings, **options},
             )
         )
         return
@@ -160,23 +169,22 @@ def explain(
             "--batch-size": batch_size,
             "--skip-errors": skip_errors or None,
         },
-        "is about many inputs; give them as well, as in --input reviews.jsonl",
+        "is for many inputs",
+        "Add for example --input reviews.jsonl",
     )
     files["--png"] = default_picture(image, files)
     check_writable(files, kept=image)
-    question = read_command_inputs(given, image, target, query)
+    asked = read_command_inputs(given, image, target, query)
     with busy("explaining ..."):
-        loaded = question.load(model)
+        loaded = asked.load(model)
         attribution = whyformer.explain(
-            question.inputs,
-            loaded.module,
-            processor=loaded.processor,
+            asked.inputs,
+            loaded,
             method=method,
-            target=question.target,
+            target=asked.target,
             truncation=truncation,
             **options,
         )
-        attribution = named(attribution, loaded)
     if not quiet:
         shown = views["terminal"].renderable(attribution, bars=bars, subwords=subwords)
         stdout_console().print(shown)
@@ -190,10 +198,11 @@ def explain(
         write(name, files[name], writer)
 
 
-def _refuse_options(given: Mapping[str, Any], why: str) -> None:
-    """Nothing; raises where one of these was given."""
-    for name in (name for name, value in given.items() if value is not None):
-        raise OptionError(f"{name} {why}")
+def _refuse_options(given: Mapping[str, Any], reason: str, remedy: str) -> None:
+    """Raise OptionError if one of these options was given."""
+    for name, value in given.items():
+        if value is not None:
+            raise OptionError(f"{name} {reason}", remedy=remedy)
 
 
 def _draw(attribution: Attribution, form: str, subwords: bool, path: Path) -> None:

@@ -1,21 +1,27 @@
-"""What the package refuses, in the words of the page: a reader has fields, no arguments."""
+"""Errors in the page's terms: a reader changes fields, not Python arguments."""
 
 from __future__ import annotations
 
-import re
+from whyformer.errors import WhyformerError, join_sentences
 
-WORDS = (
-    (re.compile(r"; use metrics that do not run the model again"), ""),
-    (re.compile(r"\bpass truncation=True[^;,.]*"), "shorten the text"),
-    (re.compile(r"\btarget=wf\.query\(index, label\)"), "a label as the target"),
-    (re.compile(r",? or (pass )?another (model|processor)=(?=[\s,;.)]|$)"), ", or another model"),
-    (re.compile(r"\b(?:another )?(model|target|method)=(?=[\s,;.)]|$)"), r"another \1"),
-)
+# What to do if an error is about this argument of the Python API; "" if nothing on the page helps.
+# The remedy of any other error is shown as it is.
+ADVICE = {
+    "truncation": "Shorten the text",
+    "query": "Enter a number in the field Object",
+    "model": "Choose another model",
+    "processor": "Choose another model",
+    "blocks": "Choose another model",
+    "tokens": "Choose another model",
+    "batch_first": "Choose another model",
+    "deciding": "Choose another model or target",
+    "rerun": "",
+    "metric": "",
+    "metrics": "",
+}
 
 
-def error_text(error: BaseException) -> str:
-    """The error as one sentence on one line."""
-    text = " ".join(str(error).split()) or type(error).__name__
-    for pattern, words in WORDS:
-        text = pattern.sub(words, text)
-    return text
+def error_text(error: WhyformerError) -> str:
+    """Return what is wrong and what to do about it, in one line."""
+    advice = ADVICE.get(error.argument or "", error.remedy)
+    return " ".join(join_sentences(error.message, advice).split())

@@ -1,16 +1,15 @@
-"""One job: explain with every method, show the report, then measure how faithful each is."""
+"""The work of one request: explain with every method, make the report, measure the curves."""
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import whyformer
 from whyformer.attribution import Attribution, views
 from whyformer.errors import WhyformerError
+from whyformer.explain import Ask, explain_each
 from whyformer.explorer.deletion_curve import STEPS, DeletionCurves
 from whyformer.explorer.error_text import error_text
 from whyformer.explorer.explain_request import ExplainRequest
@@ -20,12 +19,12 @@ from whyformer.methods import methods
 from whyformer.models.families import family_of
 from whyformer.models.load import Loaded
 
-KEPT = ("attention", "gradient")  # of one method alone: the report then has layers and heads
-ONE_NUMBER = "this model gives one number and no classes, so there is no probability to follow"
+KEPT = ("attention", "gradient")  # for one method alone: its report shows layers and heads
+ONE_NUMBER = "the model's output is one number, not classes, so it has no probability"
 
 
 def explain_job(request: ExplainRequest, results: ResultCache) -> Callable[[Tell], None]:
-    """The work that answers a request; it tells all that it finds."""
+    """Return the work that answers a request; it tells its results as events."""
 
     def work(tell: Tell) -> None:
         steps = 2 + 2 * len(request.methods)
@@ -41,37 +40,33 @@ def explain_job(request: ExplainRequest, results: ResultCache) -> Callable[[Tell
 
 
 def _explain(request: ExplainRequest, loaded: Loaded, tell: Tell, steps: int) -> list[Attribution]:
-    """The attributions of those methods that can explain this input; at least one."""
-    found, failed = [], []
+    """Return the attributions of the methods that work; raise the first error if none does."""
     family = family_of(loaded.module)
     alone = len(request.methods) == 1 and not (family is not None and family.writes)
+    answers = explain_each(
+        request.inputs,
+        loaded,
+        [Ask(name, request.target) for name in request.methods],
+        keep=KEPT if alone else (),
+        on_error="return",
+    )
+    attributions, errors = [], []
     for number, name in enumerate(request.methods):
         tell("step", done=1 + number, of=steps, says=f"explaining with {name}")
-        start = time.perf_counter()
-        try:
-            attribution = whyformer.explain(
-                request.inputs,
-                loaded.module,
-                processor=loaded.processor,
-                method=name,
-                target=request.target,
-                keep=KEPT if alone else (),
-            )
-        except WhyformerError as error:
-            failed.append(error)
-            tell("failed", method=name, says=error_text(error))
-            continue
-        seconds = time.perf_counter() - start
-        provenance = {**attribution.provenance, "model": loaded.name}
-        found.append(replace(attribution, provenance=provenance))
-        tell("method", seconds=seconds, **_facts(found[-1]))
-    if not found:
-        raise failed[0]
-    return found
+        answer = next(answers)
+        if answer.error is not None:
+            errors.append(answer.error)
+            tell("failed", method=name, says=error_text(answer.error))
+        if answer.attribution is not None:
+            attributions.append(answer.attribution)
+            tell("method", seconds=answer.seconds, **_facts(answer.attribution))
+    if not attributions:
+        raise errors[0]
+    return attributions
 
 
 def _facts(attribution: Attribution) -> dict[str, Any]:
-    """What the table of methods says about one of them."""
+    """Return one row of the table of methods, as JSON values."""
     share = attribution.conservation
     known = share is not None and math.isfinite(float(share[0]))
     return {
@@ -89,7 +84,7 @@ def _finite(value: float) -> float | None:
 
 
 def _result(attributions: list[Attribution]) -> Result:
-    """The report as files; what they need is kept, and layers are not."""
+    """Return the report as files, without layers where a file does not show them."""
     light = [replace(attribution, layers=()) for attribution in attributions]
     if len(attributions) == 1:
         page, data = attributions[0].to_html(), light[0].to_json()
@@ -109,11 +104,11 @@ def _measure(
     tell: Tell,
     steps: int,
 ) -> None:
-    """Nothing; tells the model's answers and every point of every curve."""
+    """Tell the class probabilities and every point of every deletion curve."""
     try:
         deletion = DeletionCurves(request.inputs, loaded)
         streams = deletion.streams(attributions[0])
-        shares = deletion.answers(attributions[0])
+        shares = deletion.probabilities(attributions[0])
     except WhyformerError as error:
         tell("unmeasured", says=error_text(error))
         return
@@ -124,14 +119,14 @@ def _measure(
     tell("curves", streams=streams, steps=STEPS)
     for number, attribution in enumerate(attributions):
         done = 2 + len(request.methods) + number
-        tell("step", done=done, of=steps, says=f"taking away what {attribution.method} points at")
+        tell("step", done=done, of=steps, says=f"measuring {attribution.method}")
         for stream in streams:
-            named = {"method": attribution.method, "stream": stream}
+            curve = {"method": attribution.method, "stream": stream}
 
-            def point(share: float, value: float, named: dict[str, str] = named) -> None:
-                tell("point", share=share, value=value, **named)
+            def point(share: float, value: float, curve: dict[str, str] = curve) -> None:
+                tell("point", share=share, value=value, **curve)
 
             try:
-                tell("area", value=deletion.curve(attribution, stream, point), **named)
+                tell("area", value=deletion.curve(attribution, stream, point), **curve)
             except WhyformerError as error:
-                tell("unmeasured", says=error_text(error), **named)
+                tell("unmeasured", says=error_text(error), **curve)

@@ -1,4 +1,4 @@
-"""What a browser asks, out of the JSON that it sent: known names and checked sizes only."""
+"""The browser's request, read from JSON: only known names and checked sizes pass."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from whyformer.methods import methods
 from whyformer.targets.specs import at_query, typed
 
 FIELDS = frozenset({"model", "methods", "text", "second", "target", "query", "example", "image"})
+RELOAD = "Reload the page"
 
 
 @dataclass(frozen=True)
 class ExplainRequest:
-    """Inputs and target as `explain` takes them."""
+    """A model, methods, inputs and target, as `explain_each` takes them."""
 
     entry: OfferedModel
     methods: tuple[str, ...]
@@ -30,70 +31,74 @@ class ExplainRequest:
 
 
 def read_request(body: bytes, offered: Catalogue, limits: Limits) -> ExplainRequest:
-    """The request, or an error that says which field is wrong."""
-    asked = _object(body)
-    entry = offered[asked.get("model")]
-    names = _methods(asked.get("methods"), limits)
+    """Return the request; raise InputError if a field is wrong."""
+    fields = _parse_object(body)
+    entry = offered[fields.get("model")]
+    names = _methods(fields.get("methods"), limits)
     target = at_query(
-        _query(asked.get("query"), entry), _target(_text(asked, "target", limits.target))
+        _query(fields.get("query"), entry), _target(_text(fields, "target", limits.target))
     )
-    number = asked.get("example")
+    number = fields.get("example")
     example = ExampleInput() if number is None else offered.example(entry.name, number)
-    text, second = (_text(asked, name, limits.characters) for name in ("text", "second"))
+    text, second = (_text(fields, name, limits.characters) for name in ("text", "second"))
     parts: dict[str, Any] = {}
     if "text" in entry.reads:
         parts["text"] = _text_input(text, second, entry)
     if "image" in entry.reads:
-        parts["image"] = _image(asked.get("image"), example, entry, limits)
+        parts["image"] = _image(fields.get("image"), example, entry, limits)
     return ExplainRequest(
         entry, names, parts if len(parts) > 1 else next(iter(parts.values())), target
     )
 
 
-def _object(body: bytes) -> dict[str, Any]:
+def _parse_object(body: bytes) -> dict[str, Any]:
     try:
-        asked = json.loads(body)
+        fields = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise InputError("the request is no JSON; reload the page") from error
-    if not isinstance(asked, dict) or not asked.keys() <= FIELDS:
-        raise InputError(f"the request may have {', '.join(sorted(FIELDS))}; reload the page")
-    return asked
+        raise InputError("the request is not JSON", remedy=RELOAD) from error
+    if not isinstance(fields, dict) or not fields.keys() <= FIELDS:
+        raise InputError(f"the request may only have {', '.join(sorted(FIELDS))}", remedy=RELOAD)
+    return fields
 
 
 def _methods(names: Any, limits: Limits) -> tuple[str, ...]:
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise InputError("the methods are no list of names; reload the page")
+        raise InputError("the methods are not a list of names", remedy=RELOAD)
     chosen = tuple(dict.fromkeys(names))
     if not chosen:
-        raise InputError("no method is chosen; tick at least one")
+        raise InputError("no method is chosen", remedy="Choose at least one")
     if len(chosen) > limits.methods:
         raise TooMuchError(
-            f"{len(chosen)} methods are chosen, and {limits.methods} is the most; leave some out"
+            f"{len(chosen)} methods are chosen, more than the limit of {limits.methods}",
+            remedy="Choose fewer",
         )
     for name in chosen:
-        methods[name[:80]]  # an unknown name is an error that lists those there are
+        methods[name[:80]]  # raises if unknown
     return chosen
 
 
-def _text(asked: Mapping[str, Any], name: str, most: int) -> str:
-    text = asked.get(name) or ""
+def _text(fields: Mapping[str, Any], name: str, most: int) -> str:
+    text = fields.get(name) or ""
     if not isinstance(text, str):
-        raise InputError(f"the {name} is no text; reload the page")
+        raise InputError(f"the field {name!r} must be a text", remedy=RELOAD)
     if len(text) > most:
         what = {"second": "second text"}.get(name, name)
         raise TooMuchError(
-            f"the {what} has {len(text)} characters, and {most} is the most; shorten it"
+            f"the {what} has {len(text)} characters, more than the limit of {most}",
+            remedy="Shorten it",
         )
     return text
 
 
 def _text_input(text: str, second: str, entry: OfferedModel) -> str | tuple[str, str]:
     if not text.strip():
-        raise InputError(f"{entry.name} reads text, and there is none; type one or pick an example")
+        raise InputError(f"{entry.name} needs a text", remedy="Type one, or choose an example")
     if not second.strip():
         return text
     if "image" in entry.reads:
-        raise InputError(f"{entry.name} reads one text with an image; empty the second text")
+        raise InputError(
+            f"{entry.name} reads only one text with an image", remedy="Clear the second text"
+        )
     return text, second
 
 
@@ -101,31 +106,33 @@ def _image(given: Any, example: ExampleInput, entry: OfferedModel, limits: Limit
     if given is None and example.image is not None:
         return read_image(example.image.read_bytes(), limits)
     if given is None:
-        raise InputError(
-            f"{entry.name} reads an image, and there is none; drop one or pick an example"
-        )
+        raise InputError(f"{entry.name} needs an image", remedy="Drop one, or choose an example")
     if isinstance(given, str) and len(given) > limits.body:
-        raise TooMuchError("the image file is too large; make it smaller")
+        raise TooMuchError("the image file is too large", remedy="Make it smaller")
     try:
         content = base64.b64decode(given, validate=True)
     except (TypeError, ValueError, binascii.Error) as error:
-        raise InputError("the image did not arrive whole; choose it again") from error
+        raise InputError("the image arrived incomplete", remedy="Choose it again") from error
     return read_image(content, limits)
 
 
 def _target(text: str) -> Any:
-    """None, a class index, a label, or a contrast."""
+    """Return None, a class index, a label or a contrast."""
     if not text.strip():
         return None
     return typed(text)
 
 
 def _query(number: Any, entry: OfferedModel) -> int | None:
-    """The object query of a detector, or None for the surest."""
+    """Return the object query of a detector, or None for the most confident one."""
     if number is None:
         return None
     if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-        raise InputError(f"the object is {str(number)[:20]!r}; give a whole number from 0")
+        raise InputError(
+            f"the object {str(number)[:20]!r} is not a number", remedy="Enter a whole number from 0"
+        )
     if not entry.detects:
-        raise InputError(f"{entry.name} finds no objects; leave the object out")
+        raise InputError(
+            f"{entry.name} does not detect objects", remedy="Leave the field Object empty"
+        )
     return number

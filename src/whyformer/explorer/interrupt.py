@@ -1,4 +1,4 @@
-"""A scope in which every torch operation first asks whether the job is still wanted."""
+"""A torch mode that can stop a job between any two torch operations."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from torch.overrides import TorchFunctionMode
 
 
 class JobStopped(BaseException):
-    """The job is not wanted any more.
+    """The job was cancelled or its time is over.
 
-    No Exception, so that nothing on the way takes it for a failure of a model and goes on.
+    A BaseException, so that no handler takes it for an error of the model and continues.
     """
 
 
 class InterruptMode(TorchFunctionMode):
-    """Raises `JobStopped` between two operations once `stopped()` is true; changes nothing else.
+    """Raises `JobStopped` at the next torch operation once `should_stop()` is true.
 
-    A method is one call. This is what stops it in the middle, in its own thread, so that the model
-    is given back as it was found.
+    It stops a method in the middle, in the method's own thread, so that the model is restored as
+    after any error.
     """
 
-    def __init__(self, stopped: Callable[[], bool]) -> None:
+    def __init__(self, should_stop: Callable[[], bool]) -> None:
         super().__init__()
-        self._stopped = stopped
+        self._should_stop = should_stop
 
     def __torch_function__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        if self._stopped():
+        if self._should_stop():
             raise JobStopped
         return function(*args, **(kwargs or {}))
