@@ -15,7 +15,6 @@ from PIL import Image
 
 import whyformer
 from whyformer import query
-from whyformer.errors import InputError
 from whyformer.models.quiet import quiet_loading
 
 Run = Callable[..., Any]
@@ -90,16 +89,6 @@ def test_images_that_cannot_be_had(run: Run, asked: Any, scene: Path, tmp_path: 
 def test_queries(run: Run, asked: Any, scene: Path, typed: str, wanted: Any) -> None:
     assert run(f"explain --image scene.png {typed}").exit_code == 0
     assert asked.keywords["target"] == wanted
-
-
-def test_a_target_without_its_query(run: Run, asked: Any) -> None:
-    def refuse(method: str) -> None:
-        raise InputError(
-            "'red circle' names no query", argument="query", remedy="Pass wf.query(index, label)"
-        )
-
-    asked.instead = refuse
-    refused(run("explain film"), "names no query. Name one with --query N")
 
 
 # -- what is written -------------------------------------------------------------------------------
@@ -178,7 +167,7 @@ def test_a_detector(run: Run, scene: Path) -> None:
     result = run(f"{detect} --method gae --query 3 --target 'red circle'")
     assert "why red circle at query 3?" in result.stdout
     refused(run(f"{detect} --query 99"), "no object query 99; pass 0 to")
-    refused(run(f"{detect} --target 'red circle'"), "--query N")
+    refused(run(f"{detect} --target 'red circle'"), "--target needs a query. Add --query N")
     refused(run(f"{detect} --query 1 --target 'reed circle'"), "Did you mean 'red circle'?")
 
 

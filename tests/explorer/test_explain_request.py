@@ -94,6 +94,7 @@ def test_a_detectors_object_is_named_by_its_number(offered: Catalogue) -> None:
         ({"model": "detr_shapes", "example": 0, "query": 1.5}, "a whole number from 0"),
         ({"model": "detr_shapes", "example": 0, "query": True}, "a whole number from 0"),
         ({"model": "detr_shapes", "example": 0, "query": "1"}, "a whole number from 0"),
+        ({"model": "detr_shapes", "example": 0, "target": "red circle"}, "needs an object"),
         ({"model": "mnist"}, "mnist needs an image"),
         ({"model": "mnist", "example": 99}, "no example 99"),
         ({"model": "mnist", "example": -1}, "no example -1"),
@@ -101,12 +102,12 @@ def test_a_detectors_object_is_named_by_its_number(offered: Catalogue) -> None:
         ({"model": "mnist", "example": "../x.png"}, "no example"),
         ({"model": "mnist", "image": "/etc/passwd"}, "arrived incomplete"),
         ({"model": "mnist", "image": 7}, "arrived incomplete"),
-        ({"model": "mnist", "image": coded(b"GIF89a nonsense")}, "not an image that can be read"),
+        ({"model": "mnist", "image": coded(b"GIF89a nonsense")}, "not an image that can"),
         (
             {"model": "mnist", "image": coded(b"<svg onload=alert(1)>")},
-            "not an image that can be read",
+            "not an image that can",
         ),
-        ({"model": "mnist", "image": coded(png()[:40])}, "not an image that can be read"),
+        ({"model": "mnist", "image": coded(png()[:40])}, "not an image that can"),
         ({"model": "lxmert_shapes", "text": "a", "second": "b", "example": 0}, "one text with an"),
     ],
 )

@@ -18,7 +18,7 @@ def test_the_oldest_makes_room() -> None:
     third = results.put(result())
     assert results.get(first)
     assert results.get(third)
-    with pytest.raises(InputError, match="no longer stored. Explain again"):
+    with pytest.raises(InputError, match=r"no longer stored\. Explain again"):
         results.get(second)
 
 

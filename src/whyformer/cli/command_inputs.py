@@ -39,6 +39,11 @@ class CommandInputs:
         family = family_of(loaded.module)
         reads = needed_streams(loaded.module, family)
         _check_streams(self.streams, reads, loaded.name, family is not None and family.writes)
+        if family is not None and family.detects and self.query is None and self.target is not None:
+            raise TargetError(
+                f"{loaded.name} predicts a class for each object query, so --target needs a query",
+                remedy="Add --query N, or leave out --target",
+            )
         if self.query is not None and family is not None and not family.detects:
             raise TargetError(
                 f"--query {self.query} needs a detector, but {loaded.name} has no object queries",

@@ -9,18 +9,24 @@ from whyformer.errors import WhyformerError, join_sentences
 ADVICE = {
     "truncation": "Pass --truncation, or shorten the text",
     "on_error": "Pass --skip-errors to leave out such inputs",
-    "query": "Name one with --query N, and its class with --target",
     "processor": "Add the tokenizer or image processor files to the --model folder",
     "model": "{remedy} (--model)",
     "target": "{remedy} (--target)",
     "deciding": "{remedy} (--deciding)",
+    "at": "{remedy} (--at)",
+    "blocks": "{remedy} (whyformer explain --option blocks=PATH)",
+    "tokens": "{remedy} (whyformer explain --option tokens=NAME)",
+    "batch_first": "{remedy} (whyformer explain --option batch_first=false)",
+    "memory": "{remedy} (whyformer explain --option memory=maps)",
     "method": "{remedy} (see: whyformer methods)",
     "methods": "{remedy} (see: whyformer methods)",
     "metric": "{remedy} (see: whyformer metrics)",
     "metrics": "{remedy} (see: whyformer metrics)",
     "batch_size": "{remedy} (--batch-size)",
+    "batch": "{remedy} (--batch)",
     "limit": "{remedy} (--limit)",
     "fill": "{remedy} (--fill)",
+    "base": "{remedy} (--base)",
 }
 
 

@@ -8,7 +8,6 @@ from whyformer.errors import WhyformerError, join_sentences
 # The remedy of any other error is shown as it is.
 ADVICE = {
     "truncation": "Shorten the text",
-    "query": "Enter a number in the field Object",
     "model": "Choose another model",
     "processor": "Choose another model",
     "blocks": "Choose another model",

@@ -35,9 +35,13 @@ def read_request(body: bytes, offered: Catalogue, limits: Limits) -> ExplainRequ
     fields = _parse_object(body)
     entry = offered[fields.get("model")]
     names = _methods(fields.get("methods"), limits)
-    target = at_query(
-        _query(fields.get("query"), entry), _target(_text(fields, "target", limits.target))
-    )
+    target = _target(_text(fields, "target", limits.target))
+    query = _query(fields.get("query"), entry)
+    if entry.detects and query is None and target is not None:
+        raise InputError(
+            f"{entry.name} predicts a class for each object, so a target needs an object",
+            remedy="Enter a number in the field Object",
+        )
     number = fields.get("example")
     example = ExampleInput() if number is None else offered.example(entry.name, number)
     text, second = (_text(fields, name, limits.characters) for name in ("text", "second"))
@@ -47,7 +51,10 @@ def read_request(body: bytes, offered: Catalogue, limits: Limits) -> ExplainRequ
     if "image" in entry.reads:
         parts["image"] = _image(fields.get("image"), example, entry, limits)
     return ExplainRequest(
-        entry, names, parts if len(parts) > 1 else next(iter(parts.values())), target
+        entry,
+        names,
+        parts if len(parts) > 1 else next(iter(parts.values())),
+        at_query(query, target),
     )
 
 
