@@ -22,9 +22,10 @@ def raised_arguments() -> list[str]:
     found = set()
     for file in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-            if isinstance(node, ast.keyword) and node.arg == "argument":
-                if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-                    found.add(node.value.value)
+            if not isinstance(node, ast.keyword) or node.arg != "argument":
+                continue
+            if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+                found.add(node.value.value)
     return sorted(found)
 
 

@@ -110,7 +110,7 @@ Subwords = Annotated[
         "--subwords", help="Show tokens instead of whole words, in the terminal and pictures."
     ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing; only write files.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no result; only write files.")]
 
 
 def read_input(given: str | None) -> Any:

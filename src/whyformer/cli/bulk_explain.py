@@ -58,7 +58,9 @@ class BulkJob:
     def dataset(self) -> Dataset:
         """Return the rows of the source; they are read lazily."""
         roles = {"text": self.column, "label": self.target_column}
-        columns = {role: column for role, column in roles.items() if column is not None}
+        columns: dict[str, Any] = {
+            role: column for role, column in roles.items() if column is not None
+        }
         settings: dict[str, Any] = {"limit": self.limit, "on_error": self.on_error}
         path = Path(self.source).expanduser()
         if not path.is_file():

@@ -72,7 +72,7 @@ def explain(
     model: Model = None,
     method: Annotated[
         str,
-        typer.Option("--method", "-M", metavar="NAME", help="See whyformer methods for a list."),
+        typer.Option("--method", "-M", metavar="NAME", help="The method; see whyformer methods."),
     ] = "lrp_ah_ln",
     target: Target = None,
     query: Query = None,
