@@ -34,7 +34,7 @@ from networkx.algorithms.flow import edmonds_karp
 
 import whyformer as wf
 from report import ended
-from whyformer.maximum_flow.maximum_flow import maximum_flows
+from whyformer.maximum_flow.solver import maximum_flows
 from whyformer.maximum_flow.residual import Edges
 
 # By shape: (kinds, most seconds for all input tokens).

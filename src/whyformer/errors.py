@@ -7,6 +7,9 @@ that the command line and the web page can give the same advice in their own ter
 
 from __future__ import annotations
 
+import sys
+import warnings
+
 
 class WhyformerError(Exception):
     """Anything that whyformer refuses to do.
@@ -55,6 +58,28 @@ class ModelError(WhyformerError, RuntimeError):
     """The model cannot be loaded, run or explained."""
 
 
+class UnsuitableMethodError(ModelError):
+    """The model lacks something that this method needs, and other methods do not.
+
+    Args:
+        message: What is wrong.
+        unavailable: What the method cannot have: attention "maps" that chain, any "attention", or
+            "relevance" rules for the model's operations.
+        remedy: What else the user can do.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        unavailable: str = "",
+        argument: str | None = "method",
+        remedy: str | None = None,
+    ) -> None:
+        super().__init__(message, argument=argument, remedy=remedy)
+        self.unavailable = unavailable
+
+
 class NestedCaptureError(ModelError):
     """An explanation was started inside another one, in the same thread."""
 
@@ -76,3 +101,15 @@ def join_sentences(message: str, remedy: str | None) -> str:
     if not remedy:
         return message
     return f"{message.rstrip('.')}. {remedy.rstrip('.')}."
+
+
+def warn_caller(message: str, category: type[Warning]) -> None:
+    """Warn at the line outside of whyformer that led here."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
+
+
+def _is_ours(module: str) -> bool:
+    return module == "whyformer" or module.startswith("whyformer.")

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import whyformer
-from whyformer.assemble import version_of
 from whyformer.attribution import Attribution
-from whyformer.batching.batches import window_of
+from whyformer.batching.series import window_size
 from whyformer.cli.console import note, stderr_console
 from whyformer.cli.files import OutputError, check_writable
 from whyformer.cli.progress import progress_bar
@@ -22,7 +21,9 @@ from whyformer.datasets import Contents, Dataset, Row, Sample, Spot, open_datase
 from whyformer.datasets.files import clean, lines
 from whyformer.errors import ConservationWarning, InputError, OptionError, SkippedWarning
 from whyformer.evaluation import fingerprint
+from whyformer.inputs.detect import kind_of
 from whyformer.models.load import Loaded, load_model
+from whyformer.models.versions import version_of
 
 READERS = {
     ".jsonl": "jsonl",
@@ -113,10 +114,11 @@ def explain_rows(job: BulkJob) -> None:
                 f"there are no rows in {job.source!r} to explain",
                 remedy="Check --split, and that the file is not empty",
             )
-        loaded = load_model(job.model, None, first.inputs)
+        kind = kind_of(first.inputs) if job.model is None else None
+        loaded = load_model(job.model, None, kind)
         file = ScoreWriter(out, _facts(job, loaded.name, fingerprint.of_subject(loaded)))
         rest = chain([first], reading)
-        size, total = window_of(job.batch_size), len(samples)
+        size, total = window_size(job.batch_size), len(samples)
         start = _skip_finished(file, rest, size)
         rows: list[dict[str, Any]] = []
         try:

@@ -9,6 +9,7 @@ from typing import Any
 import whyformer
 from whyformer.cli.arguments import STDIN, read_image, read_input, read_target
 from whyformer.errors import InputError, TargetError
+from whyformer.inputs.detect import kind_of
 from whyformer.models.families import family_of
 from whyformer.models.load import Loaded, load_model
 from whyformer.models.signature import needed_streams
@@ -35,7 +36,7 @@ class CommandInputs:
 
     def load(self, model: str | None) -> Loaded:
         """Load the model; raise InputError if it reads something else than what was given."""
-        loaded = load_model(model, None, self.inputs)
+        loaded = load_model(model, None, kind_of(self.inputs) if model is None else None)
         family = family_of(loaded.module)
         reads = needed_streams(loaded.module, family)
         _check_streams(self.streams, reads, loaded.name, family is not None and family.writes)

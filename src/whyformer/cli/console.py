@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -13,6 +11,7 @@ from rich.text import Text
 
 from whyformer.cli.error_advice import describe_error
 from whyformer.errors import ConservationWarning, WhyformerError
+from whyformer.models.quiet import silence_transformers
 
 
 def stdout_console() -> Console:
@@ -52,17 +51,7 @@ def busy(doing: str) -> Iterator[None]:
     with spinner, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", ConservationWarning)
-        hush()
+        silence_transformers()
         yield
     for message in dict.fromkeys(str(warning.message) for warning in caught):
         note(message)
-
-
-def hush() -> None:
-    """Silences transformers and its hub for the rest of the process, which is the command's."""
-    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # read when the hub is imported
-    from transformers.utils import logging as chatter
-
-    chatter.set_verbosity_error()
-    chatter.disable_progress_bar()
-    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it tells every retry

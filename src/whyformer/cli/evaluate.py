@@ -24,7 +24,7 @@ from whyformer.evaluation.fitting import answers_otherwise, fitting
 from whyformer.evaluation.plan import Plan, contenders, measures
 from whyformer.evaluation.results import Results
 from whyformer.evaluation.tables import terminal
-from whyformer.inputs.removal import HOW
+from whyformer.inputs.removal import FILL_TEXTS
 from whyformer.models import bundled
 from whyformer.models.load import load_model
 
@@ -141,7 +141,7 @@ def evaluate_command(
             place = out / name
         try:
             with progress_bar() as tell:
-                loaded = load_model(name, None, None)
+                loaded = load_model(name)
                 found = _evaluate_model(
                     loaded, samples, chosen, named, options, TARGETS[target], fill, seed, place,
                     truncation, data, every, tell,
@@ -280,7 +280,9 @@ def _fill_sentences(found: Results) -> list[str]:
     """Return a sentence on each way in which removed tokens or pixels were replaced."""
     fills = {metric.get("fill") for metric in found.settings["metrics"].values()}
     return [
-        f"Filled by '{fill}': what is taken away is {HOW[fill]}." for fill in HOW if fill in fills
+        f"Filled by '{fill}': what is taken away is {FILL_TEXTS[fill]}."
+        for fill in FILL_TEXTS
+        if fill in fills
     ]
 
 

@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from whyformer.cli.app import command
-from whyformer.cli.console import busy, hush, note, stdout_console
+from whyformer.cli.console import busy, note, stdout_console
 from whyformer.errors import OptionError
+from whyformer.models.quiet import silence_transformers
 
 
 @command(
@@ -62,7 +63,7 @@ def explore(
 
     with busy("loading the models ..."):
         offered = catalogue(model or [])
-    hush()
+    silence_transformers()
     try:
         explorer = Explorer(offered, host, port)
     except OSError as error:

@@ -9,7 +9,8 @@ from typing import TypeVar
 from rich import progress as rich_progress
 
 from whyformer.batching.progress import Progress
-from whyformer.cli.console import hush, stderr_console
+from whyformer.cli.console import stderr_console
+from whyformer.models.quiet import silence_transformers
 
 ReportProgress = Callable[[str, int, int], None]
 Returned = TypeVar("Returned")
@@ -29,7 +30,7 @@ def show_progress(events: Iterable[Progress | Returned]) -> Returned:
 def progress_bar() -> Iterator[ReportProgress]:
     """Yield a function that shows what is being done, how many steps are done, and of how many."""
     console = stderr_console()
-    hush()
+    silence_transformers()
     if not console.is_terminal:
         yield _tenths_printer()
         return

@@ -43,7 +43,7 @@ class OfferedModel:
         """Return the model, loaded once and shared by all threads."""
         with self._lock:
             if self._loaded is None:
-                self._loaded = load_model(self.source, None, None)
+                self._loaded = load_model(self.source)
             return self._loaded
 
 
@@ -117,7 +117,7 @@ def _example(sample: bundled.Sample) -> ExampleInput:
 
 
 def _from_source(source: str) -> OfferedModel:
-    loaded = load_model(source, None, None)
+    loaded = load_model(source)
     # Browsers see only the last part of the path.
     folder = Path(source).expanduser()
     name = folder.resolve().name if folder.is_dir() else source

@@ -14,7 +14,7 @@ from whyformer.explorer.catalogue import Catalogue, ExampleInput, OfferedModel
 from whyformer.explorer.image_upload import read_image
 from whyformer.explorer.limits import Limits, TooMuchError
 from whyformer.methods import methods
-from whyformer.targets.specs import at_query, typed
+from whyformer.targets.specs import at_query, parse_target
 
 FIELDS = frozenset({"model", "methods", "text", "second", "target", "query", "example", "image"})
 RELOAD = "Reload the page"
@@ -127,7 +127,7 @@ def _target(text: str) -> Any:
     """Return None, a class index, a label or a contrast."""
     if not text.strip():
         return None
-    return typed(text)
+    return parse_target(text)
 
 
 def _query(number: Any, entry: OfferedModel) -> int | None:

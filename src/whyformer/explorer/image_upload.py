@@ -6,9 +6,9 @@ from io import BytesIO
 from typing import Any
 
 from whyformer.errors import InputError
-from whyformer.explorer.hush import HUSH
 from whyformer.explorer.limits import Limits, TooMuchError
 from whyformer.inputs.images import open_image
+from whyformer.models.quiet import quiet_warnings
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
 
@@ -24,7 +24,7 @@ def read_image(content: bytes, limits: Limits) -> Any:
             remedy="Make it smaller",
         )
     try:
-        with HUSH:  # our own limit is lower than the one that Pillow warns about
+        with quiet_warnings():  # our own limit is lower than the one that Pillow warns about
             image = Image.open(BytesIO(content), formats=FORMATS)
         # The size is in the file's header: nothing has been decoded yet.
         width, height = image.size

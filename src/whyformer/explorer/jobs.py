@@ -12,9 +12,9 @@ from typing import Any
 
 from whyformer.errors import WhyformerError
 from whyformer.explorer.error_text import error_text
-from whyformer.explorer.hush import HUSH
 from whyformer.explorer.interrupt import InterruptMode, JobStopped
 from whyformer.explorer.limits import BusyError, Limits
+from whyformer.models.quiet import quiet_warnings
 
 Event = dict[str, Any]
 Tell = Callable[..., None]
@@ -147,7 +147,7 @@ class JobQueue:
 
     def _run(self, job: Job) -> None:
         try:
-            with HUSH:
+            with quiet_warnings():
                 job.run()
         finally:
             with self._lock:
