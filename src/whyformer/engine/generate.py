@@ -22,10 +22,8 @@ def generate_ids(module: nn.Module, arguments: Mapping[str, Any]) -> Tensor:
             argument="target",
             remedy="Pass the ids of the generated tokens as target, or the decoder's inputs",
         )
-    given = {name: value for name, value in arguments.items() if name != "use_cache"}
+    own = {name: value for name, value in arguments.items() if name != "use_cache"}
     with torch.no_grad(), quiet_transformers(), warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", UserWarning
-        )  # about generation settings, which are the user's
-        ids: Tensor = generate(**given, do_sample=False)
+        warnings.simplefilter("ignore", UserWarning)  # advice on the user's settings
+        ids: Tensor = generate(**own, do_sample=False)
     return ids

@@ -142,7 +142,8 @@ def check_one_stream(module: nn.Module, arguments: Mapping[str, Any]) -> None:
                 f"{type(module).__name__} has several token streams: {reason}. No known family"
                 " covers it, so whyformer cannot tell whose tokens its attention mixes",
                 argument="model",
-                remedy=f"Declare it once, before explain():\n{_DECLARATION.format(type(module).__name__)}"
+                remedy="Declare it once, before explain():\n"
+                f"{_DECLARATION.format(type(module).__name__)}"
                 "To explain one part alone, pass that part (such as model.get_encoder()) with a"
                 " target for its output",
             )
