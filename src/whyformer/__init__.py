@@ -19,7 +19,7 @@ from whyformer.models.families import families as _families
 from whyformer.targets.resolve import contrast, query, span, token
 
 if TYPE_CHECKING:
-    from whyformer.render.figure import figure as figure
+    from whyformer.render.picture.figure import figure as figure
 
 __version__ = "0.1.0"
 __all__ = [
@@ -44,7 +44,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """`figure`, when it is asked for: the picture views take their time to import."""
     if name == "figure":
-        from whyformer.render.figure import figure
+        from whyformer.render.picture.figure import figure
 
         return figure
     raise AttributeError(f"module 'whyformer' has no attribute {name!r}")

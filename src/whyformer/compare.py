@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from torch import nn
 
-from whyformer.attribution import Attribution, views, written
+from whyformer.attribution import Attribution, View, Viewable
 from whyformer.errors import InputError
 from whyformer.explain import explain
 
@@ -23,7 +22,7 @@ def usual(targets: int) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Viewable):
     """Attributions of one input; pages and pictures show them side by side.
 
     Those that differ by target only share a colour scale, and a page switches between them.
@@ -40,24 +39,8 @@ class Comparison:
     def __getitem__(self, index: int) -> Attribution:
         return self.attributions[index]
 
-    def to_html(self, path: str | Path | None = None) -> str:
-        """A page of its own, as text; written to `path` where one is given."""
-        return written(views["html"].render_comparison(self.attributions), path)
-
-    def to_png(self, path: str | Path | None = None) -> bytes:
-        """A picture as bytes; written to `path` where one is given."""
-        return written(views["png"].render_comparison(self.attributions), path)
-
-    def to_json(self, path: str | Path | None = None) -> str:
-        """JSON text; written to `path` where one is given."""
-        return written(views["json"].render_comparison(self.attributions), path)
-
-    def to_terminal(self) -> str:
-        """Coloured text for a terminal."""
-        return written(views["terminal"].render_comparison(self.attributions), None)
-
-    def _repr_html_(self) -> str:
-        return str(views["notebook"].render_comparison(self.attributions))
+    def _render(self, view: View, options: dict[str, Any]) -> str | bytes:
+        return view.render_comparison(self.attributions, **options)
 
 
 def compare(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -14,10 +15,11 @@ import pytest
 from tests.chromium import CHROMIUM
 from whyformer.audit import Audit, Column, Table, audit_names, audit_terms
 from whyformer.audit.bootstrap import Estimate
-from whyformer.audit.drawing import drawn
 from whyformer.audit.findings import Chart, Point
+from whyformer.audit.report import interval_chart
 from whyformer.errors import InputError
 from whyformer.models.load import Loaded
+from whyformer.render.charts.interval_chart import FIGURES, LABELS, WIDTH, draw_intervals
 
 EVIL = "<script>alert(1)</script>"
 
@@ -176,28 +178,40 @@ def test_cells(kind: str, cell: object, text: str) -> None:
     assert Column("x", kind).written(cell) == text  # type: ignore[arg-type]
 
 
+def drawn(chart: Chart) -> ElementTree.Element:
+    return ElementTree.fromstring(str(draw_intervals(interval_chart(chart))))
+
+
 def test_a_chart_puts_everything_on_one_scale() -> None:
     points = (Point("up", Estimate(1, 0.5, 2)), Point("a" * 99, Estimate(-1, -3, 1)))
-    found = drawn(Chart("t", points))
-    up, down = found.marks
-    assert up.low is not None
-    assert up.high is not None
-    assert down.low is not None
-    assert down.high is not None
-    assert found.labels <= down.low < down.value < down.high < up.high <= found.figures
-    assert (up.clear, down.clear) == (True, False)
-    assert found.zero is not None
-    assert down.value < found.zero < up.value
+    svg = drawn(Chart("t", points))
+    up, down = svg.findall("g")
+
+    def place(group: ElementTree.Element, name: str, key: str) -> float:
+        found = group.find(f"*[@class='{name}']")
+        assert found is not None
+        return float(found.get(key) or "nan")
+
+    low, high = place(down, "whisker", "x1"), place(down, "whisker", "x2")
+    value, upper = place(down, "dot", "cx"), place(up, "dot", "cx")
+    assert LABELS <= low < value < high < place(up, "whisker", "x2") <= WIDTH - FIGURES + 12
+    assert (up.get("class"), down.get("class")) == ("clear", None)
+    zero = place(svg, "zero", "x1")
+    assert value < zero < upper
     # The scale is linear: a step of one is as long everywhere.
-    assert up.value - found.zero == pytest.approx(found.zero - down.value, abs=0.2)
-    assert len(down.label) < 99 == len(down.whole)
-    assert "0" in [text for _, text in found.ticks]
+    assert upper - zero == pytest.approx(zero - value, abs=0.2)
+    title, label = down.findtext("title") or "", down.findtext("text") or ""
+    assert len(label) < 99
+    assert title.startswith("a" * 99 + ": ")
+    assert "0" in [text.text for text in svg.findall("text[@class='axis']")]
 
 
 @pytest.mark.parametrize("value", [0.0, 1e-9, -5.0, 1e6])
 def test_a_chart_of_one_value_has_a_scale(value: float) -> None:
     nothing = float("nan")
-    found = drawn(Chart("t", (Point("x", Estimate(value, nothing, nothing)),), percent=True))
-    assert found.marks[0].low is None
-    assert found.labels <= found.marks[0].value <= found.figures
-    assert 1 <= len(found.ticks) <= 7
+    svg = drawn(Chart("t", (Point("x", Estimate(value, nothing, nothing)),), percent=True))
+    assert svg.find("g/line") is None
+    dot = svg.find("g/circle")
+    assert dot is not None
+    assert LABELS <= float(dot.get("cx") or "nan") <= WIDTH - FIGURES + 12
+    assert 1 <= len(svg.findall("text[@class='axis']")) <= 7

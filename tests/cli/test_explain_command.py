@@ -179,7 +179,7 @@ def test_the_rest_is_passed_on(run: Run, asked: Any, loads: list[Any]) -> None:
 
 
 def test_files_are_written_and_told_about(run: Run, asked: Any, tmp_path: Path) -> None:
-    names = {"html": "w.html", "png": "w.png", "json": "w.json", "save": "w.safetensors"}
+    names = {"html": "w.html", "json": "w.json", "png": "w.png", "save": "w.safetensors"}
     options = " ".join(f"--{option} {name}" for option, name in names.items())
     result = run(f"explain film --quiet {options}")
     assert result.exit_code == 0
@@ -213,7 +213,7 @@ def test_a_write_that_fails_later_is_an_error_too(
     def full(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     refused(run("explain film --quiet --html w.html"), "--html 'w.html'", "No space left on device")
 
 

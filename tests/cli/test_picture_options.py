@@ -15,7 +15,7 @@ Run = Callable[..., Any]
 def test_vectors_are_written(run: Run, asked: Any, tmp_path: Path, command: str) -> None:
     result = run(f"{command} --quiet --svg w.svg --pdf w.pdf --png w.png")
     assert result.exit_code == 0, result.output
-    assert result.stderr.splitlines() == ["wrote w.png", "wrote w.svg", "wrote w.pdf"]
+    assert result.stderr.splitlines() == ["wrote w.pdf", "wrote w.png", "wrote w.svg"]
     assert (tmp_path / "w.svg").read_bytes().startswith(b"<?xml")
     assert (tmp_path / "w.pdf").read_bytes().startswith(b"%PDF")
     assert (tmp_path / "w.png").read_bytes().startswith(b"\x89PNG")

@@ -14,15 +14,16 @@ import torch
 
 from tests.evaluation.conftest import known, row
 from whyformer.errors import InputError
-from whyformer.evaluation.curves import DARK, DASHES, LIGHT, Curves, curve_png, curves, look
-from whyformer.evaluation.drawing import LINE, drawing, ticks
+from whyformer.evaluation.curves import Curves, curves, line_chart, save_curves
 from whyformer.evaluation.results import Results
 from whyformer.evaluation.summary import Bootstrap
 from whyformer.metrics.bootstrap import interval
 from whyformer.metrics.score import Score
-from whyformer.render.colour import _TO_LAB, _TO_LMS, _linear, contrast
-from whyformer.render.colour import DARK as DARK_PAGE
-from whyformer.render.colour import LIGHT as LIGHT_PAGE
+from whyformer.render.charts.axis import ticks
+from whyformer.render.charts.line_chart import DARK, DASHES, LIGHT, LINE, draw_lines, line_look
+from whyformer.render.colours import _TO_LAB, _TO_LMS, _linear, contrast
+from whyformer.render.colours import DARK as DARK_PAGE
+from whyformer.render.colours import LIGHT as LIGHT_PAGE
 
 Make = Callable[..., Results]
 STEPS = [0.0, 0.5, 1.0]
@@ -75,7 +76,7 @@ NS = "{http://www.w3.org/2000/svg}"
 
 
 def parsed(it: Curves) -> ElementTree.Element:
-    svg = str(drawing(it, "x"))
+    svg = str(draw_lines(line_chart(it), "x"))
     return ElementTree.fromstring(svg.replace("<svg ", f'<svg xmlns="{NS[1:-1]}" ', 1))
 
 
@@ -132,7 +133,7 @@ def test_hostile_names_are_text() -> None:
 def test_flat_and_empty_curves_are_drawn() -> None:
     for data in ([[0.0] * 3] * 2, [[math.nan] * 3] * 2, [[5e-7] * 3] * 2, [[-3e5, 0.0, 3e5]]):
         assert "nan" not in re.sub(
-            "<desc.*?</desc>", "", str(drawing(found(made({"a": data})), "x"))
+            "<desc.*?</desc>", "", str(draw_lines(line_chart(found(made({"a": data}))), "x"))
         )
 
 
@@ -185,7 +186,7 @@ def test_any_two_colours_differ_for_everybody(colours: tuple[str, ...], sight: s
 def test_lines_stand_out_from_their_page_and_from_each_other() -> None:
     assert min(contrast(rgb(c), LIGHT_PAGE.page) for c in LIGHT) >= 3
     assert min(contrast(rgb(c), DARK_PAGE.page) for c in DARK) >= 3
-    assert len({look(i) for i in range(24)}) == len(LIGHT) * len(DASHES)
+    assert len({line_look(i) for i in range(24)}) == len(LIGHT) * len(DASHES)
 
 
 # -- files -----------------------------------------------------------------------------------
@@ -197,23 +198,23 @@ def test_a_picture_for_the_docs_is_the_same_every_time(
 ) -> None:
     files = [tmp_path / f"{i}.{kind}" for i in range(2)]
     for file in files:
-        curve_png(run(), "auac", "label", file)
+        save_curves(run(), "auac", "label", file)
     assert files[0].read_bytes() == files[1].read_bytes()
     assert files[0].read_bytes().startswith(b"\x89PNG" if kind == "png" else b"<?xml")
 
 
 def test_names_in_a_picture_are_no_formulas(tmp_path: Path) -> None:
     results = made({"$\\frac{$ 漢 \x1b": [[0.0, 0.5, 1.0]] * 2, "_hidden": [[0.0, 0.1, 1.0]]})
-    curve_png(results, "auac", "predicted", tmp_path / "x.png")
-    curve_png(results, "auac", "predicted", tmp_path / "x.svg")
+    save_curves(results, "auac", "predicted", tmp_path / "x.png")
+    save_curves(results, "auac", "predicted", tmp_path / "x.svg")
 
 
 def test_what_cannot_be_written_is_refused(run: Make, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no curve for target"):
-        curve_png(run(), "pointing_game", "label", tmp_path / "x.png")
+        save_curves(run(), "pointing_game", "label", tmp_path / "x.png")
     for wrong in (tmp_path / "x.gif", tmp_path / "nowhere" / "x.png"):
         with pytest.raises(InputError, match=r"expected a \.png or \.svg"):
-            curve_png(run(), "auac", "label", wrong)
+            save_curves(run(), "auac", "label", wrong)
 
 
 def test_the_band_follows_what_is_asked(run: Make) -> None:

@@ -1,14 +1,20 @@
 from __future__ import annotations
 
 import pytest
+from markupsafe import Markup
 
 from whyformer.errors import InputError
 from whyformer.explorer.limits import Limits
 from whyformer.explorer.result_cache import Result, ResultCache
+from whyformer.render.html.fragment import Page
+
+
+def page(style: str) -> Page:
+    return Page("", style, Markup(""), (), "")
 
 
 def result(size: int = 10) -> Result:
-    return Result(b"x" * size, b"", lambda: b"drawn")
+    return Result(page("x" * size), b"", lambda view: b"drawn")
 
 
 def test_the_oldest_makes_room() -> None:
@@ -36,12 +42,12 @@ def test_bytes_are_bounded_but_the_newest_stays() -> None:
 def test_a_picture_is_drawn_once_and_when_it_is_wanted() -> None:
     drawn = []
 
-    def draw() -> bytes:
-        drawn.append(1)
+    def draw(view: str) -> bytes:
+        drawn.append(view)
         return b"picture"
 
-    one = Result(b"", b"", draw)
+    one = Result(page(""), b"", draw)
     assert not drawn
-    assert one.picture == one.picture == b"picture"
-    assert len(drawn) == 1
+    assert one.file("png") == one.file("png") == b"picture"
+    assert drawn == ["png"]
     assert one.size == len(b"picture")

@@ -15,7 +15,7 @@ import torch
 from PIL import Image
 
 from whyformer.attribution import Attribution, Stream, views
-from whyformer.render.figure import figure
+from whyformer.render.picture.figure import figure
 
 FOLDER = Path(__file__).parent / "golden"
 SMALLER = 4  # stored pictures are this much smaller than drawn ones

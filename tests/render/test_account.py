@@ -9,14 +9,15 @@ import pytest
 import torch
 
 from whyformer.attribution import Attribution, views
-from whyformer.render.account import FARTHEST, WIDE, account
-from whyformer.render.view_model import read
+from whyformer.render.html.account import FARTHEST, WIDE, account
+from whyformer.render.html.page import build_fragment
+from whyformer.render.view_model import read_samples
 
 Make = Callable[..., Attribution]
 
 
 def test_no_promise_has_no_account(sentence: Make) -> None:
-    assert account(read(sentence())[0]) is None
+    assert account(read_samples(sentence())[0]) is None
     page = views["html"].render(sentence())
     assert 'class="gauge"' not in page
     assert "No promise" in page
@@ -25,7 +26,7 @@ def test_no_promise_has_no_account(sentence: Make) -> None:
 def test_tokens_and_sinks_make_the_sum(question: Make) -> None:
     sinks = {"norm_bias": torch.tensor([0.25]), "odd": torch.tensor([-1.0])}
     made = question(conservation=torch.tensor([0.8]), sinks=sinks)
-    found = account(read(made)[0])
+    found = account(read_samples(made)[0])
     assert found is not None
     assert [line.name for line in found.lines] == ["text", "image", "norm bias", "odd"]
     assert found.lines[2].meaning == "biases of norms"
@@ -37,7 +38,7 @@ def test_tokens_and_sinks_make_the_sum(question: Make) -> None:
 
 @pytest.mark.parametrize("share", [0.0, 0.4, 1.0, 1.3, 2.5, -0.7, 1e9, -1e9])
 def test_the_gauge_is_in_proportion(sentence: Make, share: float) -> None:
-    found = account(read(sentence(conservation=torch.tensor([share])))[0])
+    found = account(read_samples(sentence(conservation=torch.tensor([share])))[0])
     assert found is not None
     gauge = found.gauge
     assert gauge is not None
@@ -57,7 +58,7 @@ def test_a_share_of_nothing_has_no_gauge(sentence: Make) -> None:
 
 def test_a_piece_of_a_page_is_brief(sentence: Make) -> None:
     made = sentence(conservation=torch.tensor([0.83]), sinks={"bias": torch.tensor([0.31])})
-    piece = views["html"].fragment(made)
+    piece = build_fragment(made).to_html()
     assert "<svg" not in piece
     assert '<dt>bias</dt><dd dir="auto">+0.310</dd>' in piece
 

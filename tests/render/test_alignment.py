@@ -13,10 +13,11 @@ from PIL import Image
 import whyformer as wf
 from whyformer.attribution import Attribution, views
 from whyformer.models.families import families
-from whyformer.render.canvas import DPI, MARGIN, WIDTH
-from whyformer.render.colour import LIGHT
-from whyformer.render.overlay import OVERLAY, PATCHES, SEEN, pictures
-from whyformer.render.view_model import ImagePanel, read
+from whyformer.render.colours import LIGHT
+from whyformer.render.overlay import OVERLAY, PATCHES, SEEN, panel_pictures
+from whyformer.render.panels import ImagePanel
+from whyformer.render.picture.canvas import DPI, MARGIN, WIDTH
+from whyformer.render.view_model import read_samples
 
 PATCH, GRID, KEPT, SHORT = 4, 6, 24, 32  # pixels, patches, pixels of the crop and before it
 ZOOM = 1.25  # of the original, compared with what the processor makes of it
@@ -61,7 +62,7 @@ def lit(size: tuple[int, int], row: int, column: int) -> Image.Image:
 
 
 def panel_of(attribution: Attribution) -> ImagePanel:
-    panel = read(attribution)[0].panels[0]
+    panel = read_samples(attribution)[0].panels[0]
     assert isinstance(panel, ImagePanel)
     return panel
 
@@ -88,7 +89,7 @@ def test_the_peak_is_on_the_lit_patch(
         assert panel.image is not None
         expected = (PATCH * row, PATCH * row + 3, PATCH * column, PATCH * column + 3)
         assert extent(panel.image[0].numpy() > 0.5) == expected
-        drawn = dict(pictures(panel))
+        drawn = dict(panel_pictures(panel))
         bare = (drawn[PATCHES] - torch.tensor(LIGHT.neutral) / 255).abs().amax(2) > 0.02
         assert extent(bare.numpy()) == expected
         overlay = drawn[OVERLAY]

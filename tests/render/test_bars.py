@@ -13,9 +13,10 @@ from rich.console import Console
 from rich.text import Text
 
 from whyformer.attribution import Attribution, views
-from whyformer.render.bars import bar
-from whyformer.render.colour import EITHER, css
-from whyformer.render.ink_box import InkBox
+from whyformer.render.colours import EITHER, css
+from whyformer.render.terminal.bars import bar
+from whyformer.render.terminal.ink_box import InkBox
+from whyformer.render.terminal.text import comparison_text
 
 Make = Callable[..., Attribution]
 PLAIN, COLOURED = InkBox(None, 80), InkBox(EITHER, 80)
@@ -106,7 +107,7 @@ def test_bars_fit(text: Make, width: int) -> None:
 def test_a_comparison_with_bars(sentence: Make) -> None:
     methods = ["lrp_ah_ln", "gae", "rollout"]
     out = StringIO()
-    made = views["terminal"].comparison([sentence(method=m) for m in methods], bars=True)
+    made = comparison_text([sentence(method=m) for m in methods], bars=True)
     Console(file=out, width=120, highlight=False).print(made)
     lines = out.getvalue().split("\n")
     row = next(line for line in lines if line.startswith("gripping"))

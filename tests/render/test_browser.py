@@ -14,9 +14,10 @@ from torch import Tensor
 from tests.chromium import CHROMIUM
 from tests.devtools import Browser
 from whyformer.attribution import Attribution, views
-from whyformer.render.colour import step
-from whyformer.render.overlay import overlaid, spread
-from whyformer.render.view_model import ImagePanel, read
+from whyformer.render.colours import step
+from whyformer.render.overlay import overlay_image, spread_patches
+from whyformer.render.panels import ImagePanel
+from whyformer.render.view_model import read_samples
 
 Make = Callable[..., Attribution]
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
@@ -80,13 +81,13 @@ def test_a_word_shows_its_row_and_leaving_returns_to_the_answer(
     assert found["shown"]
     assert found["hiddenAgain"]
     # What the browser painted is what Python paints of the same row.
-    reading = read(made)[0]
-    row = reading.matrices[0].values[2].reshape(6, 8)
-    panel = reading.panels[1]
+    content = read_samples(made)[0]
+    row = content.matrices[0].values[2].reshape(6, 8)
+    panel = content.panels[1]
     assert isinstance(panel, ImagePanel)
     assert panel.image is not None
-    shares = spread(row / row.abs().max(), (72, 96), "bilinear")
-    wanted = (overlaid(panel.image, shares) * 255).flatten().tolist()
+    shares = spread_patches(row / row.abs().max(), (72, 96), "bilinear")
+    wanted = (overlay_image(panel.image, shares) * 255).flatten().tolist()
     assert found["size"] == [96, 72]
     assert max(abs(a - b) for a, b in zip(found["dots"], wanted, strict=True)) <= 2
     assert "image: row" in found["live"]
@@ -107,7 +108,7 @@ def test_a_patch_shows_its_words_and_says_which_way(question: Make, browser: Bro
     found = drive(browser, made, steps)
     assert found["during"].startswith("relevance for patch row 1, column 1")
     assert found["after"] == found["own"] != found["colours"]
-    row = read(made)[0].matrices[1].values[0]
+    row = read_samples(made)[0].matrices[1].values[0]
     strongest = int(row[1:-1].abs().argmax()) + 1  # not [CLS] and [SEP]
     assert found["colours"][strongest] == ("p20" if row[strongest] > 0 else "n20")
 
@@ -163,7 +164,7 @@ def test_an_output_word_shows_its_sources_and_a_source_its_output(
     )
     assert found["caption"].startswith("relevance for “großartig”")
     assert found["given"].startswith("relevance for “großartig”")
-    over = read(translation())[0].matrices[0].values
+    over = read_samples(translation())[0].matrices[0].values
     assert found["source"] == classes(over[3], special=4)
     assert found["said"] == classes(over[:, 3])
     assert found["column"].startswith("relevance of “magnificent” for each of these words")

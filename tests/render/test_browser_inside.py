@@ -16,7 +16,7 @@ from tests.chromium import CHROMIUM
 from tests.devtools import Browser
 from tests.render.test_layer_payload import deciding
 from whyformer.attribution import Attribution, Layer, Stream, views
-from whyformer.render.colour import step
+from whyformer.render.colours import step
 
 Make = Callable[..., Attribution]
 Kept = Callable[..., Layer]

@@ -14,8 +14,9 @@ import torch
 from tests.chromium import CHROMIUM
 from tests.devtools import Browser
 from whyformer.attribution import Attribution, Layer, views
-from whyformer.render.overlay import overlaid, spread
-from whyformer.render.view_model import ImagePanel, read
+from whyformer.render.overlay import overlay_image, spread_patches
+from whyformer.render.panels import ImagePanel
+from whyformer.render.view_model import read_samples
 
 Make = Callable[..., Attribution]
 Kept = Callable[..., Layer]
@@ -63,14 +64,14 @@ def test_the_slider_says_how_much_colour_covers(image: Make, browser: Browser) -
     browser.run("document.querySelector('.slider input').focus()")
     browser.press("ArrowRight")
     assert browser.run("document.querySelector('.slider output').textContent") == "81 %"
-    panel = read(made)[0].panels[0]
+    panel = read_samples(made)[0].panels[0]
     assert isinstance(panel, ImagePanel)
     assert panel.image is not None
-    shares = spread(panel.shares, (24, 32), "bilinear")
-    nearly = (overlaid(panel.image, shares * 0.81 / 0.8) * 255).flatten().tolist()
+    shares = spread_patches(panel.shares, (24, 32), "bilinear")
+    nearly = (overlay_image(panel.image, shares * 0.81 / 0.8) * 255).flatten().tolist()
     assert far(dots(browser, canvas), nearly) <= 3
     browser.press("Home")
-    grey = (overlaid(panel.image, 0 * shares) * 255).flatten().tolist()
+    grey = (overlay_image(panel.image, 0 * shares) * 255).flatten().tolist()
     assert far(dots(browser, canvas), grey) <= 1
     assert quiet(browser)
 

@@ -14,8 +14,9 @@ from tests.chromium import CHROMIUM
 from tests.devtools import Browser
 from tests.render.test_switch import targets
 from whyformer.attribution import Attribution, views
-from whyformer.render.overlay import overlaid, spread
-from whyformer.render.view_model import ImagePanel, read
+from whyformer.render.overlay import overlay_image, spread_patches
+from whyformer.render.panels import ImagePanel
+from whyformer.render.view_model import read_samples
 
 Make = Callable[..., Attribution]
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
@@ -61,10 +62,12 @@ def test_methods_are_switched_on_one_picture(image: Make, browser: Browser) -> N
             " const {data} = c.getContext('2d').getImageData(0, 0, c.width, c.height);"
             " return [...data].filter((_, i) => i % 4 < 3); })()"
         )
-        panel = read(one)[0].panels[0]
+        panel = read_samples(one)[0].panels[0]
         assert isinstance(panel, ImagePanel)
         assert panel.image is not None
-        wanted = overlaid(panel.image, spread(panel.shares, (24, 32), "bilinear")) * 255
+        wanted = (
+            overlay_image(panel.image, spread_patches(panel.shares, (24, 32), "bilinear")) * 255
+        )
         assert max(abs(a - b) for a, b in zip(dots, wanted.flatten().tolist(), strict=True)) <= 2
         seen.append(dots)
     assert seen[0] != seen[1] != seen[2]

@@ -9,13 +9,13 @@ import torch
 
 from whyformer.attribution import Attribution
 from whyformer.errors import InputError
-from whyformer.render.comparison import compare
+from whyformer.render.comparison import compare_samples
 
 Make = Callable[..., Attribution]
 
 
 def titles(*attributions: Attribution) -> tuple[str, ...]:
-    return compare(attributions)[0].titles
+    return compare_samples(attributions)[0].titles
 
 
 def test_methods_are_the_titles(sentence: Make) -> None:
@@ -39,18 +39,18 @@ def test_different_targets_are_told_apart_by_their_labels(sentence: Make) -> Non
 
 def test_other_inputs_are_refused(sentence: Make, text: Make, image: Make) -> None:
     with pytest.raises(InputError, match=r"'gae' was given .*text of 1 words.*text of 6 words"):
-        compare([sentence(), text([("other", 1.0, 0)], method="gae")])
+        compare_samples([sentence(), text([("other", 1.0, 0)], method="gae")])
     with pytest.raises(InputError, match="image of 2 x 2 patches"):
-        compare([sentence(), image(torch.ones(2, 2))])
+        compare_samples([sentence(), image(torch.ones(2, 2))])
 
 
 def test_nothing_is_refused() -> None:
     with pytest.raises(InputError, match="nothing to compare"):
-        compare([])
+        compare_samples([])
 
 
 def test_panels_line_up(sentence: Make) -> None:
-    sample = compare([sentence(), sentence(method="gae")])[0]
+    sample = compare_samples([sentence(), sentence(method="gae")])[0]
     ((one, other),) = sample.rows
     assert one.name == other.name == "text"
 
@@ -61,7 +61,7 @@ def test_the_same_sum_is_said_once(sentence: Make) -> None:
         sentence(conservation=torch.tensor([1.0])),
         sentence(method="rollout"),
     ]
-    (first, said), (second, whole) = compare(made)[0].sums
+    (first, said), (second, whole) = compare_samples(made)[0].sums
     assert (first, second) == ("gae, rollout", "lrp_ah_ln")
     assert "No promise" in said
     assert "All of the output" in whole

@@ -13,8 +13,8 @@ from PIL import Image
 
 from whyformer.attribution import Attribution
 from whyformer.errors import InputError
-from whyformer.render.colour import LIGHT
-from whyformer.render.figure import figure
+from whyformer.render.colours import LIGHT
+from whyformer.render.picture.figure import figure
 
 Make = Callable[..., Attribution]
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.render.goldens import FOLDER, NEAR, PICTURES, UNLIKE, image, small, stored, text, unlike
 from whyformer.attribution import views
-from whyformer.render.figure import figure
+from whyformer.render.picture.figure import figure
 
 ANEW = "; if that is meant: PYTHONPATH=src python -m tests.render.goldens, and look at them"
 

@@ -11,8 +11,8 @@ import torch
 
 from whyformer.attribution import Attribution, Stream
 from whyformer.errors import InputError, OptionError
-from whyformer.render.grid import grid
-from whyformer.render.view_model import ImagePanel, TextPanel
+from whyformer.render.panels import ImagePanel, TextPanel
+from whyformer.render.picture.grid import figure_grid
 
 Make = Callable[..., Attribution]
 
@@ -36,7 +36,7 @@ def batch(method: str, *rows: list[float], labels: tuple[str, ...]) -> Attributi
 
 
 def spans(made: Any, scale: str = "method") -> list[list[float]]:
-    return [[cell.panels[0].span for cell in row] for row in grid(made, scale=scale).cells]
+    return [[cell.panels[0].span for cell in row] for row in figure_grid(made, scale=scale).cells]
 
 
 # -- layout ----------------------------------------------------------------------------------
@@ -55,7 +55,7 @@ def test_rows_of_cells_batches_and_single_ones() -> None:
         ([[a, b], both], (2, 2)),
         ([[a, None], [None, b]], (2, 2)),
     ):
-        made = grid(given)
+        made = figure_grid(given)
         assert (len(made.cells), len(made.cells[0])) == shape
         assert (len(made.rows), len(made.columns)) == shape
 
@@ -74,20 +74,20 @@ def test_rows_of_cells_batches_and_single_ones() -> None:
 )
 def test_what_is_no_grid_is_refused(given: Any, said: str) -> None:
     with pytest.raises(InputError, match=said):
-        grid(given)
+        figure_grid(given)
 
 
 def test_rows_of_different_lengths_are_refused() -> None:
     a = one([1.0])
     with pytest.raises(InputError, match=r"these have \[2, 1\] cells; put None"):
-        grid([[a, a], [a]])
+        figure_grid([[a, a], [a]])
 
 
 # -- titles ----------------------------------------------------------------------------------
 
 
 def test_methods_by_inputs_are_named_by_what_they_share() -> None:
-    made = grid(
+    made = figure_grid(
         [batch(m, [1.0], [2.0], labels=("cat", "dog")) for m in ("gae", "rollout", "lrp_ah_ln")]
     )
     assert made.rows == ("gae", "rollout", "lrp_ah_ln")
@@ -95,31 +95,31 @@ def test_methods_by_inputs_are_named_by_what_they_share() -> None:
 
 
 def test_classes_by_inputs_are_named_by_their_labels() -> None:
-    made = grid([batch("gae", [1.0], [2.0], labels=(c, c)) for c in ("cat", "dog")])
+    made = figure_grid([batch("gae", [1.0], [2.0], labels=(c, c)) for c in ("cat", "dog")])
     assert made.rows == ("why cat?", "why dog?")
     assert made.columns == ("", "")
 
 
 def test_options_tell_apart_what_one_method_did() -> None:
-    made = grid([one([1.0], options={"start_layer": n}) for n in (0, 1)])
+    made = figure_grid([one([1.0], options={"start_layer": n}) for n in (0, 1)])
     assert made.columns == ("start_layer=0", "start_layer=1")
-    mixed = grid([one([1.0], m, options={m: 1}) for m in ("gae", "rollout")])
+    mixed = figure_grid([one([1.0], m, options={m: 1}) for m in ("gae", "rollout")])
     assert mixed.columns == ("gae", "rollout")
 
 
 def test_a_single_cell_says_what_it_is() -> None:
-    assert grid(one([1.0])).columns == ("gae, why cat?",)
+    assert figure_grid(one([1.0])).columns == ("gae, why cat?",)
 
 
 def test_titles_can_be_given_and_are_made_harmless() -> None:
     a = one([1.0])
-    made = grid([[a], [a]], rows=["first", "\x1b[31m"], columns=[""])
+    made = figure_grid([[a], [a]], rows=["first", "\x1b[31m"], columns=[""])
     assert made.rows[0] == "first"
     assert "\x1b" not in made.rows[1]
     assert made.columns == ("",)
     for wrong in (["only one"], "ab"):
         with pytest.raises(InputError, match="each of the 2 rows"):
-            grid([[a], [a]], rows=wrong)
+            figure_grid([[a], [a]], rows=wrong)
 
 
 # -- scales ----------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ def test_cells_of_one_method_share_a_scale() -> None:
     assert spans(rows) == [[4, 4], [0.5, 0.5]]
     assert spans(rows, "figure") == [[4, 4], [4, 4]]
     assert spans(rows, "cell") == [[1, 4], [0.5, 0.25]]
-    made = grid(rows)
+    made = figure_grid(rows)
     assert [scale.name for scale in made.scales] == ["gae", "lrp_ah_ln"]
     assert [scale.signed for scale in made.row_scales] == [False, True]
     assert made.column_scales == ()
@@ -142,18 +142,18 @@ def test_cells_of_one_method_share_a_scale() -> None:
 
 
 def test_a_scale_is_symmetric_for_all_of_its_cells_or_for_none() -> None:
-    panels = [cell.panels[0] for cell in grid([one([1.0]), one([-0.1])]).cells[0]]
+    panels = [cell.panels[0] for cell in figure_grid([one([1.0]), one([-0.1])]).cells[0]]
     assert [panel.signed for panel in panels] == [True, True]
     assert [panel.share(panel.words[0]) for panel in panels] == pytest.approx([1, -0.1])  # type: ignore[union-attr, arg-type]
 
 
 def test_one_scale_is_told_as_one() -> None:
-    made = grid([one([1.0]), one([2.0], label="dog")])
+    made = figure_grid([one([1.0]), one([2.0], label="dog")])
     assert len(made.scales) == 1
     assert made.row_scales == made.column_scales == ()
     assert "All cells share one colour scale, full at 2.00." in made.caption
     assert "blue" not in made.caption
-    assert "Colour is full at 1.00." in grid(one([1.0])).caption
+    assert "Colour is full at 1.00." in figure_grid(one([1.0])).caption
 
 
 def test_a_method_with_other_options_or_models_has_another_scale() -> None:
@@ -167,20 +167,22 @@ def test_a_cell_without_scores_is_no_measure() -> None:
 
 def test_an_unknown_way_of_sharing_is_refused() -> None:
     with pytest.raises(OptionError, match="scale='row' is not known; pass one of method, cell"):
-        grid(one([1.0]), scale="row")
+        figure_grid(one([1.0]), scale="row")
 
 
 def test_streams_that_do_not_add_up_have_their_own(question: Make) -> None:
-    apart = grid([question(), question()])
+    apart = figure_grid([question(), question()])
     assert [scale.name for scale in apart.scales] == ["text", "image"]
     assert "Each stream has a colour scale of its own" in apart.caption
-    together = grid([question(conservation=torch.ones(1)), question(conservation=torch.ones(1))])
+    together = figure_grid(
+        [question(conservation=torch.ones(1)), question(conservation=torch.ones(1))]
+    )
     assert len(together.scales) == 1
 
 
 def test_words_beyond_the_scale_are_mentioned(sentence: Make) -> None:
-    assert "dashed" in grid(sentence()).caption
-    assert "dashed" not in grid(one([1.0])).caption
+    assert "dashed" in figure_grid(sentence()).caption
+    assert "dashed" not in figure_grid(one([1.0])).caption
 
 
 # -- inputs ----------------------------------------------------------------------------------
@@ -191,10 +193,13 @@ def test_images_are_found_where_they_are_shared(image: Make) -> None:
     stream = first.streams["image"]
     assert stream.image is not None
     second = replace(first, streams={"image": replace(stream, image=1 - stream.image)})
-    by_column, by_row = grid([[first, second]] * 2), grid([[first, first], [second, second]])
+    by_column, by_row = (
+        figure_grid([[first, second]] * 2),
+        figure_grid([[first, first], [second, second]]),
+    )
     assert (len(by_column.row_images), len(by_column.column_images)) == (0, 2)
     assert (len(by_row.row_images), len(by_row.column_images)) == (2, 0)
     assert isinstance(by_row.row_images[0], ImagePanel)
-    assert isinstance(grid(one([1.0])).cells[0][0].panels[0], TextPanel)
+    assert isinstance(figure_grid(one([1.0])).cells[0][0].panels[0], TextPanel)
     bare = image(torch.eye(2), size=None)
-    assert grid(bare).row_images == ()
+    assert figure_grid(bare).row_images == ()

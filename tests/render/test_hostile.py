@@ -13,7 +13,8 @@ import pytest
 import torch
 
 from whyformer.attribution import Attribution, Layer, Stream, views
-from whyformer.render.view_model import visible
+from whyformer.render.html.page import build_fragment
+from whyformer.render.panels import visible
 
 Make = Callable[..., Attribution]
 HOSTILE = (
@@ -84,7 +85,7 @@ def everywhere(make: Make, word: str) -> dict[str, str]:
     return {
         "page": html.render(made),
         "one stream": html.render(alone),
-        "piece": html.fragment(made),
+        "piece": build_fragment(made).to_html(),
         "comparison": html.render_comparison([made, made]),
         "named": html.render_comparison({word: alone, "other": alone}),
     }

@@ -14,7 +14,8 @@ import torch
 from PIL import Image
 
 from whyformer.attribution import Attribution, views
-from whyformer.render.colour import STEPS
+from whyformer.render.colours import STEPS
+from whyformer.render.html.page import build_fragment
 
 Make = Callable[..., Attribution]
 HOSTILE = "<script>alert('x')</script>\"'><img src=x onerror=alert(1)>&amp;{{ 7*7 }}"
@@ -68,7 +69,7 @@ def test_user_text_is_escaped_everywhere(text: Make) -> None:
     )
     for page in (
         views["html"].render(attribution),
-        views["html"].fragment(attribution),
+        build_fragment(attribution).to_html(),
         views["html"].render_comparison([attribution, attribution]),
     ):
         read = Page(page)
@@ -105,7 +106,7 @@ def test_the_page_tells_its_language_and_title(sentence: Make) -> None:
 
 
 def test_colours_follow_sign_and_strength(sentence: Make) -> None:
-    words = Page(views["html"].fragment(sentence())).words()
+    words = Page(build_fragment(sentence()).to_html()).words()
     classes = [
         set((w["class"] or "").split()) & {f"{s}{n}" for s in "pn" for n in range(99)}
         for w in words

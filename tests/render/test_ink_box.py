@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.text import Text
 
 from whyformer.attribution import Attribution, Stream, views
-from whyformer.render.ink_box import LEFT_TO_RIGHT, aligned, allowed
+from whyformer.render.terminal.ink_box import LEFT_TO_RIGHT, console_text, keep_left_to_right
+from whyformer.render.terminal.text import comparison_text, sample_text
 
 Make = Callable[..., Attribution]
 ATTACK = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202eevil\u2066"
@@ -58,8 +59,8 @@ def _image() -> Stream:
 def test_nothing_from_the_outside_moves_the_cursor(sentence: Make, how: dict[str, bool]) -> None:
     made = hostile(sentence)
     for shown in (
-        printed(views["terminal"].renderable(made, **how)),
-        printed(views["terminal"].comparison([made, replace(made, options={"a": ATTACK})], **how)),
+        printed(sample_text(made, **how)),
+        printed(comparison_text([made, replace(made, options={"a": ATTACK})], **how)),
     ):
         assert not {"\x1b", "\x07", "\x9b", "\u202e", "\u2066", "\r"} & set(shown)
         assert "evil" in shown
@@ -67,7 +68,7 @@ def test_nothing_from_the_outside_moves_the_cursor(sentence: Make, how: dict[str
 
 def test_titles_are_not_markup(sentence: Make) -> None:
     both = [sentence(options={"x": "[red]a[/red]"}), sentence(options={"x": "[/]"})]
-    shown = printed(views["terminal"].comparison(both))
+    shown = printed(comparison_text(both))
     assert "x=[red]a[/red]" in shown
     assert "x=[/]" in shown
 
@@ -76,25 +77,24 @@ def test_titles_are_not_markup(sentence: Make) -> None:
 def test_a_poor_encoding_is_no_reason_to_fail(
     sentence: Make, image: Make, text: Make, encoding: str
 ) -> None:
-    view = views["terminal"]
-    shown = printed(view.renderable(sentence(), bars=True), encoding)
+    shown = printed(sample_text(sentence(), bars=True), encoding)
     assert "gripping" in shown
     assert "-0.400" in shown
     assert "|==" in shown
-    assert "?" in printed(view.renderable(text([("映画", 1.0, 0)])), encoding)
-    assert "+10" in printed(view.renderable(image(torch.eye(3))), encoding)
-    assert "gae" in printed(view.comparison([sentence(), sentence(method="gae")]), encoding)
+    assert "?" in printed(sample_text(text([("映画", 1.0, 0)])), encoding)
+    assert "+10" in printed(sample_text(image(torch.eye(3))), encoding)
+    assert "gae" in printed(comparison_text([sentence(), sentence(method="gae")]), encoding)
 
 
 def test_words_pass_as_they_are() -> None:
     for word in ("naïve", "שלום", "👩‍🚀", "映画", "a\nb"):
-        assert allowed(word) == word
+        assert console_text(word) == word
 
 
 def test_numbers_stay_right_of_a_word_that_runs_left(text: Make) -> None:
-    assert aligned("film") == "film"
+    assert keep_left_to_right("film") == "film"
     for word in ("שלום", "فيلم", "film שלום"):
-        assert aligned(word) == word + LEFT_TO_RIGHT
+        assert keep_left_to_right(word) == word + LEFT_TO_RIGHT
     made = text([("שלום", 0.5, 0), ("film", -0.25, 1)])
     lines = Text.from_ansi(views["terminal"].render(made, 80, bars=True)).plain.split("\n")
     rows = [line.replace(LEFT_TO_RIGHT, "") for line in lines if "│" in line]

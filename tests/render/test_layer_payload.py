@@ -10,7 +10,7 @@ import torch
 
 from tests.render.test_packing import unpacked
 from whyformer.attribution import Attribution, Layer, Stream, views
-from whyformer.render.layer_payload import inside
+from whyformer.render.html.layer_payload import layer_payload
 
 Make = Callable[..., Attribution]
 Kept = Callable[..., Layer]
@@ -26,14 +26,16 @@ def deciding(attribution: Attribution, stream: str, *columns: int) -> Attributio
 
 
 def test_nothing_kept_is_nothing_shown(sentence: Make) -> None:
-    assert inside(sentence(), 0, ["text"]) is None
-    assert inside(sentence(layers=(Layer(relevance_sum=torch.ones(1)),)), 0, ["text"]) is None
+    assert layer_payload(sentence(), 0, ["text"]) is None
+    assert (
+        layer_payload(sentence(layers=(Layer(relevance_sum=torch.ones(1)),)), 0, ["text"]) is None
+    )
     assert 'class="layers"' not in views["html"].render(sentence())
 
 
 def test_rows_are_those_of_the_tokens(sentence: Make, attended: Kept) -> None:
     layers = (attended(3, 7, 7), attended(3, 7, 7, seed=1))
-    data = inside(deciding(sentence(layers=layers), "text", 0), 0, ["text"])
+    data = layer_payload(deciding(sentence(layers=layers), "text", 0), 0, ["text"])
     assert data is not None
     (part,) = data["stacks"]["text"]["parts"]
     assert part["tokens"] == ("[CLS]", "grip", "ping", ",", "yet", "dull", "[SEP]")
@@ -56,7 +58,7 @@ def test_rows_are_those_of_the_tokens(sentence: Make, attended: Kept) -> None:
 
 def test_with_the_gradient_both_are_shown(sentence: Make, attended: Kept) -> None:
     layer = attended(2, 7, 7, gradient=True)
-    data = inside(sentence(layers=(layer,)), 0, ["text"])
+    data = layer_payload(sentence(layers=(layer,)), 0, ["text"])
     assert data is not None
     assert data["kinds"] == ["attention", "attention x gradient"]
     assert layer.attention is not None
@@ -72,7 +74,7 @@ def test_with_the_gradient_both_are_shown(sentence: Make, attended: Kept) -> Non
 
 def test_a_class_token_is_no_patch(image: Make, attended: Kept) -> None:
     made = image(torch.rand(2, 3), layers=(attended(2, 7, 7, "image"),))
-    data = inside(deciding(made, "image"), 0, ["image"])
+    data = layer_payload(deciding(made, "image"), 0, ["image"])
     assert data is not None
     token, patches = data["stacks"]["image"]["parts"]
     assert token["tokens"] == ("class token",)
@@ -83,7 +85,7 @@ def test_a_class_token_is_no_patch(image: Make, attended: Kept) -> None:
 
 def test_streams_of_one_stack_follow_each_other(question: Make, attended: Kept) -> None:
     made = question(layers=(attended(2, 9 + 1 + 48, 9 + 1 + 48, "text+image"),))
-    data = inside(deciding(made, "text", 0), 0, ["text", "image"])
+    data = layer_payload(deciding(made, "text", 0), 0, ["text", "image"])
     assert data is not None
     words, token, patches = data["stacks"]["text+image"]["parts"]
     assert len(words["tokens"]) == 9
@@ -94,7 +96,7 @@ def test_streams_of_one_stack_follow_each_other(question: Make, attended: Kept) 
 
 def test_one_stack_asks_another(detection: Make, attended: Kept) -> None:
     layers = (attended(2, 48, 48, "image"), attended(2, 6, 48, "queries", "image"))
-    data = inside(detection(layers=layers), 0, ["image", "queries"])
+    data = layer_payload(detection(layers=layers), 0, ["image", "queries"])
     assert data is not None
     assert [(x["asking"], x["answering"]) for x in data["layers"]] == [
         ("image", "image"),
@@ -106,7 +108,7 @@ def test_an_unknown_stack_is_numbered_and_a_strange_one_left_out(
     sentence: Make, attended: Kept
 ) -> None:
     layers = (attended(2, 1, 7, "probe", "text"), attended(2, 9, 9), attended(2, 7, 7, batch=4))
-    data = inside(sentence(layers=layers), 0, ["text"])
+    data = layer_payload(sentence(layers=layers), 0, ["text"])
     assert data is not None
     assert len(data["layers"]) == 1
     assert data["stacks"]["probe"]["parts"][0]["tokens"] == ("probe 0",)
@@ -130,7 +132,7 @@ def test_padding_is_cut_off(attended: Kept) -> None:
         ("x", "y"),
         layers=(layer,),
     )
-    data = inside(made, 1, ["text"])
+    data = layer_payload(made, 1, ["text"])
     assert data is not None
     assert data["stacks"]["text"]["parts"][0]["tokens"] == ("d", "e")
     assert layer.attention is not None
@@ -142,8 +144,8 @@ def test_padding_is_cut_off(attended: Kept) -> None:
 @pytest.mark.parametrize("gradient", [False, True])
 def test_a_small_budget_is_kept_and_told(sentence: Make, attended: Kept, gradient: bool) -> None:
     layers = tuple(attended(8, 7, 7, gradient=gradient, seed=i) for i in range(4))
-    whole = inside(sentence(layers=layers), 0, ["text"])
-    tight = inside(sentence(layers=layers), 0, ["text"], budget=2_000)
+    whole = layer_payload(sentence(layers=layers), 0, ["text"])
+    tight = layer_payload(sentence(layers=layers), 0, ["text"], budget=2_000)
     assert whole is not None
     assert tight is not None
     assert "To keep the page small" in tight["note"]

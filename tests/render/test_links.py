@@ -12,8 +12,9 @@ import pytest
 import torch
 
 from whyformer.attribution import Attribution, views
-from whyformer.render.links import DIGITS, linked, packed, safe
-from whyformer.render.view_model import read
+from whyformer.render.html.links import DIGITS, link_payload, pack_rows, script_json
+from whyformer.render.html.page import build_fragment
+from whyformer.render.view_model import read_samples
 
 Make = Callable[..., Attribution]
 HOSTILE = "</script><script>alert(1)</script><!--<script>&\u2028\u202e\"'"
@@ -32,7 +33,7 @@ def test_the_page_holds_the_maps(question: Make) -> None:
     assert names == ["text", "image"]
     assert data["panels"][1]["grid"] == [6, 8]
     assert len(data["maps"]) == 2
-    merged = {(m.asking, m.answering): m.values for m in read(made)[0].matrices}
+    merged = {(m.asking, m.answering): m.values for m in read_samples(made)[0].matrices}
     for kept in data["maps"]:
         wanted = merged[names[kept["asking"]], names[kept["answering"]]]
         units = torch.tensor(kept["units"], dtype=torch.float64)[:, None]
@@ -44,7 +45,7 @@ def test_the_page_holds_the_maps(question: Make) -> None:
 
 def test_the_strongest_patch_is_the_way_in(question: Make) -> None:
     made = question()
-    data = linked(read(made)[0])
+    data = link_payload(read_samples(made)[0])
     assert data is not None
     assert data["panels"][1]["start"] == int(made.streams["image"].scores[0].abs().argmax())
 
@@ -52,21 +53,21 @@ def test_the_strongest_patch_is_the_way_in(question: Make) -> None:
 def test_rows_of_every_size_keep_three_digits(question: Make) -> None:
     made = question()
     small = made.maps["text", "image"] * torch.logspace(-12, 3, 9)[None, :, None]
-    rows = packed(read(question(maps={("text", "image"): small}))[0].matrices[0])
+    rows = pack_rows(read_samples(question(maps={("text", "image"): small}))[0].matrices[0])
     assert [max(map(abs, row)) for row in rows["rows"]] == [DIGITS] * 8
 
 
 def test_rows_without_a_number_are_zero(question: Make) -> None:
     maps = {("text", "image"): torch.zeros(1, 9, 48)}
     maps["text", "image"][0, 1] = float("nan")
-    rows = packed(read(question(maps=maps))[0].matrices[0])
+    rows = pack_rows(read_samples(question(maps=maps))[0].matrices[0])
     assert rows["units"] == [0.0] * 8
     assert not any(map(any, rows["rows"]))
 
 
 @pytest.mark.parametrize("text", [HOSTILE, "]]>", "مرحبا", "👩‍🚀", "\\u003c"])
 def test_json_in_a_page_is_only_json(text: str) -> None:
-    said = safe({text: [text]})
+    said = script_json({text: [text]})
     assert not set("<>&\u2028\u2029") & set(said)
     assert json.loads(said) == {text: [text]}
 
@@ -74,7 +75,7 @@ def test_json_in_a_page_is_only_json(text: str) -> None:
 def test_words_in_the_page_end_no_script(question: Make) -> None:
     tokens = ("[CLS]", HOSTILE, "col", "our", "👩‍🚀", "مرحبا", "ball", "?", "[SEP]")
     made = question(tokens=tokens, label=HOSTILE)
-    for page, count in ((views["html"].render(made), 4), (views["html"].fragment(made), 2)):
+    for page, count in ((views["html"].render(made), 4), (build_fragment(made).to_html(), 2)):
         assert page.count("<script") == page.count("</script") == count
         assert "<!--" not in page
         assert "alert(1)</script>" in unescape(page)  # said, as text
@@ -111,7 +112,7 @@ def test_only_what_is_linked_brings_a_script_to_a_notebook(
 ) -> None:
     within = sentence(maps={("text", "text"): torch.eye(7)[None]})
     for made in (sentence(), within, image(torch.rand(4, 4)), matching()):
-        assert "<script" not in views["html"].fragment(made)
+        assert "<script" not in build_fragment(made).to_html()
         assert not data_of(views["html"].render(made))
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from whyformer.attribution import Attribution, Stream
-from whyformer.render.notebook import MOST, first
+from whyformer.render.views.notebook import MOST, first_samples
 
 Make = Callable[..., Attribution]
 
@@ -60,13 +60,13 @@ def test_words_are_words_and_no_elements() -> None:
 
 def test_the_first_are_what_they_were() -> None:
     many = batch(12, conservation=torch.ones(12))
-    few = first(many, 3)
+    few = first_samples(many, 3)
     assert len(few) == 3
     for i in range(3):
         assert few[i].words() == many[i].words()
         assert few[i].to_dict() == many[i].to_dict()
     assert few.maps["text", "text"].shape == (3, 6, 6)
-    assert first(many, 12) is many
+    assert first_samples(many, 12) is many
 
 
 @pytest.mark.parametrize("label", ["x" * 1000, "\x1b[31mred", "line\nline"])

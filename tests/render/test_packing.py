@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from whyformer.render.packing import LEVELS, block, room
+from whyformer.render.html.packing import LEVELS, block, room
 
 
 def unpacked(packed: dict[str, Any]) -> Tensor:

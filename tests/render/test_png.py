@@ -15,8 +15,8 @@ from PIL import Image
 
 from whyformer.attribution import Attribution, views
 from whyformer.errors import InputError
-from whyformer.render.canvas import DPI, WIDTH
-from whyformer.render.colour import LIGHT
+from whyformer.render.colours import LIGHT
+from whyformer.render.picture.canvas import DPI, WIDTH
 
 Make = Callable[..., Attribution]
 
@@ -89,7 +89,7 @@ def test_comparisons(sentence: Make, image: Make) -> None:
 
 
 def test_a_picture_too_tall_is_refused(sentence: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("whyformer.render.canvas.TALLEST", 100)
+    monkeypatch.setattr("whyformer.render.picture.canvas.TALLEST", 100)
     with pytest.raises(InputError, match=r"pixels tall.*to_html"):
         views["png"].render(sentence())
 

@@ -16,9 +16,11 @@ from PIL import Image
 from rich.text import Text
 
 from whyformer.attribution import Attribution, views
-from whyformer.render.colour import LIGHT
-from whyformer.render.comparison import compare
-from whyformer.render.view_model import ONE_SCALE, OWN_SCALE, SILENT
+from whyformer.render.colours import LIGHT
+from whyformer.render.comparison import compare_samples
+from whyformer.render.html.page import build_fragment
+from whyformer.render.panels import SILENT
+from whyformer.render.view_model import ONE_SCALE, OWN_SCALE
 
 Make = Callable[..., Attribution]
 EVERY = (
@@ -90,7 +92,7 @@ def test_the_page_lets_its_own_script_run_and_no_other(question: Make) -> None:
     assert "default-src 'none'" in page
     assert not re.search(r"https?:|@import|url\(|\bfetch\b|XMLHttp|innerHTML|eval\(", page)
     # A notebook has no policy to keep, and of the script what links the streams comes along.
-    (linking,) = re.findall(r"<script>(.*?)</script>", views["html"].fragment(question()), re.S)
+    (linking,) = re.findall(r"<script>(.*?)</script>", build_fragment(question()).to_html(), re.S)
     assert linking.removesuffix("})();") in script
 
 
@@ -317,7 +319,7 @@ def test_methods_side_by_side_on_both_streams(question: Make) -> None:
         question(method="lrp_ah_ln", conservation=torch.tensor([1.0])),
         question(method="rollout", maps={}),
     ]
-    (sample,) = compare(made)
+    (sample,) = compare_samples(made)
     assert [[panel.name for panel in row] for row in sample.rows] == [["text"] * 3, ["image"] * 3]
     page = views["html"].render_comparison(made)
     assert "<h3>text</h3>" in page
@@ -347,6 +349,6 @@ def test_one_stream_is_compared_as_ever(sentence: Make) -> None:
 def test_one_stream_has_nothing_of_this(kind: str, request: pytest.FixtureRequest) -> None:
     make = request.getfixturevalue(kind)
     made = make() if kind == "sentence" else make(torch.rand(4, 4))
-    piece = views["html"].fragment(made)
+    piece = build_fragment(made).to_html()
     assert not re.search(r"several|class=\"shows\"|<script|<canvas", piece)
     assert not re.search(r"scale of its own|share one colour", piece + terminal(made))

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from whyformer.attribution import Attribution, views
-from whyformer.render.comparison import ONE_SCALE, OWN_SCALES, compare
-from whyformer.render.switch import switched
+from whyformer.render.comparison import ONE_SCALE, OWN_SCALES, compare_samples
+from whyformer.render.html.switch import switch_payload
 
 Make = Callable[..., Attribution]
 
@@ -33,7 +33,7 @@ def targets(text: Make) -> list[Attribution]:
 
 
 def test_targets_share_a_scale(text: Make) -> None:
-    (sample,) = compare(targets(text))
+    (sample,) = compare_samples(targets(text))
     assert sample.alike
     assert sample.choices == ("good", "bad", "good rather than bad")
     assert sample.scales == ONE_SCALE
@@ -43,7 +43,7 @@ def test_targets_share_a_scale(text: Make) -> None:
 
 
 def test_methods_do_not(sentence: Make) -> None:
-    (sample,) = compare([sentence(), sentence(method="gae")])
+    (sample,) = compare_samples([sentence(), sentence(method="gae")])
     assert not sample.alike
     assert sample.choices == sample.titles == ("lrp_ah_ln", "gae")
     assert sample.scales == OWN_SCALES
@@ -51,18 +51,18 @@ def test_methods_do_not(sentence: Make) -> None:
 
 def test_another_model_or_option_is_another_scale(sentence: Make) -> None:
     for other in (sentence(options={"at": "states"}), sentence(provenance={"model": "other"})):
-        assert not compare([sentence(), other])[0].alike
+        assert not compare_samples([sentence(), other])[0].alike
 
 
 def test_silence_is_no_measure(text: Make) -> None:
     made = [text([("a", 0.0, 0)], label="x"), text([("a", 0.01, 0)], label="y")]
-    ((one, other),) = compare(made)[0].rows
+    ((one, other),) = compare_samples(made)[0].rows
     assert one.span == other.span == pytest.approx(0.01)
 
 
 def test_a_mapping_names_what_is_compared(text: Make) -> None:
     good, bad, both = targets(text)
-    (sample,) = compare({"why A": good, "why B": bad, "why A, not B": both})
+    (sample,) = compare_samples({"why A": good, "why B": bad, "why A, not B": both})
     assert sample.titles == ("why A", "why B", "why A, not B")
     page = views["html"].render_comparison({"why A": good, "why B": bad})
     assert data_of(page)["choices"] == ["why A", "why B"]
@@ -81,8 +81,8 @@ def test_the_page_can_show_each(text: Make) -> None:
 
 def test_pictures_have_a_grid(image: Make) -> None:
     made = [image(torch.rand(2, 3), method=method) for method in ("gae", "rollout")]
-    (sample,) = compare(made)
-    (panel,) = switched(sample)["panels"]
+    (sample,) = compare_samples(made)
+    (panel,) = switch_payload(sample)["panels"]
     assert panel["grid"] == [2, 3]
     assert len(panel["values"]) == 2
     assert len(panel["values"][0]) == 6
@@ -90,5 +90,5 @@ def test_pictures_have_a_grid(image: Make) -> None:
 
 def test_odd_numbers_are_zero(text: Make) -> None:
     made = text([("a", float("nan"), 0), ("b", 1.0, 1)])
-    (panel,) = switched(compare([made])[0])["panels"]
+    (panel,) = switch_payload(compare_samples([made])[0])["panels"]
     assert panel["values"] == [[0, 999]]

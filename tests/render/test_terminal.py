@@ -12,8 +12,9 @@ from rich.console import Console
 from rich.text import Text
 
 from whyformer.attribution import Attribution, views
-from whyformer.render.colour import contrast
-from whyformer.render.mosaic import half_blocks, tenths
+from whyformer.render.colours import contrast
+from whyformer.render.terminal.mosaic import half_blocks, tenths
+from whyformer.render.terminal.text import sample_text
 
 Make = Callable[..., Attribution]
 BACKGROUND = re.compile(r"\x1b\[[\d;]*?38;2;(\d+);(\d+);(\d+);48;2;(\d+);(\d+);(\d+)m(\w+)")
@@ -66,10 +67,10 @@ def test_without_colour_the_numbers_speak(
         monkeypatch.setenv("NO_COLOR", "1")
         text = view.render(sentence(), width=80)
     elif how == "file":
-        text = printed(view.renderable(sentence()))
+        text = printed(sample_text(sentence()))
         assert "\x1b" not in text
     else:
-        text = printed(view.renderable(sentence()), force_terminal=True, color_system="standard")
+        text = printed(sample_text(sentence()), force_terminal=True, color_system="standard")
     assert "48;2;" not in text
     assert "gripping(+0.800)" in text
     assert "dull(\N{MINUS SIGN}0.400)" in text
@@ -98,7 +99,7 @@ def test_everything_is_said(sentence: Make) -> None:
 
 def test_markup_and_escapes_in_words_are_only_words(text: Make) -> None:
     attribution = text([("[red]x[/red]", 1.0, 0), ("\x1b[31m", 0.5, 1)], label="[bold]b[/bold]")
-    shown = printed(views["terminal"].renderable(attribution))
+    shown = printed(sample_text(attribution))
     assert "[red]x[/red]" in shown
     assert "[bold]b[/bold]" in shown
     assert "\x1b" not in shown

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from whyformer.attribution import Attribution, views
-from whyformer.render.colour import LIGHT, css
+from whyformer.render.colours import LIGHT, css
 
 Make = Callable[..., Attribution]
 ODD = ["$x^2$", "<script>alert(1)</script>", "]]>", "&", "映画", "👩‍🚀", "שלום", "\x00", "a_b"]
@@ -84,5 +84,5 @@ def test_pdf_holds_whole_fonts(sentence: Make) -> None:
 def test_a_long_batch_is_no_trouble_for_vectors(
     sentence: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("whyformer.render.canvas.TALLEST", 100)
+    monkeypatch.setattr("whyformer.render.picture.canvas.TALLEST", 100)
     assert views["svg"].render(sentence()).startswith(b"<?xml")

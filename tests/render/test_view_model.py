@@ -9,21 +9,15 @@ import pytest
 import torch
 
 from whyformer.attribution import Attribution, Stream
-from whyformer.render.view_model import (
-    ImagePanel,
-    TextPanel,
-    accounted,
-    number,
-    read,
-    strongest,
-    visible,
-)
+from whyformer.render.numbers import number
+from whyformer.render.panels import ImagePanel, TextPanel, strongest_rows, visible
+from whyformer.render.view_model import describe_conservation, read_samples
 
 Make = Callable[..., Attribution]
 
 
 def panel_of(attribution: Attribution) -> TextPanel:
-    panel = read(attribution)[0].panels[0]
+    panel = read_samples(attribution)[0].panels[0]
     assert isinstance(panel, TextPanel)
     return panel
 
@@ -67,7 +61,7 @@ def test_only_a_score_below_zero_makes_a_signed_scale(text: Make, low: float, si
 
 
 def test_bars_are_in_true_proportion(sentence: Make) -> None:
-    rows = strongest(panel_of(sentence()).rows, 2)
+    rows = strongest_rows(panel_of(sentence()).rows, 2)
     assert [row.name for row in rows] == ["[SEP]", "gripping"]
     assert rows[0].length == 1.0
     assert rows[1].length == pytest.approx(0.2)
@@ -103,7 +97,7 @@ def test_every_sample_is_read_without_its_padding() -> None:
         output=torch.tensor([1.0, 2.0]),
         labels=("x", "y"),
     )
-    first, second = read(attribution)
+    first, second = read_samples(attribution)
     assert (first.label, second.label) == ("x", "y")
     assert isinstance(second.panels[0], TextPanel)
     assert [w.text for w in second.panels[0].words] == ["c"]
@@ -119,16 +113,16 @@ def test_the_main_stream_comes_first(sentence: Make, image: Make) -> None:
         output=words.output,
         labels=words.labels,
     )
-    assert [panel.name for panel in read(both)[0].panels] == ["image", "text"]
+    assert [panel.name for panel in read_samples(both)[0].panels] == ["image", "text"]
 
 
 def test_an_image_names_its_patches_by_row_and_column(image: Make) -> None:
     patches = torch.zeros(2, 3)
     patches[1, 2] = -4.0
-    panel = read(image(patches))[0].panels[0]
+    panel = read_samples(image(patches))[0].panels[0]
     assert isinstance(panel, ImagePanel)
     assert panel.signed
-    best = strongest(panel.rows, 1)[0]
+    best = strongest_rows(panel.rows, 1)[0]
     assert (best.name, best.score) == ("row 2, column 3", -4.0)
     assert panel.shares.min() == -1
 
@@ -147,12 +141,12 @@ def test_an_image_names_its_patches_by_row_and_column(image: Make) -> None:
     ],
 )
 def test_conservation_in_plain_words(share: float | None, said: str) -> None:
-    assert said in accounted(share)
+    assert said in describe_conservation(share)
 
 
 def test_what_costs_the_sum_and_how_to_keep_it() -> None:
-    assert 'activations="identity"' in accounted(0.83, smooth=True)
-    assert "identity" not in accounted(1.0, smooth=True) + accounted(0.83)
+    assert 'activations="identity"' in describe_conservation(0.83, smooth=True)
+    assert "identity" not in describe_conservation(1.0, smooth=True) + describe_conservation(0.83)
 
 
 @pytest.mark.parametrize(

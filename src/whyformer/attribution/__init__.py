@@ -1,13 +1,22 @@
 """The result of an explanation: frozen, indexable per sample, saved without pickle."""
 
-from whyformer.attribution.attribution import (
-    FORMAT,
-    Attribution,
-    Layer,
-    Stream,
-    load,
-    views,
-    written,
-)
+from whyformer.attribution.attribution import Attribution
+from whyformer.attribution.layer import Layer
+from whyformer.attribution.storage import FORMAT, load
+from whyformer.attribution.stream import Stream
+from whyformer.attribution.view_registry import View, file_views, view, views
+from whyformer.attribution.viewable import Viewable, write_file
 
-__all__ = ["FORMAT", "Attribution", "Layer", "Stream", "load", "views", "written"]
+__all__ = [
+    "FORMAT",
+    "Attribution",
+    "Layer",
+    "Stream",
+    "View",
+    "Viewable",
+    "file_views",
+    "load",
+    "view",
+    "views",
+    "write_file",
+]

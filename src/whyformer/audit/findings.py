@@ -130,9 +130,9 @@ class Audit:
 
     def to_html(self) -> str:
         """The report as a page of its own."""
-        from whyformer.audit.report import page
+        from whyformer.audit.report import build_report
 
-        return page(self)
+        return build_report(self)
 
     def save(self, folder: str | Path) -> list[Path]:
         """The files that were written into the folder: all tables, all rows, and the report."""

@@ -1,4 +1,4 @@
-"""The rows of a names audit as a grid per group: templates down, names across."""
+"""The rows of a names audit as one grid per group: templates by names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Row = Mapping[str, Any]
 
 
 class Grid:
-    """One method's rows, looked up by measure and group."""
+    """The rows of one method, by measure and group."""
 
     def __init__(
         self, rows: Iterable[Row], method: str, templates: Sequence[Template], names: Grouped
@@ -30,26 +30,26 @@ class Grid:
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """The groups, in the order of their list."""
+        """The groups, in their order."""
         return tuple(self.names.groups)
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        """Every two groups that are compared."""
+        """All pairs of groups."""
         return list(combinations(self.groups, 2))
 
     @cached_property
     def has_classes(self) -> bool:
-        """Whether the model decides for a class; one that gives a number does not."""
+        """Whether the model predicts a class, not a number."""
         return all(row["prediction"] is not None for row in self._cells.values())
 
     def rows(self, group: str, name: str | None = None) -> list[Row]:
-        """The rows of a group, or of one of its names, template by template."""
+        """Return the rows of a group, or of one of its names, template by template."""
         chosen = self.names.groups[group] if name is None else (name,)
         return [self._cells[group, at, one] for at in range(len(self.templates)) for one in chosen]
 
     def values(self, measure: str, group: str, tone: str | None = None) -> Tensor:
-        """(templates, names) of one measure; of the templates of one tone, where it is given."""
+        """Return one measure, (templates, names); only templates of `tone` if it is given."""
         return torch.tensor(
             [
                 [float(self._cells[group, at, name][measure]) for name in self.names.groups[group]]
@@ -60,18 +60,18 @@ class Grid:
         )
 
     def tokens(self, group: str) -> list[int]:
-        """How many tokens each name of a group has, where it stands first."""
+        """Return the number of tokens of each name of a group, in the first template."""
         return [self._cells[group, 0, name]["tokens"] for name in self.names.groups[group]]
 
     def predictions(self, group: str) -> list[list[str]]:
-        """What was predicted, template by template, name by name."""
+        """Return the predicted classes, template by template and name by name."""
         return [
             [self._cells[group, at, name]["prediction"] for name in self.names.groups[group]]
             for at in range(len(self.templates))
         ]
 
     def flips(self, first: str, second: str) -> Tensor:
-        """(templates, names, other names), 1 where the swap changes what is predicted."""
+        """Return (templates, names, other names), 1 if the swap changes the prediction."""
         return torch.tensor(
             [
                 [[float(one != other) for other in theirs] for one in ours]
@@ -83,12 +83,12 @@ class Grid:
         )
 
     def shifts(self, first: str, second: str) -> Tensor:
-        """(templates, names, other names), how far the swap moves the probability."""
+        """Return (templates, names, other names), how far the swap moves the probability."""
         ours, theirs = (self.values("probability", group) for group in (first, second))
         return (ours[:, :, None] - theirs[:, None, :]).abs()
 
     def different(self, first: str, second: str) -> Tensor:
-        """(names, other names), 1 for every pair of different names."""
+        """Return (names, other names), 1 for every pair of different names."""
         ours, theirs = (self.names.groups[group] for group in (first, second))
         return torch.tensor(
             [[float(one != other) for other in theirs] for one in ours], dtype=torch.float64

@@ -1,47 +1,60 @@
-"""The report of an audit: one HTML page with everything in it, light or dark."""
+"""The report of an audit: one self-contained HTML page."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from functools import cache
-from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from markupsafe import Markup
+from whyformer.audit.findings import Audit, Chart, Column, Kind
+from whyformer.render.charts.interval_chart import IntervalChart, IntervalPoint, draw_intervals
+from whyformer.render.environment import read_text, render_template
+from whyformer.render.html.fragment import unique_styles
+from whyformer.render.html.page import build_fragment
 
-from whyformer.attribution import views
-from whyformer.audit.drawing import drawn
-from whyformer.audit.findings import Audit
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
-
-LISTED = ("groups", "templates", "terms")  # settings that are lists: folded away
+FOLDER = "whyformer.audit/page"
+LISTED = ("groups", "templates", "terms")  # settings that are lists: collapsed
 
 
-def page(audit: Audit) -> str:
-    """The page; whatever users wrote is escaped by the templates."""
-    # A fragment is made by templates that escape: escaping it again would show its tags.
+def build_report(audit: Audit) -> str:
+    """Return the page. The templates escape everything that users wrote."""
     examples = [
-        (example.caption, Markup(views["html"].fragment(example.attribution)))
-        for example in audit.examples
+        (example.caption, build_fragment(example.attribution)) for example in audit.examples
     ]
-    return (
-        _environment()
-        .get_template("report.jinja")
-        .render(
-            audit=audit,
-            style=Markup(_text("report.css")),
-            drawings=[drawn(chart) for chart in audit.charts],
-            examples=examples,
-            facts=_facts(audit.settings),
-            lists={k: v for k in LISTED if (v := audit.settings.get(k))},
-        )
+    return render_template(
+        f"{FOLDER}/report.jinja",
+        audit=audit,
+        styles=[read_text(f"{FOLDER}/report.css"), *unique_styles([one for _, one in examples])],
+        charts=[(chart.title, draw_intervals(interval_chart(chart))) for chart in audit.charts],
+        examples=[(caption, fragment.element) for caption, fragment in examples],
+        facts=_facts(audit.settings),
+        lists={k: v for k in LISTED if (v := audit.settings.get(k))},
     )
 
 
+def interval_chart(chart: Chart) -> IntervalChart:
+    """Return the chart with its numbers written out."""
+    kind: Kind = "percent" if chart.percent else "signed"
+    points = []
+    for point in chart.points:
+        one = point.estimate
+        value, low, high = (Column("", kind).written(v) for v in (one.value, one.low, one.high))
+        known = math.isfinite(one.low) and math.isfinite(one.high)
+        points.append(
+            IntervalPoint(
+                point.label,
+                f"{value} [{low}, {high}]",
+                one.value,
+                one.low,
+                one.high,
+                clear=chart.zero and known and one.clear,
+            )
+        )
+    return IntervalChart(chart.title, tuple(points), chart.percent)
+
+
 def _facts(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The settings that fit on a line each."""
+    """The settings that fit on one line."""
     found = []
     for name, value in settings.items():
         if name in LISTED or value is None:
@@ -54,21 +67,3 @@ def _facts(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
             value = "yes" if value else "no"
         found.append((name, str(value)))
     return found
-
-
-@cache
-def _text(name: str) -> str:
-    return resources.files("whyformer.audit").joinpath(f"page/{name}").read_text("utf-8")
-
-
-@cache
-def _environment() -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    return Environment(
-        loader=PackageLoader("whyformer.audit", "page"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )

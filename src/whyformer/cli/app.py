@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from whyformer import __version__
 from whyformer.cli.console import print_error, stdout_console
+from whyformer.cli.view_files import add_view_options
 from whyformer.errors import WhyformerError
 from whyformer.registry import Registry
 
@@ -77,7 +78,8 @@ def application() -> typer.Typer:
     order = get_args(Heading)
     for entry in sorted(commands.values(), key=lambda entry: order.index(entry.heading)):
         examples = _help_examples(entry.examples)
-        app.command(entry.name, rich_help_panel=entry.heading, epilog=examples)(entry.run)
+        run = add_view_options(entry.run)
+        app.command(entry.name, rich_help_panel=entry.heading, epilog=examples)(run)
     return app
 
 

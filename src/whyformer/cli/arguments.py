@@ -16,7 +16,6 @@ from whyformer.targets.specs import parse_target
 
 FILE_SUFFIXES = (*IMAGE_SUFFIXES, ".txt", ".md")
 STDIN = "-"
-PICTURES = ("png", "svg", "pdf")  # views that draw one picture
 
 InputText = Annotated[
     str | None,
@@ -79,27 +78,6 @@ Deciding = Annotated[
         " if whyformer cannot find out.",
         show_default=False,
     ),
-]
-HtmlFile = Annotated[
-    Path | None,
-    typer.Option("--html", metavar="FILE", help="Write a web page.", show_default=False),
-]
-PngFile = Annotated[
-    Path | None, typer.Option("--png", metavar="FILE", help="Write a picture.", show_default=False)
-]
-SvgFile = Annotated[
-    Path | None,
-    typer.Option("--svg", metavar="FILE", help="Write the picture as vectors.", show_default=False),
-]
-PdfFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--pdf", metavar="FILE", help="Write the picture as vectors, for LaTeX.", show_default=False
-    ),
-]
-JsonFile = Annotated[
-    Path | None,
-    typer.Option("--json", metavar="FILE", help="Write all numbers as JSON.", show_default=False),
 ]
 Bars = Annotated[
     bool, typer.Option("--bars", help="Show each word's score as a bar, in the terminal.")

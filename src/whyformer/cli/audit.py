@@ -14,6 +14,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
+from whyformer.attribution.characters import hide_controls
 from whyformer.audit import DEFAULT_NAMES, Audit, Table, audit_names, audit_terms, name_lists
 from whyformer.audit.findings import check_parquet
 from whyformer.cli.app import command
@@ -238,7 +239,7 @@ def _render_audit(found: Audit) -> RenderableType:
     settings = found.settings
     summary = f"{len(found.rows)} explanations by {', '.join(settings['methods'])}"
     parts.append(Text(f"{summary}, target: {settings['target']}", style="dim"))
-    parts += [Text(_hide_control_characters(sentence)) for sentence in found.headline]
+    parts += [Text(hide_controls(sentence)) for sentence in found.headline]
     for name in found.first:
         if name in found.tables:
             parts += [Text(), _render_table(found.tables[name])]
@@ -258,14 +259,9 @@ def _render_table(table: Table) -> Grid:
         right = column.kind != "text"
         grid.add_column(column.name, justify="right" if right else "left", no_wrap=right)
     for row in table.rows[:LINES]:
-        grid.add_row(*(Text(_hide_control_characters(cell)) for cell in table.written(row)))
+        grid.add_row(*(Text(hide_controls(cell)) for cell in table.written(row)))
     more = len(table.rows) - LINES
     if more > 0:
         grid.caption = Text(f"and {more} more: write all with --out FOLDER", style="dim")
         grid.caption_justify = "left"
     return grid
-
-
-def _hide_control_characters(text: str) -> str:
-    """Return the text with control characters replaced."""
-    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text)

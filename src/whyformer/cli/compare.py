@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import product
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from whyformer.attribution import views
 from whyformer.cli.app import command
 from whyformer.cli.arguments import (
-    PICTURES,
     Bars,
     Deciding,
-    HtmlFile,
     ImageFile,
     InputText,
-    JsonFile,
     Model,
-    PdfFile,
-    PngFile,
     Query,
     Quiet,
     Subwords,
-    SvgFile,
     Target,
     Truncation,
     parse_scalar,
@@ -34,11 +25,13 @@ from whyformer.cli.arguments import (
 from whyformer.cli.command_inputs import read_command_inputs
 from whyformer.cli.console import busy, note, stdout_console
 from whyformer.cli.error_advice import describe_error
-from whyformer.cli.files import check_writable, default_picture, write
+from whyformer.cli.files import check_writable, default_picture
+from whyformer.cli.view_files import NO_FILES, ViewFiles, write_views
 from whyformer.compare import HANDFUL, usual
 from whyformer.errors import InputError, OptionError
 from whyformer.explain import Ask, explain_each
 from whyformer.methods import methods as known
+from whyformer.render.terminal.text import comparison_text
 from whyformer.targets.specs import at_query
 
 ALL = "all"
@@ -83,19 +76,14 @@ def compare(
     query: Query = None,
     deciding: Deciding = None,
     truncation: Truncation = False,
-    html: HtmlFile = None,
-    png: PngFile = None,
-    svg: SvgFile = None,
-    pdf: PdfFile = None,
-    json: JsonFile = None,
+    files: ViewFiles = NO_FILES,  # becomes one option per view
     bars: Bars = False,
     subwords: Subwords = False,
     quiet: Quiet = False,
 ) -> None:
     """Compare several methods, or several targets, on the same input."""
-    files = {"--html": html, "--png": png, "--svg": svg, "--pdf": pdf, "--json": json}
-    files["--png"] = default_picture(image, files)
-    check_writable(files, kept=image)
+    outputs = {**files, "--png": default_picture(image, files)}
+    check_writable(outputs, kept=image)
     wanted = _targets(target, targets)
     names = _method_names(methods or ",".join(usual(len(wanted))))
     asked = read_command_inputs(given, image, wanted[0], query)
@@ -119,15 +107,12 @@ def compare(
     for name, error in skipped.items():
         note(f"left out {name}: {describe_error(error)}")
     if not quiet:
-        shown = views["terminal"].comparison(attributions, bars=bars, subwords=subwords)
-        stdout_console().print(shown)
-    for option, path in files.items():
-        if path is not None:
-            name = option.removeprefix("--")
-            how = {"subwords": subwords} if name in PICTURES else {}
-            content = views[name].render_comparison(attributions, **how)
-            data = content if isinstance(content, bytes) else content.encode()
-            write(option, path, partial(Path.write_bytes, data=data))
+        stdout_console().print(comparison_text(attributions, bars=bars, subwords=subwords))
+    write_views(
+        outputs,
+        lambda view, taken: view.render_comparison(attributions, **taken),
+        subwords=subwords,
+    )
 
 
 def _method_names(text: str) -> list[str]:

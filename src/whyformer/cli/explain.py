@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 import whyformer
-from whyformer.attribution import Attribution, views
 from whyformer.cli.app import command
 from whyformer.cli.arguments import (
-    PICTURES,
     Bars,
     Deciding,
-    HtmlFile,
     ImageFile,
     InputText,
-    JsonFile,
     Model,
-    PdfFile,
-    PngFile,
     Query,
     Quiet,
     Subwords,
-    SvgFile,
     Target,
     Truncation,
     parse_scalar,
@@ -47,7 +39,9 @@ from whyformer.cli.bulk_explain import BulkJob, explain_rows
 from whyformer.cli.command_inputs import read_command_inputs
 from whyformer.cli.console import busy, stdout_console
 from whyformer.cli.files import check_writable, default_picture, write
+from whyformer.cli.view_files import NO_FILES, ViewFiles, write_views
 from whyformer.errors import OptionError
+from whyformer.render.terminal.text import sample_text
 
 
 @command(
@@ -96,11 +90,7 @@ def explain(
     ] = None,
     deciding: Deciding = None,
     truncation: Truncation = False,
-    html: HtmlFile = None,
-    png: PngFile = None,
-    svg: SvgFile = None,
-    pdf: PdfFile = None,
-    json: JsonFile = None,
+    files: ViewFiles = NO_FILES,  # becomes one option per view
     save: Annotated[
         Path | None,
         typer.Option(
@@ -122,15 +112,14 @@ def explain(
     quiet: Quiet = False,
 ) -> None:
     """Show which words or image patches drove a model's prediction."""
-    files = {"--html": html, "--png": png, "--svg": svg, "--pdf": pdf, "--json": json}
-    files["--save"] = save
+    outputs = {**files, "--save": save}
     options = read_options(option or [])
     if at is not None:
         options["at"] = at
     options["deciding"] = None if deciding is None else parse_scalar(deciding)
     if source is not None:
         _refuse_options(
-            {"INPUT": given, "--image": image, "--query": query, **files},
+            {"INPUT": given, "--image": image, "--query": query, **outputs},
             "is for one input, but --input gives many",
             "Leave out one of the two",
         )
@@ -172,8 +161,8 @@ def explain(
         "is for many inputs",
         "Add for example --input reviews.jsonl",
     )
-    files["--png"] = default_picture(image, files)
-    check_writable(files, kept=image)
+    outputs["--png"] = default_picture(image, outputs)
+    check_writable(outputs, kept=image)
     asked = read_command_inputs(given, image, target, query)
     with busy("explaining ..."):
         loaded = asked.load(model)
@@ -186,16 +175,9 @@ def explain(
             **options,
         )
     if not quiet:
-        shown = views["terminal"].renderable(attribution, bars=bars, subwords=subwords)
-        stdout_console().print(shown)
-    writers: dict[str, Callable[[Path], Any]] = {
-        "--html": attribution.to_html,
-        **{f"--{form}": partial(_draw, attribution, form, subwords) for form in PICTURES},
-        "--json": attribution.to_json,
-        "--save": attribution.save,
-    }
-    for name, writer in writers.items():
-        write(name, files[name], writer)
+        stdout_console().print(sample_text(attribution, bars=bars, subwords=subwords))
+    write_views(outputs, lambda view, taken: view.render(attribution, **taken), subwords=subwords)
+    write("--save", save, attribution.save)
 
 
 def _refuse_options(given: Mapping[str, Any], reason: str, remedy: str) -> None:
@@ -203,7 +185,3 @@ def _refuse_options(given: Mapping[str, Any], reason: str, remedy: str) -> None:
     for name, value in given.items():
         if value is not None:
             raise OptionError(f"{name} {reason}", remedy=remedy)
-
-
-def _draw(attribution: Attribution, form: str, subwords: bool, path: Path) -> None:
-    path.write_bytes(views[form].render(attribution, subwords=subwords))

@@ -1,4 +1,4 @@
-"""Which samples a report shows: those on which the leading method does best and worst."""
+"""The samples that a report shows: the best and worst of the leading method."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from whyformer.evaluation.summary import Figure, counts, summary, whole
 Kind = Literal["best", "worst"]
 
 HOW = (
-    "Shown are the samples on which the method with the best mean scores best and worst; of equal"
-    " ones those on which the methods differ most. Beside it stands the method whose value on that"
-    " sample differs most from it."
+    "The samples on which the method with the best mean scores best and worst; among ties, those on"
+    " which the methods differ most. Next to it is the method whose value on that sample differs"
+    " most."
 )
 HOW_AGREEMENT = (
-    "Shown are the samples on which the methods agree most and least with each other, mean over all"
-    " pairs, each with the pair that agrees most or least there."
+    "The samples on which the methods agree most and least (mean over all pairs), each with the"
+    " pair that agrees most or least."
 )
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A sample worth a look, and the methods whose attributions of it are."""
+    """A sample to show, and the methods whose attributions to show."""
 
     metric: str
     target: str
@@ -37,7 +37,7 @@ class Choice:
     methods: tuple[str, ...]
 
     def example(self, attributions: Mapping[str, Attribution]) -> Example:
-        """The same with its attributions, by the labels of their methods."""
+        """Return the example with these attributions, by method."""
         return Example(
             self.metric, self.target, self.kind, self.value, self.sample, dict(attributions)
         )
@@ -45,23 +45,29 @@ class Choice:
 
 @dataclass(frozen=True)
 class Example:
-    """A sample with the attributions that are drawn of it."""
+    """A sample with the attributions to show."""
 
     metric: str
     target: str
     kind: Kind
     value: float
     sample: str
-    attributions: Mapping[str, Attribution]  # by the label of the method
+    attributions: Mapping[str, Attribution]  # by method
 
 
 def chosen(
     results: Results, per_side: int = 3, figures: Sequence[Figure] | None = None
 ) -> list[Choice]:
-    """The best and worst samples of every target and metric, best first, then the worst first.
+    """Choose the best and worst samples of every target and metric.
 
-    No sample is on both sides; where all values are equal there is no worst. The agreement of
-    methods with each other counts as one metric, called "agreement".
+    Args:
+        results: The results of an evaluation.
+        per_side: How many best and how many worst samples to choose.
+        figures: The summary of `results`, if it is already known.
+
+    Returns:
+        The choices, best samples first, then the worst. No sample is both; if all values are
+        equal, there is no worst. Agreement between methods counts as one metric, "agreement".
     """
     run = whole(results)
     figures = summary(results) if figures is None else figures
@@ -76,7 +82,7 @@ def chosen(
 
 
 def _values(run: Results, cell: Cell) -> dict[str, float]:
-    """The value of every sample that counts."""
+    """The value of every sample that the metric counts."""
     score = run.score(cell)
     if score is None:
         return {}
@@ -128,7 +134,7 @@ def _of_agreement(run: Results, target: str, per_side: int) -> list[Choice]:
 def _sides(
     values: Mapping[str, float], differs: Mapping[str, float], lower: bool, per_side: int
 ) -> list[tuple[Kind, str]]:
-    """(side, sample) of the best samples and of the worst; of equal ones those that differ most."""
+    """(side, sample) of the best and worst samples; among ties, those that differ most."""
     sign, order = 1 if lower else -1, list(values)
     if per_side < 1:
         return []

@@ -1,23 +1,16 @@
-"""The report of a run: one HTML page that asks nobody for anything."""
+"""The report of an evaluation: one self-contained HTML page."""
 
 from __future__ import annotations
 
-import base64
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from hashlib import sha256
-from importlib import resources
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from markupsafe import Markup
 
-from whyformer.attribution import Attribution, views
-from whyformer.evaluation.curves import DARK, FEW, LIGHT, Curves, curves
-from whyformer.evaluation.drawing import drawing
+from whyformer.evaluation.curves import Curves, curves, line_chart
 from whyformer.evaluation.examples import HOW, HOW_AGREEMENT, Choice, Example, chosen
 from whyformer.evaluation.matrix import AGREEING, AGREEMENT, Matrix, agreement, divided
 from whyformer.evaluation.results import Results
@@ -37,48 +30,62 @@ from whyformer.evaluation.wording import (
     versions,
     visible,
 )
+from whyformer.render.charts.line_chart import FEW, draw_lines, line_colours
+from whyformer.render.environment import read_text, render_template
+from whyformer.render.html.fragment import Fragment, unique_scripts, unique_styles
+from whyformer.render.html.page import build_fragment
 
-if TYPE_CHECKING:
-    from jinja2 import Environment
+FOLDER = "whyformer.evaluation/templates"
 
 __all__ = ["Choice", "Example", "chosen", "report"]
 
-SKIPPED = 50  # samples that were left out, listed at most
+SKIPPED = 50  # skipped samples that are listed, at most
 
 
 def report(
     results: Results, examples: Sequence[Example] = (), figures: Sequence[Figure] | None = None
 ) -> str:
-    """The page: tables, curves, agreement, examples, and how everything was taken."""
+    """Return the page with tables, curves, agreement, examples and settings.
+
+    Args:
+        results: The results of an evaluation.
+        examples: Samples to show, with their attributions.
+        figures: The summary of `results`, if it is already known.
+    """
     figures = summary(results) if figures is None else figures
     how = figures[0].how if figures else bootstrap(results)
-    shown_examples = _Drawn(examples)
-    settings, script = results.settings, _text("report.js")
+    drawn = {
+        id(attribution): build_fragment(attribution)
+        for example in examples
+        for attribution in example.attributions.values()
+    }
+    fragments = list(drawn.values())
+    settings = results.settings
     known = dict(facts(results))
-    scripts = [script, *shown_examples.scripts]
-    return (
-        _environment()
-        .get_template("report.jinja")
-        .render(
-            title=f"Evaluation of {known['model']}" if "model" in known else "Evaluation",
-            facts=facts(results),
-            targets=[_Target.of(results, figures, target, how) for target in _targets(figures)],
-            examples=_grouped(results, examples, shown_examples),
-            metrics=[(name, part(part(settings, "metrics"), name)) for name in _names(figures)],
-            methods=[
-                (visible(label), part(part(settings, "methods"), label))
-                for label in part(settings, "methods")
-            ],
-            skipped=_skipped(settings),
-            command=said(settings.get("command") or ""),
-            versions=versions(results),
-            settings=json.dumps(settings, indent=2, default=str, ensure_ascii=False),
-            how=how,
-            how_chosen=HOW,
-            digests=[_digest(one) for one in scripts],
-            styles=[_text("report.css") + _colours(), *shown_examples.styles],
-            scripts=scripts,
-        )
+    return render_template(
+        f"{FOLDER}/report.jinja",
+        **_HELPERS,
+        title=f"Evaluation of {known['model']}" if "model" in known else "Evaluation",
+        facts=facts(results),
+        targets=[_Target.of(results, figures, target, how) for target in _targets(figures)],
+        examples=_group_examples(results, examples, drawn),
+        metrics=[(name, part(part(settings, "metrics"), name)) for name in _names(figures)],
+        methods=[
+            (visible(label), part(part(settings, "methods"), label))
+            for label in part(settings, "methods")
+        ],
+        skipped=_skipped(settings),
+        command=said(settings.get("command") or ""),
+        versions=versions(results),
+        settings=json.dumps(settings, indent=2, default=str, ensure_ascii=False),
+        how=how,
+        how_chosen=HOW,
+        # Style and script of the examples are in the page once, not in each example.
+        styles=[
+            read_text(f"{FOLDER}/report.css") + line_colours(".report"),
+            *unique_styles(fragments),
+        ],
+        scripts=[read_text(f"{FOLDER}/report.js"), *unique_scripts(fragments)],
     )
 
 
@@ -87,7 +94,7 @@ def _targets(figures: Sequence[Figure]) -> list[str]:
 
 
 def _names(figures: Sequence[Figure]) -> list[str]:
-    """The metrics that were measured, agreement with others only once."""
+    """The metrics of the run; agreement between methods counts once."""
     names: dict[str, str] = {}
     for figure in figures:
         agrees = figure.metric.startswith(AGREEMENT)
@@ -103,12 +110,12 @@ def _skipped(settings: Mapping[str, Any]) -> list[str]:
     return [*(said(one) for one in skipped[:SKIPPED]), *more]
 
 
-# -- one explained class ---------------------------------------------------------------------
+# -- one target ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _Target:
-    """What the page shows of one explained class."""
+    """What the page shows of one target."""
 
     name: str
     figures: list[Figure]
@@ -119,7 +126,7 @@ class _Target:
     def of(
         cls, results: Results, figures: Sequence[Figure], target: str, how: Bootstrap
     ) -> _Target:
-        """The part of the run that explains this class."""
+        """Return the part of the run with this target."""
         measured, agreeing = divided(figures, target)
         lines = [(figure, curves(results, figure.metric, target, how)) for figure in measured]
         return cls(
@@ -131,18 +138,18 @@ class _Target:
 
     @property
     def methods(self) -> list[str]:
-        """The methods of the table, in the order of the run."""
+        """The methods, in the order of the run."""
         return list(dict.fromkeys(row.method for f in self.figures for row in f.rows))
 
 
 def finding(figure: Figure) -> tuple[list[str], list[str]]:
-    """The best methods by a metric, and those that are not told apart from them."""
+    """Return the best methods by a metric, and those not significantly different from them."""
     best = [visible(row.method) for row in figure.rows if row.best]
     return best, [visible(row.method) for row in figure.rows if row.alike]
 
 
 def bar(figure: Figure, method: str) -> tuple[float, float, float] | None:
-    """(low, mean, high) of a method as shares of the cell, 0..100; None where nothing is known."""
+    """Return (low, mean, high) of a method as places in the cell, 0..100; None if not known."""
     row, (start, end) = figure.by_method.get(method), figure.ends
     if row is None or not isfinite(row.mean) or end <= start:
         return None
@@ -156,55 +163,26 @@ def bar(figure: Figure, method: str) -> tuple[float, float, float] | None:
 
 # -- examples --------------------------------------------------------------------------------
 
-# A fragment of the HTML view: its style, what it shows, and a script where it has one.
-_FRAGMENT = re.compile(
-    r'<div class="whyformer cell"><style>(.*?)</style>(.*?)(?:<script>(.*)</script>)?</div>', re.S
-)
-
-
-class _Drawn:
-    """Attributions drawn by the HTML view; style and script stand once in the page, not in each."""
-
-    def __init__(self, examples: Sequence[Example]) -> None:
-        self.styles: list[str] = []
-        self.scripts: list[str] = []
-        self._bodies: dict[int, Markup] = {}
-        for example in examples:
-            for attribution in example.attributions.values():
-                self._bodies[id(attribution)] = self._body(attribution)
-
-    def __getitem__(self, attribution: Attribution) -> Markup:
-        return self._bodies[id(attribution)]
-
-    def _body(self, attribution: Attribution) -> Markup:
-        fragment = views["html"].fragment(attribution)
-        whole = _FRAGMENT.fullmatch(fragment)
-        if whole is None:
-            raise ValueError("the HTML view's fragment is no longer style, samples and script")
-        style, body, script = whole.groups()
-        for kept, one in ((self.styles, style), (self.scripts, script)):
-            if one and one not in kept:
-                kept.append(one)
-        return Markup('<div class="whyformer cell">{}</div>').format(Markup(body))
-
 
 @dataclass(frozen=True)
 class _Group:
-    """The examples of one metric, with what each method got on them."""
+    """The examples of one metric, with the value of each method."""
 
     metric: str
     target: str
-    how: str  # they were chosen, where that is not as everywhere
-    sides: list[tuple[str, list[_Shown]]]
+    how: str  # how they were chosen, if not as usual
+    sides: list[tuple[str, list[_ExampleColumns]]]
 
 
 @dataclass(frozen=True)
-class _Shown:
+class _ExampleColumns:
     example: Example
     columns: list[tuple[str, str, Markup]]  # method, its value, its attribution
 
 
-def _grouped(results: Results, examples: Sequence[Example], drawn: _Drawn) -> list[_Group]:
+def _group_examples(
+    results: Results, examples: Sequence[Example], drawn: Mapping[int, Fragment]
+) -> list[_Group]:
     wanted = {(e.target, e.metric, e.sample) for e in examples}
     values = {
         (row["target"], row["metric"], row["sample"], row["method"]): row["value"]
@@ -215,13 +193,13 @@ def _grouped(results: Results, examples: Sequence[Example], drawn: _Drawn) -> li
     def column(example: Example, method: str) -> tuple[str, str, Markup]:
         value = values.get((example.target, example.metric, example.sample, method))
         told = "" if value is None else shown(value)
-        return visible(method), told, drawn[example.attributions[method]]
+        return visible(method), told, drawn[id(example.attributions[method])].element
 
-    groups: dict[tuple[str, str], dict[str, list[_Shown]]] = {}
+    groups: dict[tuple[str, str], dict[str, list[_ExampleColumns]]] = {}
     for example in examples:
         sides = groups.setdefault((example.target, example.metric), {"best": [], "worst": []})
         columns = [column(example, method) for method in example.attributions]
-        sides[example.kind].append(_Shown(example, columns))
+        sides[example.kind].append(_ExampleColumns(example, columns))
     return [
         _Group(
             metric,
@@ -234,7 +212,7 @@ def _grouped(results: Results, examples: Sequence[Example], drawn: _Drawn) -> li
 
 
 def _side(results: Results, metric: str, kind: str) -> str:
-    """What the best and the worst are called where no value is better than another."""
+    """The heading of the best or worst examples of a metric."""
     better = part(part(results.settings, "metrics"), metric).get("better")
     if metric == AGREEING:
         return {"best": "The methods agree most", "worst": "The methods agree least"}[kind]
@@ -246,53 +224,22 @@ def _side(results: Results, metric: str, kind: str) -> str:
 # -- what the template asks for --------------------------------------------------------------
 
 
-def _digest(script: str) -> str:
-    """What the page's policy allows to run: this script and no other."""
-    return "sha256-" + base64.b64encode(sha256(script.encode()).digest()).decode()
-
-
-@cache
-def _text(name: str) -> str:
-    return resources.files("whyformer.evaluation").joinpath(f"templates/{name}").read_text("utf-8")
-
-
-def _colours() -> str:
-    """The colours of the lines in either theme."""
-
-    def rules(colours: Sequence[str]) -> str:
-        return "".join(f".report .c{i}{{--c:{colour}}}" for i, colour in enumerate(colours))
-
-    return f"{rules(LIGHT)}\n@media (prefers-color-scheme:dark){{{rules(DARK)}}}"
-
-
-@cache
-def _environment() -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("whyformer.evaluation"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.globals.update(
-        ALIKE=ALIKE,
-        ARROWS=ARROWS,
-        FEW=FEW,
-        bar=bar,
-        convention=convention,
-        counted=counted,
-        drawing=drawing,
-        ends=lambda pair: " to ".join("open" if end is None else said(end) for end in pair),
-        explained=explained,
-        finding=finding,
-        intervals=intervals,
-        isfinite=isfinite,
-        said=said,
-        shown=shown,
-        spread=spread,
-        visible=visible,
-        AGREEMENT=AGREEMENT,
-    )
-    return environment
+_HELPERS: dict[str, Any] = {
+    "ALIKE": ALIKE,
+    "ARROWS": ARROWS,
+    "FEW": FEW,
+    "bar": bar,
+    "convention": convention,
+    "counted": counted,
+    "draw_curves": lambda found, name: draw_lines(line_chart(found), name),
+    "ends": lambda pair: " to ".join("open" if end is None else said(end) for end in pair),
+    "explained": explained,
+    "finding": finding,
+    "intervals": intervals,
+    "isfinite": isfinite,
+    "said": said,
+    "shown": shown,
+    "spread": spread,
+    "visible": visible,
+    "AGREEMENT": AGREEMENT,
+}

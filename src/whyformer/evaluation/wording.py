@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from whyformer.attribution.characters import hide_controls
 from whyformer.evaluation.results import Results
 
 MINUS = "\N{MINUS SIGN}"
@@ -13,19 +14,10 @@ NOTHING = "\N{EN DASH}"  # where there is no number
 ALIKE = "\N{ALMOST EQUAL TO}"  # after a value that is not told apart from the best one
 ARROWS = {"higher": "\N{UPWARDS ARROW}", "lower": "\N{DOWNWARDS ARROW}"}
 
-_BIDI = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
-
 
 def visible(text: object) -> str:
-    """The text on one line, with a sign for whatever would steer a terminal or turn a line."""
-    signs = (" " if c in "\n\r\t" else "�" if _hidden(c) else c for c in str(text))
-    return "".join(signs)
-
-
-def _hidden(character: str) -> bool:
-    code = ord(character)
-    control = code < 0x20 or 0x7F <= code < 0xA0 or code in (0x2028, 0x2029)
-    return control or 0xD800 <= code < 0xE000 or character in _BIDI
+    """Return the text on one line, without control and bidirectional characters."""
+    return hide_controls(text)
 
 
 def places(size: float) -> int | None:

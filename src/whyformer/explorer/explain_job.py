@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from whyformer.attribution import Attribution, views
+from whyformer.attribution import Attribution, View, views
 from whyformer.errors import WhyformerError
 from whyformer.explain import Ask, explain_each
 from whyformer.explorer.deletion_curve import STEPS, DeletionCurves
@@ -18,6 +18,7 @@ from whyformer.explorer.result_cache import Result, ResultCache
 from whyformer.methods import methods
 from whyformer.models.families import family_of
 from whyformer.models.load import Loaded
+from whyformer.render.html.page import build_comparison_page, build_page
 
 KEPT = ("attention", "gradient")  # for one method alone: its report shows layers and heads
 ONE_NUMBER = "the model's output is one number, not classes, so it has no probability"
@@ -84,17 +85,18 @@ def _finite(value: float) -> float | None:
 
 
 def _result(attributions: list[Attribution]) -> Result:
-    """Return the report as files, without layers where a file does not show them."""
+    """Return the report as files; only the page shows layers."""
     light = [replace(attribution, layers=()) for attribution in attributions]
-    if len(attributions) == 1:
-        page, data = attributions[0].to_html(), light[0].to_json()
-        return Result(page.encode(), data.encode(), light[0].to_png)
-    html, json, png = (views[name] for name in ("html", "json", "png"))
-    return Result(
-        html.render_comparison(attributions).encode(),
-        json.render_comparison(light).encode(),
-        lambda: png.render_comparison(light),
-    )
+    alone = len(attributions) == 1
+    page = build_page(attributions[0]) if alone else build_comparison_page(attributions)
+
+    def render(name: str) -> str | bytes:
+        if name == "html":
+            return page.to_html()
+        view: View = views[name]
+        return view.render(light[0]) if alone else view.render_comparison(light)
+
+    return Result(page, str(render("json")).encode(), render)
 
 
 def _measure(

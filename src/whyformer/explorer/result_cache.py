@@ -6,32 +6,37 @@ import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from functools import cached_property
 
 from whyformer.errors import InputError
 from whyformer.explorer.limits import Limits
 from whyformer.models.quiet import quiet_warnings
+from whyformer.render.html.fragment import Page
 
 
 class Result:
-    """One report: the page, the numbers, and a picture that is drawn when it is wanted."""
+    """One report: its page, its numbers as JSON, and other files, which are made on demand."""
 
-    def __init__(self, page: bytes, data: bytes, draw: Callable[[], bytes]) -> None:
-        self.page, self.data = page, data
-        self._draw = draw
+    def __init__(self, page: Page, data: bytes, render: Callable[[str], str | bytes]) -> None:
+        """`render` returns the content of a view, given the view's name."""
+        self.page = page
+        self._render = render
+        self._size = page.size + 2 * len(data)  # the numbers also stand for the tensors behind
+        self._files: dict[str, bytes] = {"json": data}
 
-    @cached_property
-    def picture(self) -> bytes:
-        """The report as a PNG file."""
-        # A character that no font has gives a warning and is drawn as a box.
-        with _DRAWING, quiet_warnings():
-            return self._draw()
+    def file(self, view: str) -> bytes:
+        """Return the report as the file of one view."""
+        if view not in self._files:
+            # A character that no font has gives a warning and is drawn as a box.
+            with _DRAWING, quiet_warnings():
+                content = self._render(view)
+            self._files[view] = content if isinstance(content, bytes) else content.encode()
+            self._size += len(self._files[view])
+        return self._files[view]
 
     @property
     def size(self) -> int:
-        """Bytes that it holds; the numbers stand for the tensors behind the picture."""
-        drawn = self.__dict__.get("picture", b"")
-        return len(self.page) + 2 * len(self.data) + len(drawn)
+        """About the number of bytes that it holds."""
+        return self._size
 
 
 class ResultCache:

@@ -17,12 +17,13 @@ from importlib import resources
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from whyformer.attribution import file_views
 from whyformer.errors import InputError, WhyformerError
 from whyformer.explorer.catalogue import Catalogue
 from whyformer.explorer.error_text import error_text
 from whyformer.explorer.explain_job import explain_job
 from whyformer.explorer.explain_request import RELOAD, read_request
-from whyformer.explorer.frame import framed
+from whyformer.explorer.frame import frame_report
 from whyformer.explorer.jobs import INTERNAL_ERROR, JobQueue
 from whyformer.explorer.limits import BusyError, Limits, TooMuchError
 from whyformer.explorer.page import page
@@ -45,12 +46,6 @@ FILES = {
     "favicon.svg": "image/svg+xml",
 }
 HTML = "text/html; charset=utf-8"
-# The attribute of a result and the media type, by file suffix.
-DOWNLOADS = {
-    "html": ("page", HTML),
-    "png": ("picture", "image/png"),
-    "json": ("data", "application/json"),
-}
 STATUS: dict[type[WhyformerError], int] = {
     ForeignRequestError: 403,
     TooMuchError: 413,
@@ -181,12 +176,15 @@ class Handler(BaseHTTPRequestHandler):
         self._send(image.read_bytes(), "image/png")
 
     def _report(self, name: str) -> None:
-        self._send(framed(self.server.results.get(name).page), HTML, policy=REPORT)
+        self._send(frame_report(self.server.results.get(name).page), HTML, policy=REPORT)
 
-    def _download(self, name: str, kind: str) -> None:
-        result = self.server.results.get(name)
-        part, sort = DOWNLOADS[kind]
-        self._send(getattr(result, part), sort, policy=REPORT, file=f"why.{kind}")
+    def _download(self, name: str, suffix: str) -> None:
+        view = next((v for v in file_views().values() if v.suffix == suffix), None)
+        if view is None:
+            self._refuse(404, "there is no such file")
+            return
+        content = self.server.results.get(name).file(view.name)
+        self._send(content, view.media_type, policy=REPORT, file=f"why{suffix}")
 
     # -- POST --------------------------------------------------------------------------------
 
@@ -279,7 +277,7 @@ ROUTES: tuple[tuple[str, Callable[..., None]], ...] = (
     (r"/files/([a-z.]+)", Handler._file),
     (r"/examples/([^/]{1,200})/([0-9]{1,3})", Handler._example),
     (rf"/results/{NAME}/report", Handler._report),
-    (rf"/results/{NAME}/why\.(html|png|json)", Handler._download),
+    (rf"/results/{NAME}/why(\.[a-z0-9]+)", Handler._download),
 )
 
 

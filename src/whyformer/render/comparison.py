@@ -1,4 +1,4 @@
-"""Several attributions of one input, checked to be that and lined up sample by sample."""
+"""Several attributions of the same input, lined up sample by sample."""
 
 from __future__ import annotations
 
@@ -7,106 +7,117 @@ from dataclasses import dataclass, replace
 
 from whyformer.attribution import Attribution
 from whyformer.errors import InputError
-from whyformer.render.view_model import ImagePanel, Panel, Reading, TextPanel, read, visible
+from whyformer.render.panels import ImagePanel, Panel, TextPanel, visible
+from whyformer.render.view_model import SampleContent, read_samples
 
 OWN_SCALES = (
-    "Each method has its own scale, full at its strongest word or patch: compare order and sign,"
-    " not size."
+    "Each method has its own colour scale, set by its strongest word or patch: compare order and"
+    " sign, not size."
 )
 ONE_SCALE = (
-    "All of these were made in the same way, so that they share one scale for each stream: compare"
-    " size, too."
+    "Same method and options, so they share one colour scale per stream: sizes can be compared."
 )
-ACROSS = (
-    " A method whose scores add up has one scale for all streams; any other has one for each"
-    " stream."
-)
+ACROSS = " Methods that conserve relevance have one scale for all streams, others one per stream."
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """One sample under several explanations; `titles` and `readings` go together."""
+class ComparedSample:
+    """One sample, explained several times: one title and one content per attribution."""
 
     titles: tuple[str, ...]
-    readings: tuple[Reading, ...]
-    alike: bool = False  # whether they differ by what was explained, and in nothing else
-    named: bool = False  # whether the titles are the user's own
+    contents: tuple[SampleContent, ...]
+    alike: bool = False  # whether they differ only by their target
+    named: bool = False  # whether the user named them
 
     @property
     def rows(self) -> list[tuple[Panel, ...]]:
-        """Per stream, its panel in every reading."""
+        """For each stream, its panel in every content."""
         return [
-            tuple(_named(reading, panel.name) for reading in self.readings)
-            for panel in self.readings[0].panels
+            tuple(_named(content, panel.name) for content in self.contents)
+            for panel in self.contents[0].panels
         ]
 
     @property
     def scales(self) -> str:
-        """What colours mean across methods, and across streams where there are several."""
+        """How colours compare across methods and streams, as a note."""
         return ONE_SCALE if self.alike else OWN_SCALES + ACROSS * (len(self.rows) > 1)
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What was explained, each once."""
-        return tuple(dict.fromkeys(reading.label for reading in self.readings))
+        """The distinct labels."""
+        return tuple(dict.fromkeys(content.label for content in self.contents))
 
     @property
     def methods(self) -> str:
-        """How they were made, each way once."""
-        return ", ".join(dict.fromkeys(reading.method for reading in self.readings))
+        """The distinct methods."""
+        return ", ".join(dict.fromkeys(content.method for content in self.contents))
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """What tells the readings apart where the rest is said elsewhere: titles, or labels."""
-        apart = self.alike and not self.named and len(self.labels) == len(self.readings)
+        """Short names of the contents: their labels if only these differ, else their titles."""
+        apart = self.alike and not self.named and len(self.labels) == len(self.contents)
         return self.labels if apart else self.titles
 
     @property
     def sums(self) -> list[tuple[str, str]]:
-        """(titles, sentence) of what the scores add up to, the same sentence said once."""
+        """(titles, note) of what the scores sum to; equal notes are merged."""
         said: dict[str, list[str]] = {}
-        for title, reading in zip(self.choices, self.readings, strict=True):
-            said.setdefault(reading.accounted, []).append(title)
+        for title, content in zip(self.choices, self.contents, strict=True):
+            said.setdefault(content.sum_note, []).append(title)
         return [(", ".join(titles), sentence) for sentence, titles in said.items()]
 
 
-def compare(given: Sequence[Attribution] | Mapping[str, Attribution]) -> list[Comparison]:
-    """One comparison per sample; an error where the attributions are not of the same input.
+def compare_samples(
+    given: Sequence[Attribution] | Mapping[str, Attribution],
+) -> list[ComparedSample]:
+    """Return one comparison per sample.
 
-    A mapping gives the titles; without them, method, options and target tell the columns apart.
+    Args:
+        given: Attributions of the same input. A mapping names them; otherwise the names are made
+            of the methods, and of the options and targets that differ.
+
+    Raises:
+        InputError: If there is none, or the inputs differ.
     """
     attributions = list(given.values()) if isinstance(given, Mapping) else list(given)
     if not attributions:
-        raise InputError("there is nothing to compare: give at least one attribution")
-    columns = [read(attribution) for attribution in attributions]
+        raise InputError(
+            "there is nothing to compare",
+            argument="attributions",
+            remedy="Pass at least one attribution",
+        )
+    columns = [read_samples(attribution) for attribution in attributions]
     first = columns[0]
     for attribution, column in zip(attributions, columns, strict=True):
         if [_input(r) for r in column] != [_input(r) for r in first]:
             raise InputError(
-                f"a comparison needs the same input everywhere, but '{attribution.method}' was"
-                f" given {_told(column)} and '{attributions[0].method}' {_told(first)}"
+                f"the attributions explain different inputs: '{attribution.method}' was"
+                f" given {_describe_input(column)} and '{attributions[0].method}'"
+                f" {_describe_input(first)}",
+                argument="attributions",
+                remedy="Compare attributions of the same input",
             )
     named = isinstance(given, Mapping)
     titles = tuple(map(visible, given)) if isinstance(given, Mapping) else _titles(attributions)
     alike = len(attributions) > 1 and len({_way(a) for a in attributions}) == 1
     return [
-        Comparison(titles, _scaled(sample) if alike else sample, alike, named)
+        ComparedSample(titles, _scaled(sample) if alike else sample, alike, named)
         for sample in zip(*columns, strict=True)
     ]
 
 
 def _way(attribution: Attribution) -> tuple[str, str, str]:
-    """How an attribution was made; two of the same way have scores in the same unit."""
+    """Method, options and model. If these are equal, scores have the same unit."""
     options = repr(sorted(attribution.options.items()))
     return attribution.method, options, str(attribution.provenance.get("model"))
 
 
-def _scaled(readings: tuple[Reading, ...]) -> tuple[Reading, ...]:
-    """The readings with one scale for each stream, full at the strongest in any of them."""
+def _scaled(contents: tuple[SampleContent, ...]) -> tuple[SampleContent, ...]:
+    """The contents with one colour scale per stream, set by the strongest score of all."""
     spans: dict[str, float] = {}
     signed: dict[str, bool] = {}
-    for panel in (panel for reading in readings for panel in reading.panels):
-        # The span of a panel without any score is a stand-in, and no measure for the others.
+    for panel in (panel for content in contents for panel in content.panels):
+        # A panel without any score has a placeholder span, which must not set the scale.
         spans[panel.name] = max(spans.get(panel.name, 0.0), 0.0 if panel.silent else panel.span)
         signed[panel.name] = signed.get(panel.name, False) or panel.signed
 
@@ -115,15 +126,15 @@ def _scaled(readings: tuple[Reading, ...]) -> tuple[Reading, ...]:
         full_at = f"{panel.full_at} of all"
         return replace(panel, span=span, signed=signed[panel.name], full_at=full_at)
 
-    return tuple(replace(r, panels=tuple(map(shared, r.panels))) for r in readings)
+    return tuple(replace(r, panels=tuple(map(shared, r.panels))) for r in contents)
 
 
-def _named(reading: Reading, name: str) -> Panel:
-    return next(panel for panel in reading.panels if panel.name == name)
+def _named(content: SampleContent, name: str) -> Panel:
+    return next(panel for panel in content.panels if panel.name == name)
 
 
-def _input(reading: Reading) -> list[tuple[str, object]]:
-    """What identifies the input: the words of its texts and the grids of its images."""
+def _input(content: SampleContent) -> list[tuple[str, object]]:
+    """What identifies an input: the words of its texts and the grids of its images."""
     return sorted(
         (
             panel.name,
@@ -131,11 +142,11 @@ def _input(reading: Reading) -> list[tuple[str, object]]:
             if isinstance(panel, TextPanel)
             else tuple(panel.patches.shape),
         )
-        for panel in reading.panels
+        for panel in content.panels
     )
 
 
-def _told(column: Sequence[Reading]) -> str:
+def _describe_input(column: Sequence[SampleContent]) -> str:
     parts = [
         f"{panel.name} of {panel.patches.shape[0]} x {panel.patches.shape[1]} patches"
         if isinstance(panel, ImagePanel)
@@ -146,7 +157,7 @@ def _told(column: Sequence[Reading]) -> str:
 
 
 def _titles(attributions: Sequence[Attribution]) -> tuple[str, ...]:
-    """A name per column: the method, and whatever else tells the columns apart."""
+    """A name per attribution: the method, and the options and labels that differ."""
     keys = sorted({key for a in attributions for key in a.options})
     several = len({a.labels for a in attributions}) > 1
     titles = []

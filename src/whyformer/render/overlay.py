@@ -1,4 +1,4 @@
-"""Patch scores brought onto the pixels that the model saw, and painted there."""
+"""Patch scores painted over the image that the model saw."""
 
 from __future__ import annotations
 
@@ -10,21 +10,23 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from whyformer.render.colour import LIGHT
-from whyformer.render.view_model import ImagePanel
+from whyformer.render.colours import LIGHT
+from whyformer.render.panels import ImagePanel
 
 SEEN, OVERLAY, PATCHES = "what the model saw", "overlay", "patches"
-STRONGEST = 0.8  # how much of a pixel the strongest patch may cover: the picture shines through
+STRONGEST = 0.8  # opacity of the strongest patch
 DARKEST, BRIGHTEST = 0.2, 0.9  # of the grey image
-BARE = 8  # pixels per patch where there is no image to lie on
+BARE = 8  # pixels per patch if there is no image
 _LUMA = torch.tensor([0.2126, 0.7152, 0.0722], dtype=torch.float64)
 
 
-def spread(patches: Tensor, size: tuple[int, int], mode: Literal["nearest", "bilinear"]) -> Tensor:
-    """Scores of the patches (rows, columns) over an image of `size`, (height, width).
+def spread_patches(
+    patches: Tensor, size: tuple[int, int], mode: Literal["nearest", "bilinear"]
+) -> Tensor:
+    """Return the scores of patches (rows, columns) on the pixels of an image, (height, width).
 
-    A patch covers height // rows pixels. What is left over at the right and at the bottom was
-    cut off by the patch convolution: no patch saw it and it stays 0.
+    A patch covers height // rows pixels. Pixels left over at the right and the bottom were not
+    seen by any patch and stay 0.
     """
     covered = [
         pixels // n * n if pixels >= n else pixels
@@ -33,7 +35,7 @@ def spread(patches: Tensor, size: tuple[int, int], mode: Literal["nearest", "bil
     over = functional.interpolate(
         patches[None, None],
         size=covered,
-        # Both put a patch's centre at the centre of its pixels; plain "nearest" does not.
+        # Both keep a patch centred on its pixels; plain "nearest" does not.
         mode="nearest-exact" if mode == "nearest" else mode,
         align_corners=False if mode == "bilinear" else None,
     )[0, 0]
@@ -42,53 +44,53 @@ def spread(patches: Tensor, size: tuple[int, int], mode: Literal["nearest", "bil
 
 
 def heat_map(shares: Tensor) -> Tensor:
-    """Values in -1..1 in colour, (height, width, 3) in 0..1."""
+    """Return values in -1..1 as colours, (height, width, 3) in 0..1."""
     return LIGHT.paint(shares)
 
 
-def overlaid(image: Tensor, shares: Tensor) -> Tensor:
-    """The image in grey under the colours of `shares` (height, width), (height, width, 3).
+def overlay_image(image: Tensor, shares: Tensor) -> Tensor:
+    """Return the grey image under the colours of `shares` (height, width), (height, width, 3).
 
-    Grey, because a red car under a red heat map would say nothing; and neither black nor white,
-    on which weak colours cannot be told apart.
+    Grey, because a red car under a red heat map could not be seen; neither black nor white,
+    because weak colours look the same on them.
     """
-    grey = DARKEST + (BRIGHTEST - DARKEST) * (upright(image) @ _LUMA)
+    grey = DARKEST + (BRIGHTEST - DARKEST) * (channels_last(image) @ _LUMA)
     grey = grey.unsqueeze(-1).expand(-1, -1, 3)
     cover = STRONGEST * shares.nan_to_num().clamp(-1, 1).abs().unsqueeze(-1)
     return grey * (1 - cover) + LIGHT.paint(shares.nan_to_num().sign()) * cover
 
 
-def upright(image: Tensor) -> Tensor:
-    """An image (3, height, width) as views draw it, (height, width, 3) in 0..1."""
+def channels_last(image: Tensor) -> Tensor:
+    """Return an image (3, height, width) as (height, width, 3) in 0..1."""
     return image.permute(1, 2, 0).clamp(0, 1)
 
 
-def pictures(panel: ImagePanel) -> list[tuple[str, Tensor]]:
-    """(caption, picture (height, width, 3)) of all there is to see, in reading order.
+def panel_pictures(panel: ImagePanel) -> list[tuple[str, Tensor]]:
+    """Return (caption, picture (height, width, 3)) of input, overlay, patches and pixels.
 
-    The overlay is smoothed to be pleasant, the patches next to it are bare to be exact.
+    The overlay is smoothed to look good, the patches are not, to be exact.
     """
     if panel.image is None:
         rows, columns = panel.shares.shape
         size = (rows * BARE, columns * BARE)
-        shown = [(PATCHES, heat_map(spread(panel.shares, size, "nearest")))]
+        shown = [(PATCHES, heat_map(spread_patches(panel.shares, size, "nearest")))]
     else:
         height, width = panel.image.shape[1:]
-        smooth = spread(panel.shares, (height, width), "bilinear")
-        exact = spread(panel.shares, (height, width), "nearest")
+        smooth = spread_patches(panel.shares, (height, width), "bilinear")
+        exact = spread_patches(panel.shares, (height, width), "nearest")
         shown = [
-            (SEEN, upright(panel.image)),
-            (OVERLAY, overlaid(panel.image, smooth)),
+            (SEEN, channels_last(panel.image)),
+            (OVERLAY, overlay_image(panel.image, smooth)),
             (PATCHES, heat_map(exact)),
         ]
     if panel.pixel_shares is not None:
-        shown.append(("pixels, on a scale of their own", heat_map(panel.pixel_shares)))
+        shown.append(("pixels, on their own scale", heat_map(panel.pixel_shares)))
     return shown
 
 
-def beside(titles: Sequence[str], panels: Sequence[ImagePanel]) -> list[tuple[str, Tensor]]:
-    """(title, picture) of what the model saw and then of every panel's overlay or bare patches."""
-    each = [dict(pictures(panel)) for panel in panels]
+def overlay_row(titles: Sequence[str], panels: Sequence[ImagePanel]) -> list[tuple[str, Tensor]]:
+    """Return (title, picture) of the input and of every panel's overlay or patches."""
+    each = [dict(panel_pictures(panel)) for panel in panels]
     seen = [(SEEN, each[0][SEEN])] if SEEN in each[0] else []
     return seen + [
         (title, shown.get(OVERLAY, shown[PATCHES]))
@@ -96,8 +98,8 @@ def beside(titles: Sequence[str], panels: Sequence[ImagePanel]) -> list[tuple[st
     ]
 
 
-def png(picture: Tensor) -> bytes:
-    """A picture (height, width, 3) in 0..1 as a PNG file of the same size."""
+def encode_png(picture: Tensor) -> bytes:
+    """Return a picture (height, width, 3) in 0..1 as the bytes of a PNG file."""
     from PIL import Image
 
     buffer = BytesIO()

@@ -24,7 +24,7 @@ export class Chart {
     this.lines = new Map();
     this.figure = document.createElement("figure");
     const caption = document.createElement("figcaption");
-    caption.textContent = `probability of the answer while parts of the ${stream} go`;
+    caption.textContent = `probability of the answer as parts of the ${stream} are removed`;
     this.svg = drawn(this.figure, "svg", {viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img",
       "aria-label": `deletion curves of the ${stream}; the table has their areas`});
     this.figure.prepend(caption);
@@ -37,7 +37,7 @@ export class Chart {
         "text-anchor": share === 1 ? "end" : share ? "middle" : "start"}, `${100 * share} %`);
     }
     drawn(this.svg, "text", {x: (x(0) + x(1)) / 2, y: HIGH - 3, "text-anchor": "middle"},
-      "taken away, most relevant first");
+      "removed, most relevant first");
     place.append(this.figure);
   }
 

@@ -33,7 +33,7 @@ async function explain() {
     }
   } catch (error) {
     ended = mine.signal.aborted ? "cancelled" : "error";
-    if (!mine.signal.aborted) results.fail("the explorer does not answer; is it still running in its terminal?");
+    if (!mine.signal.aborted) results.fail("the explorer does not answer; check that it is still running in its terminal");
   }
   if (running !== mine) return;
   running = null;

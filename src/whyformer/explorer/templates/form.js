@@ -86,13 +86,13 @@ export class Form {
     this.blob = address?.startsWith("blob:") ? address : null;
     $("preview").hidden = !address;
     if (address) $("preview").src = address; else $("preview").removeAttribute("src");
-    $("image-hint").textContent = says || "Drop an image here, or press to choose one";
+    $("image-hint").textContent = says || "Drop an image here, or click to choose one";
   }
 
   async read(file) {
     if (!file) return;
     if (file.size > limits.upload) {
-      this.problem(`the image file has ${(file.size / 1e6).toFixed(1)} MB, and ${limits.upload / 1e6} MB is the most; make it smaller`);
+      this.problem(`the image file has ${(file.size / 1e6).toFixed(1)} MB, and the limit is ${limits.upload / 1e6} MB; make it smaller`);
       return;
     }
     const bytes = new Uint8Array(await file.arrayBuffer());

@@ -32,7 +32,7 @@ export class Results {
     for (const id of ["error", "welcome", "answers", "report", "trust", "files", "curve-note", "notes"]) $(id).hidden = true;
     for (const id of ["rows", "columns", "notes"]) $(id).replaceChildren();
     document.querySelector(".charts").replaceChildren();
-    for (const title of ["method", "why", "time", "accounted for"]) this.column(title);
+    for (const title of ["method", "why", "time", "sum / output"]) this.column(title);
     $("progress").hidden = false;
     this.step({done: 0, of: 1, says: "asking"});
   }
@@ -55,7 +55,7 @@ export class Results {
   // -- one function for each event ----------------------------------------------------------
 
   queued({ahead}) {
-    $("status").textContent = ahead === 1 ? "waiting for the explanation before this one" : `waiting: ${ahead} are before this one`;
+    $("status").textContent = ahead === 1 ? "waiting for one other explanation" : `waiting for ${ahead} other explanations`;
   }
 
   step({done, of, says}) {
@@ -69,7 +69,7 @@ export class Results {
     why.append(made("bdi", label));
     const share = conservation === null ? "–" : percent(Math.round(100 * conservation) / 100);
     row.append(why, made("td", `${seconds < 10 ? seconds.toFixed(2) : seconds.toFixed(0)} s`), made("td", share));
-    if (conservation !== null && !promises) row.lastChild.title = "this method does not promise that its scores add up";
+    if (conservation !== null && !promises) row.lastChild.title = "this method's scores are not expected to sum to the output";
     notes.forEach((note) => this.note(note));
     this.label ??= label;
   }
@@ -85,7 +85,7 @@ export class Results {
     this.label = label;
     this.frame.src = `/results/${id}/report`;
     this.frame.hidden = false;
-    for (const kind of ["html", "png", "json"]) $(kind).href = `/results/${id}/why.${kind}`;
+    for (const link of document.querySelectorAll("#files .file")) link.href = `/results/${id}/${link.download}`;
     $("files").hidden = $("trust").hidden = false;
   }
 

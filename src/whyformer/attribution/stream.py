@@ -1,0 +1,80 @@
+"""One sequence of tokens of an attribution: its scores, and what is known about each token."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from whyformer.errors import InputError
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One sequence of tokens and the relevance of each token.
+
+    A text stream lists every token, special tokens included. An image stream lists the patches
+    only, row by row.
+
+    Attributes:
+        name: "text", "image", "queries", "source", "generated", "audio" or "tokens".
+        scores: (batch, tokens), 0 at padding.
+        mask: (batch, tokens), False at padding.
+        tokens: The readable tokens of each sample.
+        word_ids: Which word each token belongs to, per sample; None for special tokens.
+        grid: (rows, columns) of an image's patches.
+        image: (batch, 3, height, width) in 0..1: the pixels that the model saw.
+        pixels: (batch, height, width), for methods that reach pixels.
+        states: (batch, tokens, hidden) at which the scores were read, if they were kept.
+        deciding: (batch, tokens), True where a head reads the answer, if that is known.
+        said: For generated text, the token that was explained at each position; "" elsewhere.
+    """
+
+    name: str
+    scores: Tensor
+    mask: Tensor
+    tokens: tuple[tuple[str, ...], ...] | None = None
+    word_ids: tuple[tuple[int | None, ...], ...] | None = None
+    grid: tuple[int, int] | None = None
+    image: Tensor | None = None
+    pixels: Tensor | None = None
+    states: Tensor | None = None
+    deciding: Tensor | None = None
+    said: tuple[tuple[str, ...], ...] | None = None
+
+    @property
+    def score_map(self) -> Tensor:
+        """Scores laid out as the image's patches, (batch, rows, columns)."""
+        if self.grid is None:
+            raise InputError(f"stream '{self.name}' has no grid: it is not an image")
+        return self.scores.unflatten(1, self.grid)
+
+    def columns(self, index: int) -> Tensor:
+        """Return the columns of one sample's tokens, (tokens,).
+
+        An image keeps its padding: without it, the grid would not fit.
+        """
+        mask = self.mask[index]
+        return (mask if self.grid is None else torch.ones_like(mask)).nonzero().flatten()
+
+    def sample(self, index: int) -> Stream:
+        """Return the stream of one sample without padding, (1, tokens)."""
+        keep = self.columns(index)
+        listed = keep.tolist()
+
+        def cut(tensor: Tensor | None) -> Tensor | None:
+            return None if tensor is None else tensor[index : index + 1]
+
+        return replace(
+            self,
+            scores=self.scores[index : index + 1, keep],
+            mask=self.mask[index : index + 1, keep],
+            tokens=self.tokens and (tuple(self.tokens[index][i] for i in listed),),
+            word_ids=self.word_ids and (tuple(self.word_ids[index][i] for i in listed),),
+            said=self.said and (tuple(self.said[index][i] for i in listed),),
+            image=cut(self.image),
+            pixels=cut(self.pixels),
+            states=None if self.states is None else self.states[index : index + 1, keep],
+            deciding=None if self.deciding is None else self.deciding[index : index + 1, keep],
+        )

@@ -1,0 +1,112 @@
+"""The `to_...` methods that an attribution and a comparison share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, overload
+
+from whyformer.attribution.view_registry import View, find_view
+from whyformer.errors import InputError
+
+
+class Viewable:
+    """Something that every view can show. A subclass says how in `_render`."""
+
+    def _render(self, view: View, options: dict[str, Any]) -> str | bytes:
+        raise NotImplementedError
+
+    def render(self, view: str, path: str | Path | None = None, **options: Any) -> Any:
+        """Show this as one of the registered views.
+
+        Args:
+            view: The name of the view: "html", "png", "svg", "pdf", "json", "terminal", ...
+            path: The file to write. If None, the content is returned.
+            **options: Options of the view, such as `subwords=True` for pictures.
+
+        Returns:
+            The content as text or bytes, or None if it was written to `path`.
+
+        Raises:
+            UnknownNameError: If there is no such view.
+            OptionError: If the view does not take one of the options.
+            InputError: If the folder of `path` does not exist.
+
+        Example:
+            >>> a = whyformer.explain("a gripping film")
+            >>> a.render("svg", "why.svg", subwords=True)
+        """
+        content = self._render(find_view(view, options), options)
+        if path is None:
+            return content
+        write_file(content, path)
+        return None
+
+    @overload
+    def to_html(self, path: None = None) -> str: ...
+    @overload
+    def to_html(self, path: str | Path) -> None: ...
+    def to_html(self, path: str | Path | None = None) -> str | None:
+        """Return a self-contained web page, or write it to `path` and return None."""
+        html: str | None = self.render("html", path)
+        return html
+
+    @overload
+    def to_json(self, path: None = None) -> str: ...
+    @overload
+    def to_json(self, path: str | Path) -> None: ...
+    def to_json(self, path: str | Path | None = None) -> str | None:
+        """Return all numbers as JSON text, or write it to `path` and return None."""
+        text: str | None = self.render("json", path)
+        return text
+
+    @overload
+    def to_png(self, path: None = None) -> bytes: ...
+    @overload
+    def to_png(self, path: str | Path) -> None: ...
+    def to_png(self, path: str | Path | None = None) -> bytes | None:
+        """Return a picture as PNG bytes, or write it to `path` and return None."""
+        return self._picture("png", path)
+
+    @overload
+    def to_svg(self, path: None = None) -> bytes: ...
+    @overload
+    def to_svg(self, path: str | Path) -> None: ...
+    def to_svg(self, path: str | Path | None = None) -> bytes | None:
+        """Return the picture as SVG bytes, or write it to `path` and return None."""
+        return self._picture("svg", path)
+
+    @overload
+    def to_pdf(self, path: None = None) -> bytes: ...
+    @overload
+    def to_pdf(self, path: str | Path) -> None: ...
+    def to_pdf(self, path: str | Path | None = None) -> bytes | None:
+        """Return the picture as PDF bytes, or write it to `path` and return None."""
+        return self._picture("pdf", path)
+
+    def to_terminal(self) -> str:
+        """Return coloured text for a terminal."""
+        return str(self.render("terminal"))
+
+    def _picture(self, view: str, path: str | Path | None) -> bytes | None:
+        content: bytes | None = self.render(view, path)
+        return content
+
+    def _repr_html_(self) -> str:
+        return str(self.render("notebook"))
+
+
+def write_file(content: str | bytes, path: str | Path) -> None:
+    """Write the content to `path`, text as UTF-8. Raise InputError if the folder is missing."""
+    check_folder(path)
+    Path(path).write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def check_folder(path: str | Path) -> None:
+    """Raise InputError if the folder that `path` is in does not exist."""
+    folder = Path(path).parent
+    if not folder.is_dir():
+        raise InputError(
+            f"cannot write {str(path)!r}: there is no folder {str(folder)!r}",
+            argument="path",
+            remedy="Create the folder first, or choose another path",
+        )

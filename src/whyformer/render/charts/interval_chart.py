@@ -1,0 +1,88 @@
+"""Interval charts as SVG: one dot with a whisker per line, all on one scale."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from whyformer.render.charts.axis import cut_label, tick_text, ticks
+
+WIDTH, LABELS, FIGURES, LINE, FOOT = 860, 320, 220, 24, 26
+LETTER = 8.2  # about the width of a bold letter
+LONGEST = int((LABELS - 12) / LETTER)
+
+
+@dataclass(frozen=True)
+class IntervalPoint:
+    """A value and its interval; NaN ends if there is no interval.
+
+    `text` is the value and its interval in words, `clear` marks an interval without 0.
+    """
+
+    label: str
+    text: str
+    value: float
+    low: float
+    high: float
+    clear: bool = False
+
+
+@dataclass(frozen=True)
+class IntervalChart:
+    """Values with their intervals on one scale that includes 0."""
+
+    title: str
+    points: tuple[IntervalPoint, ...]
+    percent: bool = False
+
+
+def draw_intervals(chart: IntervalChart) -> Markup:
+    """Return the chart as an SVG element. Colours are set by class."""
+    known = [v for p in chart.points for v in (p.value, p.low, p.high) if math.isfinite(v)]
+    low, high = min([0.0, *known]), max([0.0, *known])
+    room = (high - low) * 0.04 or 1.0
+    low, high = low - room * (low < 0), high + room
+    bottom = LINE * len(chart.points)
+
+    def x(value: float) -> float:
+        return round(LABELS + (value - low) / (high - low) * (WIDTH - LABELS - FIGURES), 1)
+
+    head = Markup(
+        '<svg viewBox="0 0 {} {}" role="img" aria-label="{}; the figures are in the tables below">'
+    ).format(WIDTH, bottom + FOOT, chart.title)
+    grid = [
+        Markup(
+            '<line class="grid" x1="{0}" x2="{0}" y1="0" y2="{1}"/>'
+            '<text class="axis" x="{0}" y="{2}" text-anchor="middle">{3}</text>'
+        ).format(x(tick), bottom, bottom + 16, tick_text(tick, chart.percent))
+        for tick in ticks(low, high)
+    ]
+    zero = Markup('<line class="zero" x1="{0}" x2="{0}" y1="0" y2="{1}"/>').format(x(0.0), bottom)
+    points = [_point(point, LINE * (i + 0.5), x) for i, point in enumerate(chart.points)]
+    return Markup("\n").join([head, *grid, zero, *points, Markup("</svg>")])
+
+
+def _point(point: IntervalPoint, y: float, x: Callable[[float], float]) -> Markup:
+    known = math.isfinite(point.low) and math.isfinite(point.high)
+    whisker = Markup('<line class="whisker" x1="{}" x2="{}" y1="{}" y2="{}"/>')
+    return Markup(
+        "<g{}><title>{}: {}</title>"
+        '<text x="{}" y="{}" text-anchor="end">{}</text>{}'
+        '<circle class="dot" cx="{}" cy="{}" r="4.5"/><text x="{}" y="{}">{}</text></g>'
+    ).format(
+        Markup(' class="clear"') if point.clear else "",
+        point.label,
+        point.text,
+        LABELS - 12,
+        y + 4,
+        cut_label(point.label, LONGEST),
+        whisker.format(x(point.low), x(point.high), y, y) if known else "",
+        x(point.value),
+        y,
+        WIDTH - FIGURES + 12,
+        y + 4,
+        point.text,
+    )

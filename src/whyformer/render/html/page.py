@@ -1,0 +1,193 @@
+"""Web pages of attributions and comparisons, and fragments of them for other pages."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from markupsafe import Markup
+from torch import Tensor
+
+from whyformer.attribution import Attribution
+from whyformer.render.colours import step
+from whyformer.render.comparison import compare_samples
+from whyformer.render.environment import render_template
+from whyformer.render.html.account import account
+from whyformer.render.html.fragment import Fragment, Page
+from whyformer.render.html.layer_payload import BUDGET, layer_payload
+from whyformer.render.html.links import escape_json, link_payload, script_json
+from whyformer.render.html.palette import picture_payload
+from whyformer.render.html.style import file_text, step_class, style
+from whyformer.render.html.switch import switch_payload
+from whyformer.render.json_text import to_json
+from whyformer.render.numbers import MINUS, number
+from whyformer.render.overlay import SEEN, encode_png, overlay_row, panel_pictures
+from whyformer.render.panels import ImagePanel, TextPanel, Word, strongest_rows
+from whyformer.render.relevance_matrix import Item, RelevanceMatrix
+from whyformer.render.view_model import SampleContent, read_samples
+
+TOP = 8  # rows of the list of strongest words or patches
+MOST = (100, 100)  # rows and columns of the largest table of output by input
+
+_ONE = {
+    "words": "a word",
+    "patches": "a patch",
+    "regions": "a region",
+    "frames": "a frame",
+    "queries": "a query",
+}
+
+
+# The script files of a page, in this order. A fragment has only those that link its streams.
+_LINKS = ("ink.js", "pointing.js", "links.js")
+_TOOLS = ("choices.js", "pictures.js", "levels.js", "matrix.js", "inside.js", "page.js")
+_SHEETS = ("style.css", "streams.css", "tools.css")
+
+
+def build_page(attribution: Attribution) -> Page:
+    """Return the page of an attribution, with all of its samples and tools."""
+    contents = read_samples(attribution)
+    budget = BUDGET // len(contents)
+    body = [
+        _render_sample(
+            content,
+            tools=True,
+            pictures=_json(picture_payload(content)),
+            layers=_json(layer_payload(attribution, i, [p.name for p in content.panels], budget)),
+        )
+        for i, content in enumerate(contents)
+    ]
+    title = ", ".join(content.label for content in contents[:3])
+    data = to_json(_without_maps(attribution).to_dict())
+    return _page(title, body, (*_LINKS, *_TOOLS), data)
+
+
+def build_comparison_page(
+    attributions: Sequence[Attribution] | Mapping[str, Attribution],
+) -> Page:
+    """Return a page that switches between attributions of one input and compares them.
+
+    They may differ by method, by options, or by target. A mapping names them.
+    """
+    samples = compare_samples(attributions)
+    body = [
+        _render("comparison.jinja", sample=sample, data=script_json(switch_payload(sample)))
+        for sample in samples
+    ]
+    given = attributions.values() if isinstance(attributions, Mapping) else attributions
+    data = to_json([_without_maps(one).to_dict() for one in given])
+    title = " / ".join(dict.fromkeys((*samples[0].labels, *samples[0].choices)))
+    return _page(title, body, (*_LINKS[:2], "choices.js", "switch.js", "page.js"), data)
+
+
+def build_fragment(attribution: Attribution) -> Fragment:
+    """Return an attribution as a piece of a page, without the tools of a page.
+
+    It has a script only if its streams are linked.
+    """
+    contents = read_samples(attribution)
+    linked = any(content.matrices for content in contents)
+    several = any(content.scales for content in contents)
+    return Fragment(
+        style(_SHEETS[: 2 if several else 1]),
+        Markup("").join(_render_sample(content) for content in contents),
+        _script(_LINKS) if linked else "",
+    )
+
+
+def _render_sample(
+    content: SampleContent, tools: bool = False, pictures: str = "", layers: str = ""
+) -> Markup:
+    return _render(
+        "streams.jinja" if content.scales else "sample.jinja",
+        content=content,
+        tools=tools,
+        links=_json(link_payload(content)),
+        pictures=pictures,
+        layers=layers,
+    )
+
+
+def _render(name: str, **values: Any) -> Markup:
+    # The templates escape: escaping their result again would show its tags.
+    return Markup(render_template(f"whyformer.render.html/templates/{name}", **_HELPERS, **values))
+
+
+def _json(data: Any) -> str:
+    return "" if data is None else script_json(data)
+
+
+def _without_maps(attribution: Attribution) -> Attribution:
+    """The attribution without layers and maps, which would make a page heavy."""
+    return replace(attribution, layers=(), maps={})
+
+
+@cache
+def _script(names: tuple[str, ...]) -> str:
+    """The files as one script that defines no global name."""
+    return "\n".join(['(() => {\n"use strict";', *map(file_text, names), "})();"])
+
+
+def _page(title: str, body: list[Markup], scripts: tuple[str, ...], data: str) -> Page:
+    return Page(
+        title=f"Why {title}?",
+        style=style(_SHEETS),
+        body=Markup("\n").join(body),
+        scripts=(_script(scripts),),
+        data=escape_json(data),
+    )
+
+
+# -- what the templates call ------------------------------------------------------------------
+
+
+def _totals(content: SampleContent) -> list[tuple[str, str]]:
+    return [(name, number(value)) for name, value in content.totals]
+
+
+def _words_across(panels: Sequence[TextPanel]) -> list[tuple[Word, ...]]:
+    return list(zip(*(panel.words for panel in panels), strict=True))
+
+
+def _items(content: SampleContent) -> str:
+    """The kinds of items, such as 'a word or a patch'."""
+    return " or ".join(dict.fromkeys(_ONE[panel.unit] for panel in content.panels))
+
+
+def _matrix_rows(matrix: RelevanceMatrix) -> list[tuple[Item, list[float], list[float]]]:
+    values, shares = matrix.values.tolist(), matrix.shares.tolist()
+    return list(zip(matrix.rows, values, shares, strict=True))
+
+
+def _source(picture: Tensor) -> str:
+    return "data:image/png;base64," + base64.b64encode(encode_png(picture)).decode()
+
+
+def _sources(panel: ImagePanel) -> list[tuple[str, str]]:
+    return [(caption, _source(picture)) for caption, picture in panel_pictures(panel)]
+
+
+def _overlays(titles: Sequence[str], panels: Sequence[ImagePanel]) -> list[tuple[str, str]]:
+    return [(title, _source(picture)) for title, picture in overlay_row(titles, panels)]
+
+
+_HELPERS: dict[str, Any] = {
+    "top": TOP,
+    "most": MOST,
+    "number": number,
+    "colour": lambda share: step_class(step(share)),
+    "strongest_rows": strongest_rows,
+    "sources": _sources,
+    "overlays": _overlays,
+    "account_of": account,
+    "totals": _totals,
+    "percent": lambda share: f"{100 * share:.1f} %".replace("-", MINUS),
+    "seen": SEEN,
+    "words_across": _words_across,
+    "matrix_rows": _matrix_rows,
+    "items": _items,
+    "heads": {unit: one.removeprefix("a ") for unit, one in _ONE.items()},
+}

@@ -1,0 +1,21 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+import math
+
+MINUS = "\N{MINUS SIGN}"
+
+
+def number(value: float, span: float | None = None) -> str:
+    """Return a score with its sign, a true minus, and three digits.
+
+    With `span`, all numbers get the decimals that three digits of `span` need, so that they line
+    up in a column.
+    """
+    size = abs(span if span else value)
+    if not math.isfinite(value) or not 1e-4 <= size < 1e6:
+        text = f"{value:+.2e}" if value else "0"
+    else:
+        text = f"{value:+.{max(0, 2 - math.floor(math.log10(size)))}f}"
+    return (text if text.strip("+-0.") else text.lstrip("+-")).replace("-", MINUS)

@@ -1,0 +1,174 @@
+"""The panels of a sample: a stream of words or the patches of an image, with a colour scale."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from whyformer.attribution.characters import hide_controls
+from whyformer.render.numbers import number
+from whyformer.render.relevance_matrix import Item
+
+# Rounding noise of a method that is never negative must not turn its scale into a signed one.
+NOISE = 1e-6
+SILENT = "Every score here is 0."
+_SIGNS = {"\n": "⏎", "\r": "⏎", "\t": "⇥"}
+_ALONE = {" ": "␣", "": "∅"}
+
+
+def visible(text: str) -> str:
+    """Return a token with nothing hidden: white space and control characters get a sign."""
+    trimmed = text.strip(" ") or text[:1]
+    return _ALONE.get(trimmed) or hide_controls(trimmed, _SIGNS)
+
+
+def direction(text: str) -> str:
+    """Return "rtl" if the first letter with a direction runs right to left, else "ltr"."""
+    kinds = (unicodedata.bidirectional(c) for c in text)
+    strong = next((kind for kind in kinds if kind in ("L", "R", "AL")), "L")
+    return "ltr" if strong == "L" else "rtl"
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word and its score; `special` if the tokenizer added it ([CLS], <s>, ...)."""
+
+    text: str
+    score: float
+    special: bool = False
+    deciding: bool = False  # the head reads the answer here
+
+
+@dataclass(frozen=True)
+class BarRow:
+    """A line of a table: name, score, and the length of its bar, -1..1.
+
+    Unlike colours, bars are in proportion: the longest one is the largest score.
+    """
+
+    name: str
+    score: float
+    length: float
+
+
+def _rows(scored: Sequence[tuple[str, float]]) -> list[BarRow]:
+    longest = max((abs(s) for _, s in scored if math.isfinite(s)), default=0.0) or 1.0
+    return [BarRow(name, score, _scale_share(score, longest)) for name, score in scored]
+
+
+def strongest_rows(rows: Sequence[BarRow], count: int) -> list[BarRow]:
+    """Return the rows with the largest |score|, strongest first."""
+    return sorted(rows, key=lambda row: -abs(row.length))[:count]
+
+
+@dataclass(frozen=True)
+class TextPanel:
+    """A stream of words; `span` is the score with full colour."""
+
+    name: str
+    words: tuple[Word, ...]
+    span: float
+    signed: bool
+    unit: str = "words"
+    full_at: str = "the strongest word"
+    said: tuple[Item, ...] = ()  # the generated words, if they are not these words
+    pieces: tuple[Word, ...] = ()  # the tokens, if some word has several
+
+    def share(self, word: Word) -> float:
+        """Return the word's place on the colour scale, -1..1."""
+        return _scale_share(word.score, self.span)
+
+    def is_beyond(self, word: Word) -> bool:
+        """Return whether the score of the word, a special or deciding one, is off the scale."""
+        return abs(word.score) > self.span * (1 + NOISE)
+
+    @property
+    def silent(self) -> bool:
+        """Whether every score is 0."""
+        return not any(word.score for word in self.words)
+
+    @property
+    def note(self) -> str:
+        """The note about words that are off the scale, or ""."""
+        return self._note(self.words)
+
+    @property
+    def pieces_note(self) -> str:
+        """The same note for tokens."""
+        return self._note(self.pieces)
+
+    def _note(self, words: Sequence[Word]) -> str:
+        beyond = [word for word in words if self.is_beyond(word)]
+        if not beyond:
+            return ""
+        names = ", ".join(f"{word.text} ({number(word.score, self.span)})" for word in beyond)
+        are = "is" if len(beyond) == 1 else "are"
+        return f"Colours are scaled to {self.full_at}; {names} {are} off the scale."
+
+    @property
+    def direction(self) -> str:
+        """The direction of the text, "ltr" or "rtl"."""
+        return direction("".join(word.text for word in self.words if not word.special))
+
+    @property
+    def rows(self) -> list[BarRow]:
+        """Every word in order, as lines of a table."""
+        return _rows([(word.text, word.score) for word in self.words])
+
+
+@dataclass(frozen=True)
+class ImagePanel:
+    """The patches of an image; `span` is the score with full colour."""
+
+    name: str
+    patches: Tensor  # (rows, columns)
+    span: float
+    signed: bool
+    image: Tensor | None = None  # (3, height, width) in 0..1
+    pixels: Tensor | None = None  # (height, width)
+    unit: str = "patches"
+    full_at: str = "the strongest patch"
+
+    @property
+    def shares(self) -> Tensor:
+        """The patches' places on the colour scale, (rows, columns) in -1..1."""
+        return self.patches / self.span
+
+    @property
+    def silent(self) -> bool:
+        """Whether every score is 0."""
+        return not bool(self.patches.any())
+
+    @property
+    def pixel_shares(self) -> Tensor | None:
+        """The pixels' places on their own scale, (height, width) in -1..1."""
+        return None if self.pixels is None else self.pixels / largest_score(self.pixels)
+
+    @property
+    def rows(self) -> list[BarRow]:
+        """Every patch in order, as lines of a table; rows and columns count from 1."""
+        return _rows(
+            [
+                (f"row {i}, column {j}", score)
+                for i, line in enumerate(self.patches.tolist(), start=1)
+                for j, score in enumerate(line, start=1)
+            ]
+        )
+
+
+Panel = TextPanel | ImagePanel
+
+
+def largest_score(scores: Tensor) -> float:
+    """Return the largest finite |score|, or 1 if all are 0."""
+    finite = scores[torch.isfinite(scores)].abs()
+    return (float(finite.max()) if len(finite) else 0.0) or 1.0
+
+
+def _scale_share(score: float, span: float) -> float:
+    return max(-1.0, min(1.0, score / span)) if math.isfinite(score) else 0.0

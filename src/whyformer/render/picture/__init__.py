@@ -1,0 +1,1 @@
+"""Pictures: PNG, SVG and PDF, drawn by matplotlib."""

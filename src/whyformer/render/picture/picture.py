@@ -1,0 +1,191 @@
+"""The picture of an attribution or a comparison, drawn on a canvas for PNG, SVG and PDF."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from whyformer.attribution import Attribution
+from whyformer.render.colours import LIGHT, STEPS, ink, step
+from whyformer.render.comparison import ComparedSample, compare_samples
+from whyformer.render.numbers import number
+from whyformer.render.overlay import overlay_row, panel_pictures
+from whyformer.render.panels import SILENT, ImagePanel, Panel, TextPanel, strongest_rows
+from whyformer.render.picture.canvas import MARGIN, WIDTH, Canvas, Format, font
+from whyformer.render.picture.colour_bar import bar_in_line
+from whyformer.render.picture.heat import draw_matrix
+from whyformer.render.picture.word_boxes import word_boxes
+from whyformer.render.subwords import as_subwords
+from whyformer.render.view_model import SampleContent, read_samples
+
+TOP = 6  # rows of the list of strongest words or patches
+BAR = 150.0  # points of the longest bar
+
+
+class PictureView:
+    """A view that writes the picture in one file format.
+
+    `subwords` shows the tokens of each word instead of whole words.
+    """
+
+    format: Format
+
+    def render(self, attribution: Attribution, *, subwords: bool = False) -> bytes:
+        """Return the file, with the samples below each other."""
+        return draw_attribution(attribution, subwords).file(self.format)
+
+    def render_comparison(
+        self, attributions: Sequence[Attribution], *, subwords: bool = False
+    ) -> bytes:
+        """Return the file, with one column of scores or one overlay per attribution."""
+        return draw_comparison(attributions, subwords).file(self.format)
+
+
+def draw_attribution(attribution: Attribution, subwords: bool = False) -> Canvas:
+    """Return a canvas with the samples below each other."""
+    canvas = Canvas()
+    for content in read_samples(as_subwords(attribution) if subwords else attribution):
+        _draw_sample(canvas, content)
+    return canvas
+
+
+def draw_comparison(attributions: Sequence[Attribution], subwords: bool = False) -> Canvas:
+    """Return a canvas with one column of scores, or one overlay, per attribution."""
+    canvas = Canvas()
+    shown = [as_subwords(a) for a in attributions] if subwords else attributions
+    for sample in compare_samples(shown):
+        _draw_comparison(canvas, sample)
+    return canvas
+
+
+# -- one attribution -------------------------------------------------------------------------
+
+
+def _draw_sample(canvas: Canvas, content: SampleContent) -> None:
+    model = [("model", content.model)] if content.model else []
+    output = ("output", number(content.output))
+    _draw_head(canvas, [content.label], [output, ("method", content.method), *model])
+    for panel in content.panels:
+        if content.scales:
+            canvas.y += 4
+            canvas.write_paragraph(panel.name, font(9, "bold"), LIGHT.text)
+        if isinstance(panel, TextPanel):
+            word_boxes(canvas, panel, WIDTH - 2 * MARGIN, 11).draw(canvas, MARGIN)
+            canvas.y += 10
+        else:
+            shown = panel_pictures(panel)
+            _draw_pictures(canvas, shown, per_row=max(3, len(shown)))
+        if content.scales and panel.silent:
+            canvas.write_paragraph(SILENT, font(7.5), LIGHT.quiet)
+            continue
+        _draw_legend(canvas, panel)
+        if isinstance(panel, TextPanel) and panel.note:
+            canvas.write_paragraph(panel.note, font(7.5), LIGHT.quiet)
+        _draw_bars(canvas, panel)
+    for matrix in content.generated:
+        draw_matrix(canvas, matrix)
+    for note in filter(None, (content.scales, *content.notes)):
+        canvas.write_paragraph(note, font(7.5), LIGHT.quiet)
+    accounts = ", ".join(f"{name} {number(value)}" for name, value in content.totals)
+    canvas.write_paragraph(
+        content.sum_note + (f" ({accounts})" if accounts else ""), font(8), LIGHT.text
+    )
+    canvas.y += 8
+
+
+def _draw_head(canvas: Canvas, labels: Sequence[str], facts: Sequence[tuple[str, str]]) -> None:
+    canvas.y += 4
+    why = " or ".join(filter(None, (", ".join(labels[:-1]), labels[-1])))
+    canvas.write_paragraph(f"Why {why}?", font(13, "bold"), LIGHT.text)
+    canvas.write_paragraph(
+        "  ·  ".join(f"{name} {value}" for name, value in facts), font(8), LIGHT.quiet
+    )
+    canvas.y += 4
+
+
+def _draw_legend(canvas: Canvas, panel: Panel) -> None:
+    bar_in_line(canvas, MARGIN, panel.span, panel.signed)
+    canvas.y += 15
+
+
+def _draw_bars(canvas: Canvas, panel: Panel) -> None:
+    """Draw the strongest words or patches, each with its score and a bar left or right of 0."""
+    rows, face = strongest_rows(panel.rows, TOP), font(8)
+    names = [canvas.cut(row.name, face, WIDTH / 3) for row in rows]
+    scores = [number(row.score, panel.span) for row in rows]
+    name_width = max((canvas.width(name, face) for name in names), default=0)
+    score_end = MARGIN + name_width + 14 + max((canvas.width(s, face) for s in scores), default=0)
+    zero = score_end + 10 + BAR * max(0.0, *(-row.length for row in rows))
+    canvas.y += 3
+    canvas.line(zero, -7, 12.5 * len(rows) - 5.5)
+    for name, score, row in zip(names, scores, rows, strict=True):
+        canvas.write(MARGIN, name, face, LIGHT.text)
+        canvas.write(score_end, score, face, LIGHT.text, align="right")
+        long = max(0.5, abs(row.length) * BAR)
+        end, start = (LIGHT.warm, zero) if row.length > 0 else (LIGHT.cool, zero - long)
+        canvas.box(start, long * bool(row.length), 6, end, dashed=False)
+        canvas.y += 12.5
+    canvas.y += 6
+
+
+def _draw_pictures(canvas: Canvas, shown: Sequence[tuple[str, Tensor]], per_row: int) -> None:
+    """Draw pictures side by side with their captions, in rows."""
+    gap, face = 10.0, font(8)
+    width = (WIDTH - 2 * MARGIN - gap * (per_row - 1)) / per_row
+    for i in range(0, len(shown), per_row):
+        row = shown[i : i + per_row]
+        heights = [width * picture.shape[0] / picture.shape[1] for _, picture in row]
+        for j, ((_, picture), height) in enumerate(zip(row, heights, strict=True)):
+            canvas.picture(picture, MARGIN + j * (width + gap), width, height)
+        canvas.y += max(heights) + 8
+        for j, (caption, _) in enumerate(row):
+            canvas.write(
+                MARGIN + j * (width + gap), canvas.cut(caption, face, width), face, LIGHT.quiet
+            )
+        canvas.y += 16
+
+
+# -- several attributions --------------------------------------------------------------------
+
+
+def _draw_comparison(canvas: Canvas, sample: ComparedSample) -> None:
+    first, several = sample.contents[0], len(sample.labels) > 1
+    facts = [("method", first.method) if several else ("output", number(first.output))]
+    _draw_head(canvas, sample.labels, [*facts, *([("model", first.model)] if first.model else [])])
+    for panels in sample.rows:
+        if len(sample.rows) > 1:
+            canvas.write_paragraph(panels[0].name, font(9, "bold"), LIGHT.text)
+        texts = [p for p in panels if isinstance(p, TextPanel)]
+        images = [p for p in panels if isinstance(p, ImagePanel)]
+        if texts:
+            _draw_table(canvas, sample.choices, texts)
+        else:
+            shown = overlay_row(sample.choices, images)
+            _draw_pictures(canvas, shown, per_row=min(5, len(shown)))
+    canvas.write_paragraph(sample.scales, font(7.5), LIGHT.quiet)
+    canvas.y += 8
+
+
+def _draw_table(canvas: Canvas, titles: Sequence[str], panels: Sequence[TextPanel]) -> None:
+    """Draw a table: words down, methods across, scores on their colour. It wraps if wide."""
+    face, small, per_row = font(8), font(7.5, "bold"), 7
+    names = [canvas.cut(word.text, face, WIDTH / 4) for word in panels[0].words]
+    left = MARGIN + max(canvas.width(name, face) for name in names) + 10
+    for i in range(0, len(panels), per_row):
+        some = list(zip(titles, panels, strict=True))[i : i + per_row]
+        width = min(115.0, (WIDTH - MARGIN - left) / len(some))
+        for j, (title, _) in enumerate(some):
+            cut = canvas.cut(title, small, width - 4)
+            canvas.write(left + (j + 0.5) * width, cut, small, LIGHT.text, align="center")
+        canvas.y += 14
+        for k, name in enumerate(names):
+            canvas.write(MARGIN, name, face, LIGHT.text)
+            for j, (_, panel) in enumerate(some):
+                word = panel.words[k]
+                ground = LIGHT.colour(step(panel.share(word)) / STEPS)
+                canvas.box(left + j * width + 1, width - 2, 12, ground, dashed=False)
+                text = number(word.score, panel.span)
+                canvas.write(left + (j + 0.5) * width, text, face, ink(ground), align="center")
+            canvas.y += 13.5
+        canvas.y += 8

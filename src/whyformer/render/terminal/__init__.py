@@ -1,0 +1,1 @@
+"""Text for a terminal, in colour where the terminal has it."""

@@ -1,0 +1,1 @@
+"""The views, one file each: a file in this folder registers its view when it is imported."""

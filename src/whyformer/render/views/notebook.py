@@ -1,0 +1,68 @@
+"""The view `notebook`: the first samples of a batch, as the output of a cell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from markupsafe import escape
+from torch import Tensor
+
+from whyformer.attribution import Attribution, Stream, view
+from whyformer.render.html.page import build_fragment
+
+MOST = 8  # samples that are shown at once
+
+
+@view("notebook", title="the output of a notebook cell")
+class Notebook:
+    """The first samples as a fragment of HTML, and a note about the others."""
+
+    def render(self, attribution: Attribution) -> str:
+        """Return HTML for a cell."""
+        shown = build_fragment(first_samples(attribution, MOST))
+        return shown.to_html() + _note(len(attribution))
+
+    def render_comparison(self, attributions: Sequence[Attribution]) -> str:
+        """Return the attributions below each other."""
+        return "".join(self.render(attribution) for attribution in attributions)
+
+
+def _note(count: int) -> str:
+    if count <= MOST:
+        return ""
+    text = (
+        f"The first {MOST} of {count} samples. Use a[{MOST}] to see another one, or"
+        " a.to_html('why.html') to write all of them."
+    )
+    return f'<p class="whyformer cell">{escape(text)}</p>'
+
+
+def first_samples(attribution: Attribution, count: int) -> Attribution:
+    """Return the first `count` samples as an attribution, without layers."""
+    if len(attribution) <= count:
+        return attribution
+    few = slice(count)
+    return replace(
+        attribution,
+        streams={name: _first(stream, few) for name, stream in attribution.streams.items()},
+        target=attribution.target[few],
+        output=attribution.output[few],
+        labels=attribution.labels[few],
+        conservation=None if attribution.conservation is None else attribution.conservation[few],
+        sinks={name: sink[few] for name, sink in attribution.sinks.items()},
+        maps={key: value[few] for key, value in attribution.maps.items()},
+        layers=(),
+    )
+
+
+def _first(stream: Stream, few: slice) -> Stream:
+    """The stream of these samples: every field that has one entry per sample is cut."""
+    batched: dict[str, Any] = {
+        field.name: value[few]
+        for field in fields(stream)
+        if field.name not in ("name", "grid")
+        and isinstance(value := getattr(stream, field.name), Tensor | tuple)
+    }
+    return replace(stream, **batched)
