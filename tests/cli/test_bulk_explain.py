@@ -252,7 +252,7 @@ def test_a_row_without_its_target_is_refused_or_left_out(run: Run) -> None:
             "--input in.jsonl --out o.jsonl --limit 0",
             "--limit 0 leaves no rows. Give a whole number from 1",
         ),
-        ("--input in.jsonl --out o.jsonl --batch-size 0", "batch_size is 0"),
+        ("--input in.jsonl --out o.jsonl --batch-size 0", "Give --batch-size a whole number"),
         ("--input in.jsonl --out o.jsonl --html x.html", "--html is for one input"),
         ("--input in.jsonl --out o.jsonl --target 1 --target-column y", "Give one"),
         ("'a text' --input in.jsonl --out o.jsonl", "INPUT is for one input"),

@@ -102,7 +102,7 @@ def test_a_question_about_an_image_has_a_curve_for_each_stream(do: Do) -> None:
     [
         ("clip_shapes", "one number"),
         ("detr_shapes", "object queries"),
-        ("caption_shapes", "token by token"),
+        ("caption_shapes", "generates text"),
     ],
 )
 def test_a_model_without_classes_says_why_there_is_no_curve(do: Do, model: str, says: str) -> None:

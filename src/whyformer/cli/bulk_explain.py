@@ -234,7 +234,7 @@ def _line(name: str, spot: Spot, line: str) -> Sample:
 
 def _print_summary(job: BulkJob, samples: Dataset, start: int, messages: list[Any]) -> None:
     """Print what was written, what an earlier run had finished, and what was skipped."""
-    skipped = [str(error) for error in samples.report.skipped]
+    skipped = [error.message for error in samples.report.skipped]
     skipped += [str(message) for message in messages if isinstance(message, SkippedWarning)]
     if skipped:
         more = f" and {len(skipped) - SHOWN} more" if len(skipped) > SHOWN else ""
