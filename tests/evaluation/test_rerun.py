@@ -184,7 +184,7 @@ def test_a_batch_is_as_good_as_singles(name: str) -> None:
         return
     for source in sources_of(module):
         rerun = asking(loaded, inputs)
-        prepared = rerun._removal.prepared.of(source.stream)
+        prepared = rerun._removal.batch.of(source.stream)
         assert prepared is not None
         grid = prepared.grid or (3, 3)
         mask = torch.ones(2, grid[0] * grid[1]).bool() if prepared.mask is None else prepared.mask

@@ -161,7 +161,7 @@ def test_a_module_of_the_users_own_that_cuts_patches(picture: Path) -> None:
     prepared = prepare(torch.randn(2, 3, 8, 12), Own())
     assert (prepared.stream, prepared.grid, prepared.carrier) == ("image", (2, 3), "x")
     assert prepare(picture, Own(), pil_processor()).grid == (2, 2)
-    with pytest.raises(InputError, match="Own neither has a processor nor an image size"):
+    with pytest.raises(InputError, match="Own has neither a processor nor an image size"):
         prepare(picture, Own())
 
 

@@ -135,7 +135,7 @@ def test_decoder_classifier_cannot_tell_padding_in_embeddings(
     module = build("GPT2ForSequenceClassification", pad_token_id=0)
     inputs = laid_out(False, 0)
     states = module.get_input_embeddings()(inputs["input_ids"])
-    with pytest.raises(InputError, match="cannot tell padding in 'inputs_embeds'"):
+    with pytest.raises(InputError, match="cannot recognise padding in 'inputs_embeds'"):
         prepare({"inputs_embeds": states, "attention_mask": inputs["attention_mask"]}, module)
 
 

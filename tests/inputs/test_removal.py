@@ -232,7 +232,7 @@ def test_nothing_left_of_a_text_is_one_silent_token() -> None:
     inputs = tiny_inputs(module, (6, 4))
     kept = some_of(mask_of("text", inputs))
     kept[0] = False
-    removed = replace(removal(module, inputs), prepared=_read_by(removal(module, inputs)))
+    removed = replace(removal(module, inputs), batch=_read_by(removal(module, inputs)))
     found = asked(removed, "text", kept)
     silent = said(module, {"input_ids": torch.tensor([[SIGNS.mask_token_id]])})
     torch.testing.assert_close(found[:1], silent, rtol=1e-9, atol=1e-10)
@@ -270,7 +270,7 @@ def test_nothing_left_of_an_image_is_one_empty_region(name: str) -> None:
 
 
 def _read_by(removed: Removal, tokenizer: Any = SIGNS) -> Any:
-    return replace(removed.prepared, tokenizer=tokenizer)
+    return replace(removed.batch, tokenizer=tokenizer)
 
 
 @pytest.mark.parametrize(("fill", "sign"), [("mask", 3), ("unknown", 4)])
@@ -279,7 +279,7 @@ def test_replaced_by_a_sign(name: str, fill: str, sign: int) -> None:
     module = built(name)
     inputs = tiny_inputs(module, (8, 5, 6))
     removed = removal(module, inputs, fill)
-    removed = replace(removed, prepared=_read_by(removed))
+    removed = replace(removed, batch=_read_by(removed))
     mask = mask_of("text", inputs)
     kept = some_of(mask)
     kept[2] = False
@@ -456,14 +456,14 @@ def test_refusals(vit: nn.Module) -> None:
     keep = torch.ones(1, 4, dtype=torch.bool)
     assert set(FILL_TEXTS) == {fill for fills in FILLS.values() for fill in fills}
     for fill, why in (
-        ("erase", "choose one of drop, mask"),
+        ("erase", "Choose one of drop, mask"),
         ("blur", "is not for stream 'text', which is ids"),
         ("mask", "has no mask token"),
         ("unknown", "has no unknown token"),
     ):
         with pytest.raises(OptionError, match=why):
             asked(removal(bert, inputs, fill), "text", keep)
-    with pytest.raises(InputError, match=r"stream 'image' are not in the inputs.*there is text"):
+    with pytest.raises(InputError, match=r"stream 'image' are not in the inputs.*have text"):
         asked(removal(bert, inputs), "image", keep)
     pixels = {"pixel_values": torch.randn(1, 3, 8, 8)}
     with pytest.raises(OptionError, match="is not for stream 'image', which is pixels"):
@@ -475,7 +475,7 @@ def test_refusals(vit: nn.Module) -> None:
 def test_a_sign_that_the_model_has_no_embedding_for() -> None:
     module = built("bert")
     removed = removal(module, tiny_inputs(module, (4,)), "mask")
-    removed = replace(removed, prepared=_read_by(removed, SimpleNamespace(mask_token_id=99)))
+    removed = replace(removed, batch=_read_by(removed, SimpleNamespace(mask_token_id=99)))
     with pytest.raises(OptionError, match="has no mask token"):
         asked(removed, "text", torch.zeros(1, 4, dtype=torch.bool))
 
@@ -490,7 +490,7 @@ def test_model_and_inputs_are_untouched(fill: str, hooks: Callable[[nn.Module], 
     before = {n: v.clone() for n, v in inputs.items()}
     weights = {n: v.clone() for n, v in module.state_dict().items()}
     removed = removal(module, inputs, fill)
-    removed = replace(removed, prepared=_read_by(removed))
+    removed = replace(removed, batch=_read_by(removed))
     state = torch.random.get_rng_state()
     asked(removed, "text", some_of(mask_of("text", inputs)))
     assert torch.equal(torch.random.get_rng_state(), state)

@@ -95,7 +95,7 @@ def test_decoder_classifier_without_pad_id_names_the_one_to_set(
     build: Build, byte_bpe: Any
 ) -> None:
     module = build("GPT2ForSequenceClassification", vocab_size=320, pad_token_id=None)
-    with pytest.raises(InputError, match=r"set model\.config\.pad_token_id = 0"):
+    with pytest.raises(InputError, match=r"Set model\.config\.pad_token_id = 0"):
         prepare(["a film", "bad"], module, byte_bpe)
     assert prepare("a film", module, byte_bpe).size == 1
 
@@ -115,7 +115,7 @@ def test_decoder_classifier_without_pad_id_names_the_one_to_set(
         (None, "of type NoneType"),
         (3.5, "of type float"),
         (b"film", "of type bytes"),
-        ([torch.ones(1, 2)], "stack the tensors"),
+        ([torch.ones(1, 2)], "Stack the tensors"),
         ("[CLS] [SEP]", r"sample 0 has only special tokens, \[CLS\] \[CLS\] \[SEP\] \[SEP\]"),
     ],
 )
@@ -160,7 +160,7 @@ def test_too_long(
 ) -> None:
     module = build(name, **settings)
     text = "film " * 50
-    message = f"the text has 52 tokens, the model takes {limit}; pass truncation=True to keep the"
+    message = f"the text has 52 tokens, the model takes {limit}. Pass truncation=True to keep the"
     with pytest.raises(InputError, match=message):
         prepare(text, module, wordpiece)
     prepared = prepare([text, "good"], module, wordpiece, truncation=True)

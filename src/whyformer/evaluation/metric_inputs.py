@@ -13,7 +13,13 @@ from torch import Tensor
 from whyformer.attribution import Attribution
 from whyformer.datasets import Mask, Sample
 from whyformer.errors import InputError
-from whyformer.inputs.images import MODES, PlainImages, channels_of, open_image, plain_images
+from whyformer.inputs.images import (
+    MODES,
+    PlainImageProcessor,
+    channels_of,
+    open_image,
+    plain_processor,
+)
 from whyformer.inputs.raw_inputs import region_grid_of as region_grid
 from whyformer.inputs.text import tokenizer_scope
 from whyformer.models.load import Loaded
@@ -97,8 +103,8 @@ def _mask(sample: Sample, loaded: Loaded) -> Tensor:
         )
     grey = Image.fromarray(((values + 1) * 100).astype(numpy.uint8))  # 0, 100, 200
     steps = image_processor_of(loaded.processor, loaded.module)
-    if steps is None or isinstance(steps, PlainImages):
-        plain = steps or region_grid(loaded.module) or plain_images(loaded.module)
+    if steps is None or isinstance(steps, PlainImageProcessor):
+        plain = steps or region_grid(loaded.module) or plain_processor(loaded.module)
         small = grey.resize((plain.size[1], plain.size[0]), Image.Resampling.NEAREST)
         shown = torch.from_numpy(numpy.array(small)).float()
     else:

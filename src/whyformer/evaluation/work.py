@@ -22,7 +22,7 @@ from whyformer.evaluation.plan import Contender, Measure, Plan
 from whyformer.evaluation.randomised import randomised
 from whyformer.evaluation.rerun import Rerun
 from whyformer.explain import explain
-from whyformer.inputs.images import plain_images
+from whyformer.inputs.images import plain_processor
 from whyformer.inputs.prepare import prepare
 from whyformer.inputs.removal import Removal
 from whyformer.metrics import metrics
@@ -131,7 +131,7 @@ class Bench:
             raise self._told(error) from error
         steps = None
         if any("pixel_values" in one.carrier for one in prepared):
-            steps = image_processor_of(processor, module) or plain_images(module)
+            steps = image_processor_of(processor, module) or plain_processor(module)
         return Removal(prepared, module, family, self.plan.fill, steps)
 
     @cached_property
@@ -142,7 +142,7 @@ class Bench:
     @cached_property
     def predicted(self) -> tuple[int, ...]:
         """The classes that the model predicts."""
-        logits = predict(self.subject.loaded.module, self.removal.prepared)
+        logits = predict(self.subject.loaded.module, self.removal.batch)
         return tuple(logits.argmax(1).tolist())
 
     def explained(self, contender: Contender, target: str) -> Attribution:
@@ -263,7 +263,7 @@ class Bench:
         filled = ""
         if measure.reruns:
             stream = measure.options.get("stream") or attribution.main
-            fill = self.removal.chosen(stream)
+            fill = self.removal.fill_of(stream)
             filled = f"; what is taken away is filled: {fill}"
         return [
             {

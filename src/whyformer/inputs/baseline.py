@@ -1,4 +1,4 @@
-"""The same inputs with nothing said: what integrated gradients starts from."""
+"""Baseline inputs with neutral tokens or zeros, where integrated gradients starts."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from torch import Tensor, nn
 from whyformer.inputs.words import special_ids
 from whyformer.models.signature import config_of, reads_pad_ids, vocabulary_of
 
-SILENT = ("mask", "pad", "unk", "eos")
-# Where only the model's config tells which ids frame a text.
-FRAME = ("bos", "eos", "cls", "sep", "pad")
+NEUTRAL_ROLES = ("mask", "pad", "unk", "eos")  # in order of preference
+SPECIAL_ROLES = ("bos", "eos", "cls", "sep", "pad")  # read from the config without a tokenizer
 
 
 def baseline_arguments(
@@ -23,27 +22,27 @@ def baseline_arguments(
     tokenizer: Any | None = None,
     mask: Tensor | None = None,
 ) -> dict[str, Any]:
-    """The arguments with silent tokens or zeros in the carrier; frame and padding stay."""
+    """Return the arguments with neutral tokens or zeros; special tokens and padding stay."""
     value = arguments[carrier]
     if value.is_floating_point():
         return {**arguments, carrier: torch.zeros_like(value)}
-    frame = torch.tensor(sorted(_frame(module, tokenizer)), dtype=value.dtype, device=value.device)
-    speaks = ~torch.isin(value, frame)
+    special = sorted(_special_ids(module, tokenizer))
+    replaced = ~torch.isin(value, torch.tensor(special, dtype=value.dtype, device=value.device))
     if mask is not None:
-        speaks &= mask
-    silent = torch.full_like(value, silent_id(module, tokenizer))
-    return {**arguments, carrier: torch.where(speaks, silent, value)}
+        replaced &= mask
+    neutral = torch.full_like(value, neutral_id(module, tokenizer))
+    return {**arguments, carrier: torch.where(replaced, neutral, value)}
 
 
-def silent_id(module: nn.Module, tokenizer: Any | None) -> int:
-    """The id that says least: mask, padding, unknown or end of text, whichever exists first.
+def neutral_id(module: nn.Module, tokenizer: Any | None) -> int:
+    """The id of the mask, padding, unknown or end-of-text token, whichever exists first.
 
-    Never the padding id of a model that reads meaning into it.
+    Never the padding id of a model that searches its inputs for it.
     """
     sources = (tokenizer, config_of(module))
     size = vocabulary_of(module)
     avoided = getattr(config_of(module), "pad_token_id", None) if reads_pad_ids(module) else None
-    for role in SILENT:
+    for role in NEUTRAL_ROLES:
         for source in sources:
             candidate = getattr(source, f"{role}_token_id", None)
             if not isinstance(candidate, int) or candidate in (avoided, -1):
@@ -53,10 +52,10 @@ def silent_id(module: nn.Module, tokenizer: Any | None) -> int:
     return 0 if avoided != 0 else 1
 
 
-def _frame(module: nn.Module, tokenizer: Any | None) -> frozenset[int]:
-    """Ids that frame a text rather than say something."""
+def _special_ids(module: nn.Module, tokenizer: Any | None) -> frozenset[int]:
+    """Ids of special tokens, from the tokenizer or else from the model's config."""
     if tokenizer is not None:
         return special_ids(tokenizer)
     config = config_of(module)
-    ids = (getattr(config, f"{role}_token_id", None) for role in FRAME)
+    ids = (getattr(config, f"{role}_token_id", None) for role in SPECIAL_ROLES)
     return frozenset(i for i in ids if isinstance(i, int))

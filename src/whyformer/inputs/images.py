@@ -1,4 +1,4 @@
-"""Images as pixel values, and the pixels that the model saw."""
+"""Turn images into pixel values, and pixel values back into images for display."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from whyformer.models.processors import first_line
 from whyformer.models.quiet import quiet_transformers
 from whyformer.models.signature import Forward
 
-DEEP_MODES = ("I", "F")  # more than eight bits per channel: converting would clip
+DEEP_MODES = ("I", "F")  # more than 8 bits per channel: conversion would clip
 MODES = {1: "L", 3: "RGB"}
 
 
 @dataclass(frozen=True)
 class PlainImageProcessor:
-    """Pixel values without a processor: resized to the model's size, then from 0..1 to -1..1.
+    """The default image processor: resize to the model's size, then scale from 0..1 to -1..1.
 
-    The whole image is resized, nothing is cropped, so that every pixel can be explained.
+    Nothing is cropped, so that every pixel can be explained.
     """
 
     size: tuple[int, int]  # (height, width)
@@ -36,11 +36,11 @@ class PlainImageProcessor:
     image_std: float = 0.5
 
     def __call__(self, images: Sequence[Any], return_tensors: str = "pt") -> dict[str, Tensor]:
-        """(batch, channels, height, width) of images that all have the same mode."""
+        """Return (batch, channels, height, width) of images in the same mode."""
         return {"pixel_values": torch.stack([self.preprocess(image) for image in images])}
 
     def preprocess(self, image: Any) -> Tensor:
-        """One image, (channels, height, width)."""
+        """Return one image as (channels, height, width)."""
         from PIL.Image import Resampling
 
         resized = image.resize((self.size[1], self.size[0]), Resampling.BILINEAR)
@@ -52,40 +52,43 @@ class PlainImageProcessor:
 def read_images(
     items: Sequence[Any], module: nn.Module, forward: Forward, processor: Any | None
 ) -> Batch:
-    """Images and image files as the model takes them."""
-    arguments, steps = image_arguments(items, module, forward, processor)
+    """Return images and image files as one batch."""
+    arguments, used = image_arguments(items, module, forward, processor)
     carrier = forward.carrier("pixel_values")
-    return image_batch(arguments, carrier, module, forward, steps)
+    return image_batch(arguments, carrier, module, forward, used)
 
 
 def image_arguments(
     items: Sequence[Any], module: nn.Module, forward: Forward, processor: Any | None
 ) -> tuple[dict[str, Any], Any]:
-    """Images and image files as arguments, and the steps that made them."""
+    """Return the arguments of forward, and the image processor that made them."""
     channels = channels_of(module) or 3
     mode = MODES.get(channels)
     if mode is None:
         raise InputError(
             f"{type(module).__name__} takes images of {channels} channels and an image file has 1"
-            " or 3; pass pixel_values as a tensor"
+            " or 3",
+            argument="inputs",
+            remedy="Pass pixel_values as a tensor",
         )
-    opened = [open_image(item, mode) for item in items]
-    steps = processor if processor is not None else plain_processor(module)
+    images = [open_image(item, mode) for item in items]
+    used = processor if processor is not None else plain_processor(module)
     try:
         with quiet_transformers():
-            features = dict(steps(images=opened, return_tensors="pt"))
+            features = dict(used(images=images, return_tensors="pt"))
     except Exception as error:
         raise InputError(
-            f"{type(steps).__name__} cannot read the image: {first_line(error)}; pass another"
-            " processor=, or pixel_values as a tensor"
+            f"{type(used).__name__} cannot read the image: {first_line(error)}",
+            argument="processor",
+            remedy="Pass another processor=, or pixel_values as a tensor",
         ) from error
     arguments = {n: v for n, v in features.items() if n != "pixel_values" and forward.takes(n)}
     arguments[forward.carrier("pixel_values")] = features["pixel_values"]
-    return arguments, steps
+    return arguments, used
 
 
 def open_image(item: Any, mode: str) -> Any:
-    """The image in the given mode, from its file where a path was given, held as it was shot."""
+    """Return an image or image file in the given mode, rotated as its EXIF data say."""
     from PIL import Image, ImageOps
 
     name = "the image" if is_image(item) else f"the file {str(item)!r}"
@@ -97,28 +100,40 @@ def open_image(item: Any, mode: str) -> Any:
                 image = ImageOps.exif_transpose(file)
         if image.mode.startswith(DEEP_MODES):
             raise InputError(
-                f"{name} has mode {image.mode}, more than 8 bits per channel; scale it to 8 bits"
-                " and convert it to L or RGB first"
+                f"{name} has mode {image.mode}, more than 8 bits per channel",
+                argument="inputs",
+                remedy="Scale it to 8 bits and convert it to L or RGB first",
             )
         if not all(image.size):
-            raise InputError(f"{name} has no pixels: its size is {image.size}; pass another")
+            raise InputError(
+                f"{name} has no pixels: its size is {image.size}",
+                argument="inputs",
+                remedy="Pass another image",
+            )
         return image.convert(mode)
     except InputError:
         raise
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise InputError(
-            f"{name} cannot be read as an image: {first_line(error)}; pass a PNG, JPEG or another"
-            " format that Pillow reads"
+            f"{name} cannot be read as an image: {first_line(error)}",
+            argument="inputs",
+            remedy="Pass a PNG, JPEG or another format that Pillow reads",
         ) from error
 
 
 def _check_file(item: Any) -> Path:
-    """The path of a file that is there."""
+    """Return the path of an image file; raise InputError if there is no such file."""
     path = Path(item).expanduser()
     if not path.exists():
-        raise InputError(f"there is no image file {str(item)!r}; check the path")
+        raise InputError(
+            f"there is no image file {str(item)!r}", argument="inputs", remedy="Check the path"
+        )
     if not path.is_file():
-        raise InputError(f"{str(item)!r} is a folder, not an image; pass the files in it")
+        raise InputError(
+            f"{str(item)!r} is a folder, not an image",
+            argument="inputs",
+            remedy="Pass the files in it",
+        )
     return path
 
 
@@ -127,9 +142,9 @@ def image_batch(
     carrier: str,
     module: nn.Module,
     forward: Forward,
-    steps: Any | None,
+    processor: Any | None,
 ) -> Batch:
-    """Pixel values as the model is to see them, with the grid of its patches."""
+    """Return pixel values as a batch, with the grid of patches."""
     pixels: Tensor = arguments[carrier]
     check_pixels(pixels, carrier, module, forward, arguments)
     placed = move_to_module(arguments, module)
@@ -143,45 +158,50 @@ def image_batch(
         stream="image",
         content=contents(pixels),
         grid=grid,
-        image=shown_pixels(pixels, steps),
+        image=shown_pixels(pixels, processor),
     )
 
 
 def check_pixels(
     pixels: Tensor, carrier: str, module: nn.Module, forward: Forward, arguments: Mapping[str, Any]
 ) -> None:
-    """Nothing; raises where rank, channels or size are not what the model takes."""
+    """Raise InputError if the model does not take this rank, number of channels or size."""
     if pixels.ndim != 4 or not pixels.is_floating_point():
         raise InputError(
             f"'{carrier}' is a tensor of {pixels.dtype} with shape {tuple(pixels.shape)}; expected"
-            " floating numbers of rank 4 (batch, channels, height, width), or rank 3 for one image;"
-            " for an array of 8-bit pixels pass PIL.Image.fromarray(array)"
+            " floating numbers of rank 4 (batch, channels, height, width), or rank 3 for one image",
+            argument="inputs",
+            remedy="For an array of 8-bit pixels pass PIL.Image.fromarray(array)",
         )
     channels = channels_of(module)
     if channels is not None and pixels.shape[1] != channels:
         raise InputError(
             f"'{carrier}' has {pixels.shape[1]} channels in shape {tuple(pixels.shape)}, the model"
-            f" takes {channels}; the order is (batch, channels, height, width)"
+            f" takes {channels}",
+            argument="inputs",
+            remedy=f"Pass (batch, channels, height, width) with {channels} channels",
         )
     size = size_of(module)
-    # Models that stretch their positions by themselves have no such switch.
+    # Models that always interpolate their positions have no such switch.
     switch = "interpolate_pos_encoding"
     fixed = size is not None and switch in forward.names and not arguments.get(switch)
     if fixed and size and tuple(pixels.shape[-2:]) != size:
         raise InputError(
             f"'{carrier}' is {pixels.shape[-2]} x {pixels.shape[-1]} pixels, the model takes"
-            f" {size[0]} x {size[1]}; resize it, or pass a mapping with {switch}=True"
+            f" {size[0]} x {size[1]}",
+            argument="inputs",
+            remedy=f"Resize it, or pass a mapping with {switch}=True",
         )
 
 
-def shown_pixels(pixels: Tensor, steps: Any | None) -> Tensor:
-    """The pixels in 0..1 as three channels, (batch, 3, height, width), for showing.
+def shown_pixels(pixels: Tensor, processor: Any | None) -> Tensor:
+    """Pixel values for display: (batch, 3, height, width) in 0..1.
 
-    Undoes the processor's normalisation; where none is known, or the values cannot have come from
-    it, each sample is stretched from its smallest to its largest value.
+    The processor's normalisation is undone. If it is unknown, or the result is outside of 0..1,
+    each sample is scaled from its smallest to its largest value.
     """
     values = pixels.detach().float().cpu()
-    shown = _denormalise(values, steps)
+    shown = _denormalise(values, processor)
     if shown is None or shown.min() < -0.01 or shown.max() > 1.01:
         low = values.amin(dim=(1, 2, 3), keepdim=True)
         reach = values.amax(dim=(1, 2, 3), keepdim=True) - low
@@ -191,18 +211,20 @@ def shown_pixels(pixels: Tensor, steps: Any | None) -> Tensor:
 
 
 def plain_processor(module: nn.Module) -> PlainImageProcessor:
-    """The steps of our own for a model that has an image size in its config."""
+    """The default image processor for a model with an image size in its config."""
     size = size_of(module)
     if size is None:
         raise InputError(
-            f"an image was given and {type(module).__name__} neither has a processor nor an image"
-            " size in its config; pass processor=, or pixel values as a tensor"
+            f"an image was given and {type(module).__name__} has neither a processor nor an image"
+            " size in its config",
+            argument="processor",
+            remedy="Pass processor=, or pixel values as a tensor",
         )
     return PlainImageProcessor(size)
 
 
 def channels_of(module: nn.Module) -> int | None:
-    """The number of image channels that the model takes, where that can be known."""
+    """The number of image channels that the model takes, or None if unknown."""
     found = getattr(getattr(module, "config", None), "num_channels", None)
     if isinstance(found, int):
         return found
@@ -211,7 +233,7 @@ def channels_of(module: nn.Module) -> int | None:
 
 
 def size_of(module: nn.Module) -> tuple[int, int] | None:
-    """(height, width) of the images that the model's config names."""
+    """(height, width) of the model's images, from its config, or None."""
     return _height_and_width(getattr(getattr(module, "config", None), "image_size", None))
 
 
@@ -225,20 +247,20 @@ def patch_of(module: nn.Module) -> tuple[int, int] | None:
 
 
 def _patch_convolution(module: nn.Module) -> nn.Conv2d | None:
-    """The first convolution whose steps do not overlap: it cuts an image into patches."""
+    """The first convolution, if its windows do not overlap: it cuts an image into patches."""
     for part in module.modules():
         if isinstance(part, nn.Conv2d):
             return part if part.kernel_size == part.stride and max(part.stride) > 1 else None
     return None
 
 
-def _denormalise(values: Tensor, steps: Any | None) -> Tensor | None:
-    """The values before the processor normalised them, None where it does not say how."""
-    if steps is None:
+def _denormalise(values: Tensor, processor: Any | None) -> Tensor | None:
+    """Undo the processor's normalisation; None if it is unknown."""
+    if processor is None:
         return None
-    if getattr(steps, "do_normalize", True) is False:
-        return values if getattr(steps, "do_rescale", True) else values / 255
-    moments = (getattr(steps, "image_mean", None), getattr(steps, "image_std", None))
+    if getattr(processor, "do_normalize", True) is False:
+        return values if getattr(processor, "do_rescale", True) else values / 255
+    moments = (getattr(processor, "image_mean", None), getattr(processor, "image_std", None))
     if any(moment is None for moment in moments):
         return None
     mean, std = (torch.as_tensor(m, dtype=values.dtype).reshape(1, -1, 1, 1) for m in moments)
@@ -248,7 +270,7 @@ def _denormalise(values: Tensor, steps: Any | None) -> Tensor | None:
 
 
 def _height_and_width(value: Any) -> tuple[int, int] | None:
-    """(height, width) of one number or two."""
+    """(height, width) from one number or two."""
     if isinstance(value, int):
         return value, value
     if isinstance(value, list | tuple) and len(value) == 2:

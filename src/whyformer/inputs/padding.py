@@ -1,4 +1,4 @@
-"""Token rows of different lengths in one tensor, padding behind, and the id that fills it."""
+"""Pad rows of token ids to one length."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from whyformer.models.signature import config_of, vocabulary_of
 
 
 def pad_rows(rows: Sequence[Sequence[int]], fill: int) -> Tensor:
-    """The rows in one tensor of integers, (batch, longest), `fill` behind the shorter ones."""
+    """Return the rows as one tensor (batch, longest), with `fill` after the shorter ones."""
     longest = max(map(len, rows))
     return torch.tensor([[*row, *[fill] * (longest - len(row))] for row in rows], dtype=torch.long)
 
 
 def padding_id(module: nn.Module, tokenizer: Any | None) -> int:
-    """The id that fills padding: the model's own, the tokenizer's, its end of text, or 0.
+    """The padding id of the model, else of the tokenizer, else its end of text, else 0.
 
-    The model's comes first because some models look for it among their inputs.
+    The model's comes first because some models search their input ids for it.
     """
     size = vocabulary_of(module)
     for candidate in (

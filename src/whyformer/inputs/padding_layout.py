@@ -1,8 +1,8 @@
-"""Padding moved behind the tokens before the model runs, and back to where it was afterwards.
+"""Move left padding to the right before the model runs, and back afterwards.
 
-Many models number positions by column, or read their answer in column 0: with padding in front
-they answer differently, whatever the mask says. Moving it behind makes left equal right equal
-none for all of them, without knowing how a model counts.
+Many models number positions by column, or read their prediction in column 0. Left padding changes
+their output, even with a correct mask. With all padding on the right, any padding gives the same
+result for all of them.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ from torch import Tensor
 from whyformer.attribution import Attribution, Layer, Stream
 
 Item = TypeVar("Item")
-# Arguments beside the text of a two-stream model, which may happen to be as many as its tokens.
+# Arguments of a second stream; their token count may equal the text's by chance.
 OTHER_STREAMS = ("visual_", "pixel_", "image_")
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the user's columns are in what the model sees."""
+    """How the user's columns map to the model's columns."""
 
-    shift: tuple[int, ...]  # columns of padding in front, per sample
-    user_columns: int  # columns that the user passed
-    model_columns: int  # columns that the model sees
+    shift: tuple[int, ...]  # columns of left padding, per sample
+    user_columns: int  # columns in the user's tensors
+    model_columns: int  # columns in the model's tensors
 
-    def take(self, rows: Sequence[int], inner: int | None = None) -> Layout:
-        """Return the layout of the given samples, with `inner` model columns if given."""
+    def take(self, rows: Sequence[int], columns: int | None = None) -> Layout:
+        """Return the layout of the given samples, cut to `columns` model columns."""
         shift = tuple(self.shift[row] for row in rows)
-        return Layout(shift, self.user_columns, self.model_columns if inner is None else inner)
+        return Layout(shift, self.user_columns, columns or self.model_columns)
 
     def to_model(self, tensor: Tensor) -> Tensor:
-        """(batch, given, ...) as the model is to see it, (batch, inner, ...)."""
+        """Return (batch, user columns, ...) as (batch, model columns, ...)."""
         rows = [row.roll(-shift, 0) for row, shift in zip(tensor, self.shift, strict=True)]
         return torch.stack(rows)[:, : self.model_columns]
 
     def row_to_model(self, items: Sequence[Item], sample: int) -> list[Item]:
-        """One sample's items, one per given column, as the model sees them."""
+        """Return one sample's items, one per user column, in the order of the model's columns."""
         shift = self.shift[sample]
         return [*items[shift:], *items[:shift]][: self.model_columns]
 
     def to_user(self, tensor: Tensor, dim: int = 1) -> Tensor:
-        """What the model's columns along `dim` hold, in the user's columns; zeros in cut ones."""
+        """Return the tensor with axis `dim` in the user's columns; zeros in cut columns."""
         moved = tensor.transpose(1, dim)
         if self.user_columns > self.model_columns:
             cut = moved.new_zeros(
@@ -56,7 +56,7 @@ class Layout:
         return torch.stack(rows).transpose(1, dim)
 
     def column(self, sample: int, position: int) -> int:
-        """The model's column of a position that the user counts."""
+        """The model's column of one of the user's positions."""
         return (position - self.shift[sample]) % self.user_columns
 
     def position(self, sample: int, column: int) -> int:
@@ -65,7 +65,7 @@ class Layout:
 
 
 def move_arguments(arguments: Mapping[str, Any], layout: Layout) -> dict[str, Any]:
-    """The arguments with every tensor that has one entry per given column moved to_model."""
+    """Return the arguments with the model's columns in every tensor that has the user's."""
     batch = len(layout.shift)
     moved: dict[str, Any] = dict(arguments)
     for name, value in arguments.items():
@@ -81,14 +81,14 @@ def move_arguments(arguments: Mapping[str, Any], layout: Layout) -> dict[str, An
 
 
 def restore_output(output: Any, layout: Layout) -> Any:
-    """The model's raw output with its token axis in the user's columns, for a user's callable."""
+    """Return the model's raw output with the user's columns, for a target that is a callable."""
     batch = len(layout.shift)
     if isinstance(output, Tensor):
         fits = output.ndim >= 2 and output.shape[:2] == (batch, layout.model_columns)
         return layout.to_user(output) if fits else output
     if isinstance(output, Mapping):
         moved = {key: restore_output(value, layout) for key, value in output.items()}
-        # The outputs of transformers are dataclasses too: attribute access must survive.
+        # A transformers output is a dataclass too: keep its type for attribute access.
         return type(output)(**moved) if hasattr(output, "to_tuple") else moved
     if isinstance(output, tuple) and not hasattr(output, "_fields"):
         return tuple(restore_output(value, layout) for value in output)
@@ -96,31 +96,31 @@ def restore_output(output: Any, layout: Layout) -> Any:
 
 
 def restore_padding(attribution: Attribution, layouts: Mapping[str, Layout]) -> Attribution:
-    """The attribution with tokens where the user put them, by stream; itself if nothing moved."""
+    """Return the attribution with every stream in the user's columns."""
     if not layouts:
         return attribution
 
-    def moved(tensor: Tensor, *names: str) -> Tensor:
-        """The tensor with its token axes, behind the batch's, back in the user's columns."""
+    def move_axes(tensor: Tensor, *names: str) -> Tensor:
+        """Move the token axes, which follow the batch axis, to the user's columns."""
         for dim, name in enumerate(names, start=1):
             tensor = layouts[name].to_user(tensor, dim) if name in layouts else tensor
         return tensor
 
     streams = {
-        name: _stream(stream, layouts[name]) if name in layouts else stream
+        name: _restore_stream(stream, layouts[name]) if name in layouts else stream
         for name, stream in attribution.streams.items()
     }
     widths = {name: stream.scores.shape[1] for name, stream in attribution.streams.items()}
     return replace(
         attribution,
         streams=streams,
-        layers=tuple(_layer(layer, layouts, widths) for layer in attribution.layers),
-        maps={key: moved(value, *key) for key, value in attribution.maps.items()},
+        layers=tuple(_restore_layer(layer, layouts, widths) for layer in attribution.layers),
+        maps={key: move_axes(value, *key) for key, value in attribution.maps.items()},
     )
 
 
-def _stream(stream: Stream, layout: Layout) -> Stream:
-    def listed(rows: Any, padding: Any) -> Any:
+def _restore_stream(stream: Stream, layout: Layout) -> Stream:
+    def move_items(rows: Any, padding: Any) -> Any:
         if rows is None:
             return None
         cut = [padding] * (layout.user_columns - layout.model_columns)
@@ -134,14 +134,14 @@ def _stream(stream: Stream, layout: Layout) -> Stream:
         stream,
         scores=layout.to_user(stream.scores),
         mask=layout.to_user(stream.mask),
-        tokens=listed(stream.tokens, ""),
-        word_ids=listed(stream.word_ids, None),
+        tokens=move_items(stream.tokens, ""),
+        word_ids=move_items(stream.word_ids, None),
         states=None if stream.states is None else layout.to_user(stream.states),
         deciding=None if stream.deciding is None else layout.to_user(stream.deciding),
     )
 
 
-def _layer(layer: Layer, layouts: Mapping[str, Layout], widths: Mapping[str, int]) -> Layer:
+def _restore_layer(layer: Layer, layouts: Mapping[str, Layout], widths: Mapping[str, int]) -> Layer:
     stacks = (layer.asking, layer.answering)
     axes = {
         "attention": dict(zip((2, 3), stacks, strict=True)),
@@ -151,9 +151,9 @@ def _layer(layer: Layer, layouts: Mapping[str, Layout], widths: Mapping[str, int
         "leaving": {1: layer.asking},
     }
 
-    def moved(tensor: Tensor, dims: Mapping[int, str]) -> Tensor:
+    def move_axes(tensor: Tensor, dims: Mapping[int, str]) -> Tensor:
         for dim, stack in dims.items():
-            # A stack may hold several streams; the first ones are those that can be moved.
+            # A stack may hold several streams; the last one takes the remaining columns.
             names, start = stack.split("+"), 0
             pieces = []
             for name in names[:-1]:
@@ -167,7 +167,7 @@ def _layer(layer: Layer, layouts: Mapping[str, Layout], widths: Mapping[str, int
         return tensor
 
     kept: dict[str, Any] = {
-        part: moved(tensor, axes[part])
+        part: move_axes(tensor, axes[part])
         for part in axes
         if (tensor := getattr(layer, part)) is not None
     }

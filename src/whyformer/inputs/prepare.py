@@ -1,4 +1,4 @@
-"""From whatever the user passed to exactly what the model's forward takes."""
+"""Prepare the user's inputs as a `Batch`: exactly what the model's forward takes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from whyformer.models.families import Family
 from whyformer.models.processors import check_processor, image_processor_of, tokenizer_of
 from whyformer.models.signature import forward_of, stream_of
 
-FITTING = {"text": ("text", "tokens"), "image": ("image", "tokens")}
+# The streams that inputs of a kind can go to.
+STREAMS_OF_KIND = {"text": ("text", "tokens"), "image": ("image", "tokens")}
 
 
 def prepare(
@@ -27,33 +28,48 @@ def prepare(
     family: Family | None = None,
     truncation: bool = False,
     carrier: str | None = None,
+    kind: str | None = None,
 ) -> Batch:
-    """The inputs as one batch of arguments, with tokens, mask, grid and pixels beside them.
+    """Return the inputs as one batch, with tokens, mask, grid and pixels.
 
-    `carrier` names the argument that carries tokens where the module is of an unknown kind.
+    Args:
+        inputs: Texts, images, a tensor, or a mapping; see `explain`.
+        module: The model.
+        processor: Its tokenizer, image processor, or both.
+        family: The family that the model belongs to, if any.
+        truncation: Cut texts that are too long, instead of raising InputError.
+        carrier: The argument of forward that carries the tokens, for a model of no known family.
+        kind: What `kind_of` returned for the inputs; detected if None.
+
+    Raises:
+        InputError: The model cannot read the inputs.
     """
     processor = check_processor(processor)
     forward = forward_of(module)
     if carrier is not None and not forward.takes(carrier):
         raise InputError(
             f"the forward of {forward.owner} takes no argument {carrier!r}; it takes"
-            f" {', '.join(forward.names)}"
+            f" {', '.join(forward.names)}",
+            argument="tokens",
+            remedy="Pass one of these as tokens=",
         )
     if family is not None and family.sources:
         return read_streams(inputs, module, forward, family, processor, truncation)
     stream = stream_of(module, family)
-    kind = kind_of(inputs, stream)
+    kind = kind or kind_of(inputs, stream)
     if kind == "mapping":
         return read_mapping(inputs, module, forward, stream, processor, carrier)
     if kind == "tensor":
         return read_tensor(inputs, module, forward, stream, processor, carrier)
-    items = samples_of(inputs, stream)
-    if stream not in FITTING[kind]:
+    samples = samples_of(inputs, stream)
+    if stream not in STREAMS_OF_KIND.get(kind, ()):
         raise InputError(
-            f"the inputs are {kind} ({type(items[0]).__name__}) and {forward.owner} reads"
-            f" {stream}; pass {stream}, or another model="
+            f"the inputs are {kind} ({type(samples[0]).__name__}) and {forward.owner} reads"
+            f" {stream}",
+            argument="inputs",
+            remedy=f"Pass {stream}, or another model=",
         )
     if kind == "text":
         tokenizer = tokenizer_of(processor, module)
         return read_texts(texts_of(inputs), module, forward, tokenizer, truncation)
-    return read_images(items, module, forward, image_processor_of(processor, module))
+    return read_images(samples, module, forward, image_processor_of(processor, module))

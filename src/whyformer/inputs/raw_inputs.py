@@ -1,4 +1,4 @@
-"""What was passed for several streams: arguments of forward, or texts and images to make them."""
+"""Read the inputs of a model with several streams: texts and images, or arguments of forward."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ STREAM_NAMES = {"text": "text", "image": "an image", "source": "text", "audio": 
 
 @dataclass(frozen=True)
 class RawInputs:
-    """Arguments of forward, and what is known about the streams they were made from."""
+    """Arguments of forward, and facts about the texts and images that they were made from."""
 
     arguments: dict[str, Any]
     groups: Mapping[str, Groups | None] = field(default_factory=dict)  # words, by stream
-    steps: Mapping[str, Any] = field(default_factory=dict)  # image processors, by stream
-    pictures: Mapping[str, tuple[RegionGrid, Tensor]] = field(default_factory=dict)
+    image_processors: Mapping[str, Any] = field(default_factory=dict)  # by stream
+    pictures: Mapping[str, tuple[RegionGrid, Tensor]] = field(default_factory=dict)  # by stream
     notes: tuple[str, ...] = ()
 
 
@@ -44,27 +44,25 @@ def read_raw_inputs(
     processor: Any,
     truncation: bool,
 ) -> RawInputs:
-    """The arguments that the user passed, or that were made from texts and images."""
-    wanted = [s for s in family.sources if not s.optional]
+    """Return the user's arguments of forward, or make them from texts and images."""
+    required = [source for source in family.sources if not source.optional]
     if isinstance(inputs, Mapping):
         streams = {source.stream for source in family.sources}
         if not set(inputs) <= streams or not set(inputs):
-            groups = {
-                s.stream: word_groups_in(inputs, s.carrier) for s in wanted if s.kind == "ids"
-            }
+            texts = [source for source in required if source.kind == "ids"]
+            groups = {s.stream: word_groups_in(inputs, s.carrier) for s in texts}
             return RawInputs(known_arguments(inputs, forward), groups)
-        raw = {name: _as_list(value) for name, value in inputs.items() if value is not None}
-    elif len(wanted) == 1 and isinstance(inputs, Tensor):
-        return RawInputs({wanted[0].carrier: inputs})
+        samples = {name: _as_list(value) for name, value in inputs.items() if value is not None}
+    elif len(required) == 1 and isinstance(inputs, Tensor):
+        return RawInputs({required[0].carrier: inputs})
     else:
-        raw = _split_by_stream(inputs, wanted, module)
-    given = RawInputs({})
+        samples = _split_by_stream(inputs, required, module)
+    raw = RawInputs({})
     for source in family.sources:
-        if source.stream in raw:
-            given = _add_stream(
-                raw[source.stream], source, given, module, forward, processor, truncation
-            )
-    return given
+        if source.stream in samples:
+            items = samples[source.stream]
+            raw = _add_stream(raw, items, source, module, forward, processor, truncation)
+    return raw
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -72,28 +70,29 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def _split_by_stream(
-    inputs: Any, wanted: Sequence[Source], module: nn.Module
+    inputs: Any, required: Sequence[Source], module: nn.Module
 ) -> dict[str, list[Any]]:
-    """The samples' texts and images by stream, from one sample or a list of them."""
-    if len(wanted) == 1:
-        return {wanted[0].stream: _as_list(inputs)}
-    streams = {"text": [s.stream for s in wanted if s.kind == "ids"]}
-    streams["image"] = [s.stream for s in wanted if s.kind != "ids"]
-    samples = inputs if isinstance(inputs, list) else [inputs]
-    raw: dict[str, list[Any]] = {}
-    for sample in samples:
+    """The texts and the images of one sample or a list of samples, by stream."""
+    if len(required) == 1:
+        return {required[0].stream: _as_list(inputs)}
+    streams = {"text": [s.stream for s in required if s.kind == "ids"]}
+    streams["image"] = [s.stream for s in required if s.kind != "ids"]
+    split: dict[str, list[Any]] = {}
+    for sample in inputs if isinstance(inputs, list) else [inputs]:
         parts = [*sample.values()] if isinstance(sample, Mapping) else sample
         parts = parts if isinstance(parts, tuple | list) else [parts]
         kinds = [_kind_of_part(part) for part in parts]
         if sorted(kinds) != ["image", "text"]:
             raise InputError(
-                f"{type(module).__name__} reads {' and '.join(s.stream for s in wanted)}, and a"
-                f" sample has {' and '.join(kinds) or 'nothing'}; pass (text, image) pairs, or a"
-                f" mapping such as {{'text': 'what colour is it?', 'image': 'scene.png'}}"
+                f"{type(module).__name__} reads {' and '.join(s.stream for s in required)}, and a"
+                f" sample has {' and '.join(kinds) or 'nothing'}",
+                argument="inputs",
+                remedy="Pass (text, image) pairs, or a mapping such as"
+                " {'text': 'what colour is it?', 'image': 'scene.png'}",
             )
         for part, kind in zip(parts, kinds, strict=True):
-            raw.setdefault(streams[kind][0], []).append(part)
-    return raw
+            split.setdefault(streams[kind][0], []).append(part)
+    return split
 
 
 def _kind_of_part(part: Any) -> str:
@@ -103,57 +102,58 @@ def _kind_of_part(part: Any) -> str:
 
 
 def _add_stream(
+    raw: RawInputs,
     items: list[Any],
     source: Source,
-    given: RawInputs,
     module: nn.Module,
     forward: Forward,
     processor: Any,
     truncation: bool,
 ) -> RawInputs:
-    """What was given so far, and the arguments made from one stream's texts or images."""
+    """`raw` with the arguments of one more stream, made from its texts or images."""
     part = source.submodule(module)
     if source.kind == "ids":
         tokenizer = tokenizer_of(processor, module)
-        texts = texts_of(items)
-        made, groups, notes = text_arguments(texts, part, forward, tokenizer, truncation)
+        made, groups, notes = text_arguments(texts_of(items), part, forward, tokenizer, truncation)
         if source.full:
             made = _fill_positions(made, part, tokenizer)
-        renamed = {"input_ids": source.carrier, "attention_mask": source.mask}
-        named = {renamed.get(k) or k: v for k, v in made.items() if forward.takes(k)}
+        names = {"input_ids": source.carrier, "attention_mask": source.mask}
+        own = {names.get(k) or k: v for k, v in made.items() if forward.takes(k)}
         return replace(
-            given,
-            arguments={**given.arguments, **named},
-            groups={**given.groups, source.stream: groups},
-            notes=given.notes + notes,
+            raw,
+            arguments={**raw.arguments, **own},
+            groups={**raw.groups, source.stream: groups},
+            notes=raw.notes + notes,
         )
     if source.kind == "pixels":
-        steps = image_processor_of(processor, module)
-        made, steps = image_arguments(items, part, forward, steps)
+        found = image_processor_of(processor, module)
+        made, found = image_arguments(items, part, forward, found)
         return replace(
-            given,
-            arguments={**given.arguments, **made},
-            steps={**given.steps, source.stream: steps},
+            raw,
+            arguments={**raw.arguments, **made},
+            image_processors={**raw.image_processors, source.stream: found},
         )
     regions = region_grid_of(module) if source.kind == "features" else None
     if regions is None:
         raise InputError(
-            f"{type(module).__name__} takes '{source.carrier}', numbers that another model computes"
-            f" from {STREAM_NAMES.get(source.stream, source.stream)}; pass them as a tensor in a mapping"
+            f"{type(module).__name__} takes '{source.carrier}', features that another model"
+            f" computes from {STREAM_NAMES.get(source.stream, source.stream)}",
+            argument="inputs",
+            remedy="Pass the features as a tensor in a mapping",
         )
     features, boxes, pictures = regions(items)
     made = {source.carrier: features}
     if source.boxes:
         made[source.boxes] = boxes
     return replace(
-        given,
-        arguments={**given.arguments, **made},
-        pictures={**given.pictures, source.stream: (regions, pictures)},
+        raw,
+        arguments={**raw.arguments, **made},
+        pictures={**raw.pictures, source.stream: (regions, pictures)},
     )
 
 
 def _fill_positions(made: dict[str, Any], part: nn.Module, tokenizer: Any) -> dict[str, Any]:
-    """The ids with padding up to the last position that the model has, which it reads too."""
+    """The ids padded to all positions of the model, without a mask: it reads the padding."""
     both = zip(made["input_ids"], made["attention_mask"], strict=True)
     rows = [row[real.bool()].tolist() for row, real in both]
     limit, fill = positions_of(part) or max(map(len, rows)), padding_id(part, tokenizer)
@@ -161,6 +161,6 @@ def _fill_positions(made: dict[str, Any], part: nn.Module, tokenizer: Any) -> di
 
 
 def region_grid_of(module: nn.Module) -> RegionGrid | None:
-    """How an image is cut into regions, from the folder that the model was loaded from."""
+    """The grid of regions in the folder that the model was loaded from, or None."""
     origin = str(getattr(module, "name_or_path", "") or "")
     return RegionGrid.load(Path(origin)) if origin and (Path(origin) / REGIONS).is_file() else None

@@ -1,4 +1,4 @@
-"""An image as regions: what LXMERT and VisualBERT read in the place of pixels."""
+"""Cut an image into regions, which LXMERT and VisualBERT read instead of pixels."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ CORNERS = 4  # numbers in a box
 
 @dataclass(frozen=True)
 class RegionGrid:
-    """Regions that are the cells of a grid over the whole image, row by row.
+    """A grid of regions over the whole image, row by row.
 
-    A region's feature is its pixels in -1..1, flattened (row, column, channel), and behind them
-    its box where the model has no other place for it.
+    A region's features are its pixels in -1..1, flattened (row, column, channel). Its box follows
+    them if `boxes_in_features`.
     """
 
-    size: tuple[int, int]  # (height, width) that an image is resized to
-    cell: int  # pixels of a region, both ways
+    size: tuple[int, int]  # (height, width) to which images are resized
+    cell: int  # height and width of a region, in pixels
     boxes_in_features: bool = False
 
     def __post_init__(self) -> None:
@@ -37,7 +37,9 @@ class RegionGrid:
         if len(self.size) != 2 or not fits:
             raise InputError(
                 f"a grid of cells of {self.cell} pixels does not fit an image of size"
-                f" {tuple(self.size)}; pass a height and a width that are multiples of the cell"
+                f" {tuple(self.size)}",
+                argument="size",
+                remedy="Pass a height and a width that are multiples of the cell",
             )
 
     @property
@@ -47,22 +49,26 @@ class RegionGrid:
 
     @property
     def width(self) -> int:
-        """How many numbers describe a region."""
+        """The number of features of a region."""
         return CHANNELS * self.cell**2 + (CORNERS if self.boxes_in_features else 0)
 
     def __call__(self, images: Sequence[Any]) -> tuple[Tensor, Tensor, Tensor]:
-        """Features (batch, regions, width), boxes (batch, regions, 4) and pictures in 0..1.
+        """Return features (batch, regions, width), boxes (batch, regions, 4) and pictures.
 
-        The pictures, (batch, 3, height, width), are what the regions were cut from, for showing.
+        The pictures, (batch, 3, height, width) in 0..1, are the resized images, for display.
         """
         if not len(images):
-            raise InputError("no image was given to cut regions from; pass at least one")
+            raise InputError(
+                "no image was given to cut regions from",
+                argument="inputs",
+                remedy="Pass at least one image",
+            )
         pictures = torch.stack([self._picture(image) for image in images])
         boxes = self.boxes().expand(len(images), -1, -1)
         return self.features(pictures), boxes, pictures
 
     def boxes(self) -> Tensor:
-        """(regions, 4): each region's x0, y0, x1, y1 as shares of the image's width and height."""
+        """(regions, 4): x0, y0, x1, y1 of each region, relative to the image's width and height."""
         rows, columns = self.grid
         down, right = torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij")
         corners = torch.stack([right, down, right + 1, down + 1], dim=-1).reshape(-1, CORNERS)
@@ -74,7 +80,9 @@ class RegionGrid:
         if pictures.shape[1:] != (CHANNELS, *self.size):
             raise InputError(
                 f"'pictures' has shape {tuple(pictures.shape)}; expected (batch, {CHANNELS},"
-                f" {self.size[0]}, {self.size[1]}) to cut into regions; resize it first"
+                f" {self.size[0]}, {self.size[1]}) to cut into regions",
+                argument="pictures",
+                remedy="Resize it first",
             )
         cut = pictures.reshape(-1, CHANNELS, rows, self.cell, columns, self.cell)
         pixels = cut.permute(0, 2, 4, 3, 5, 1).reshape(len(pictures), rows * columns, -1)
@@ -85,7 +93,7 @@ class RegionGrid:
         return torch.cat([scaled, boxes], dim=-1)
 
     def _picture(self, image: Any) -> Tensor:
-        """One image or image file as (3, height, width) in 0..1, the whole of it resized."""
+        """One image or image file, resized, as (3, height, width) in 0..1."""
         from PIL.Image import Resampling
 
         height, width = self.size
@@ -103,12 +111,14 @@ class RegionGrid:
 
     @classmethod
     def load(cls, folder: Path) -> RegionGrid:
-        """The grid that regions.json in the folder of a model describes."""
+        """Read the grid from regions.json in the folder of a model."""
         path = Path(folder) / FILE
         if not path.is_file():
             raise ModelError(
-                f"the folder '{folder}' has no {FILE}, which says how an image is cut into regions;"
-                " pass the regions as tensors, or write the file with RegionGrid(...).save(folder)"
+                f"the folder '{folder}' has no {FILE}, which says how an image is cut into regions",
+                argument="inputs",
+                remedy="Pass the regions as tensors, or write the file with"
+                " RegionGrid(...).save(folder)",
             )
         try:
             facts = json.loads(path.read_text(encoding="utf-8"))
@@ -117,5 +127,7 @@ class RegionGrid:
         except (KeyError, TypeError, ValueError) as error:
             raise ModelError(
                 f"'{path}' cannot be read ({error!r}); expected size (height, width), cell and"
-                " boxes_in_features: write it anew with RegionGrid(...).save(folder)"
+                " boxes_in_features",
+                argument="model",
+                remedy="Write it again with RegionGrid(...).save(folder)",
             ) from error

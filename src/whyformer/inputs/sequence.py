@@ -1,4 +1,4 @@
-"""Token sequences as arguments: checked, padding moved behind, tokens made readable."""
+"""Prepare token sequences: check them, move padding to the right, make tokens readable."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from whyformer.models.signature import (
 )
 
 Groups = Sequence[Sequence[Hashable | None] | None]
-TEXTS = ("text", "source", "generated")  # streams of token ids that a tokenizer reads
+TEXTS = ("text", "source", "generated")  # streams with a tokenizer
 
 
 @dataclass(frozen=True)
 class Sequences:
-    """A batch of token sequences as the user or the tokenizer laid it out."""
+    """Token sequences as they come from the user or the tokenizer."""
 
     arguments: Mapping[str, Any]
     carrier: str
@@ -39,17 +39,17 @@ class Sequences:
     forward: Forward
     stream: str = "text"
     tokenizer: Any | None = None
-    groups: Groups | None = None  # what the tokenizer says about words, per sample
+    groups: Groups | None = None  # the tokenizer's word of each token, per sample
     notes: tuple[str, ...] = field(default=())
     mask_name: str = "attention_mask"
 
     @property
     def is_text(self) -> bool:
-        """Whether these are texts, and not tokens of an unknown kind."""
+        """Whether the tokens are text."""
         return self.stream in TEXTS
 
     def batch(self) -> Batch:
-        """The batch as the model is to see it."""
+        """Return the batch, checked and with all padding on the right."""
         value: Tensor = self.arguments[self.carrier]
         self.check_ids(value)
         mask = self.mask()
@@ -84,14 +84,15 @@ class Sequences:
         )
 
     def check_ids(self, value: Tensor) -> None:
-        """Nothing; raises where the model has no embedding for an id, or one of another width."""
+        """Raise InputError if an id has no embedding, or if embeddings have another width."""
         table = embeddings_of(self.module)
         width = value.shape[-1]
         if self.carrier == "inputs_embeds" and table is not None and width != table.embedding_dim:
             raise InputError(
                 f"'{self.carrier}' has shape {tuple(value.shape)}, the model's embeddings have"
-                f" {table.embedding_dim} numbers per token; pass (batch, tokens,"
-                f" {table.embedding_dim})"
+                f" {table.embedding_dim} numbers per token",
+                argument="inputs",
+                remedy=f"Pass (batch, tokens, {table.embedding_dim})",
             )
         for name, size in (
             (self.carrier, vocabulary_of(self.module)),
@@ -104,18 +105,20 @@ class Sequences:
             if outside.numel():
                 raise InputError(
                     f"'{name}' has {outside.numel()} ids outside of the model's 0..{size - 1}, the"
-                    f" first is {int(outside[0])}; use the tokenizer that belongs to the model"
+                    f" first is {int(outside[0])}",
+                    argument="inputs",
+                    remedy="Use the tokenizer that belongs to the model",
                 )
 
     def mask(self) -> Tensor | None:
-        """(batch, tokens), True at real tokens, from whichever mask was passed; else None."""
+        """(batch, tokens), True at real tokens, from the mask that was passed; None if none was."""
         shape = self.arguments[self.carrier].movedim(samples_axis(self.module), 0).shape[:2]
         padding = self.forward.padding_mask
-        if padding and isinstance(given := self.arguments.get(padding), Tensor):
-            # torch's own convention: True, or minus infinity, at padding.
-            mask = given == 0
-        elif isinstance(given := self.arguments.get(self.mask_name), Tensor) and given.ndim <= 2:
-            padding, mask = self.mask_name, given != 0
+        if padding and isinstance(passed := self.arguments.get(padding), Tensor):
+            # torch's convention: True, or minus infinity, at padding.
+            mask = passed == 0
+        elif isinstance(passed := self.arguments.get(self.mask_name), Tensor) and passed.ndim <= 2:
+            padding, mask = self.mask_name, passed != 0
         else:
             return None
         if mask.shape != shape:
@@ -123,21 +126,18 @@ class Sequences:
                 return None
             raise InputError(
                 f"'{padding}' has shape {tuple(mask.shape)} and '{self.carrier}' has tokens of"
-                f" shape {tuple(shape)}; pass one mask entry per token"
+                f" shape {tuple(shape)}",
+                argument="inputs",
+                remedy="Pass one mask entry per token",
             )
-        empty = (~mask.any(dim=1)).nonzero().flatten().tolist()
-        if empty:
-            raise InputError(
-                f"'{padding}' hides every token of sample {empty[0]}: there is nothing to explain;"
-                " leave the sample out or correct its mask"
-            )
+        check_mask(mask, padding)
         return mask
 
     def layout(self, mask: Tensor) -> Layout | None:
-        """Where columns have to go so that padding is behind and fits; None where it is and does.
+        """How columns have to move so that padding is on the right; None if they need not move.
 
-        Only the outermost zeros of a mask are padding: a zero between ones hides a token and
-        keeps its place.
+        Only the outermost zeros of a mask are padding. A zero between ones hides a token, which
+        keeps its position.
         """
         columns = mask.shape[1]
         shift = mask.int().argmax(dim=1)
@@ -145,10 +145,11 @@ class Sequences:
         limit = positions_of(self.module) if self.is_text else None
         if limit is not None and needed > limit:
             raise InputError(
-                f"'{self.carrier}' has {needed} tokens, the model takes {limit}; shorten the"
-                " tensors, or pass the text itself with truncation=True"
+                f"'{self.carrier}' has {needed} tokens, the model takes {limit}",
+                argument="inputs",
+                remedy="Shorten the tensors, or pass the text itself with truncation=True",
             )
-        # Without a pad id, a decoder's classifier reads the last column, whatever is in it.
+        # Without a pad id, a decoder's classifier always reads the last column.
         reads_last = is_last_token_classifier(self.module) and self.pad_id() is None
         cuts = needed < columns and (reads_last or (limit is not None and columns > limit))
         if not cuts and not bool(shift.any()):
@@ -156,12 +157,12 @@ class Sequences:
         return Layout(tuple(shift.tolist()), columns, needed)
 
     def pad_id(self) -> int | None:
-        """The id that the model's config calls padding, if any."""
+        """The padding id in the model's config, or None."""
         found = getattr(config_of(self.module), "pad_token_id", None)
         return found if isinstance(found, int) else None
 
     def with_padding_ids(self, arguments: dict[str, Any], mask: Tensor) -> dict[str, Any]:
-        """The arguments with padding ids where a classifier on a decoder will look for them."""
+        """The arguments with padding ids at padding, if the model searches for them."""
         value = arguments[self.carrier]
         if not is_last_token_classifier(self.module):
             return arguments
@@ -170,39 +171,44 @@ class Sequences:
             eos = getattr(self.tokenizer, "eos_token_id", None)
             raise InputError(
                 f"{name} finds the last token of each text by config.pad_token_id, which is None,"
-                f" and {len(value)} texts were given; set model.config.pad_token_id"
+                f" and {len(value)} texts were given",
+                argument="model",
+                remedy="Set model.config.pad_token_id"
                 + (f" = {eos}" if eos is not None else "")
-                + ", or explain one text at a time"
+                + ", or explain one text at a time",
             )
         if bool(mask.all()):
             return arguments
         if value.is_floating_point():
             raise InputError(
-                f"{name} cannot tell padding in '{self.carrier}': pass input_ids, or one sample at"
-                " a time without padding"
+                f"{name} cannot recognise padding in '{self.carrier}'",
+                argument="inputs",
+                remedy="Pass input_ids, or one sample at a time without padding",
             )
         return {**arguments, self.carrier: value.masked_fill(~mask, self.pad_id() or 0)}
 
     def check_not_empty(self, arguments: Mapping[str, Any], mask: Tensor) -> None:
-        """Nothing; raises where a sample consists of special tokens alone."""
+        """Raise InputError if a sample has only special tokens."""
         ids = arguments[self.carrier]
         if self.tokenizer is None or ids.is_floating_point() or self.stream == "generated":
             return
-        silent = special_ids(self.tokenizer) - {getattr(self.tokenizer, "mask_token_id", None)}
-        frame = torch.tensor(sorted(silent), dtype=ids.dtype, device=ids.device)
-        said = (mask & ~torch.isin(ids, frame)).any(dim=1)
-        if not bool(said.all()):
-            index = int((~said).nonzero()[0])
+        special = special_ids(self.tokenizer) - {getattr(self.tokenizer, "mask_token_id", None)}
+        ignored = torch.tensor(sorted(special), dtype=ids.dtype, device=ids.device)
+        has_words = (mask & ~torch.isin(ids, ignored)).any(dim=1)
+        if not bool(has_words.all()):
+            index = int((~has_words).nonzero()[0])
             pieces = self.tokenizer.convert_ids_to_tokens(ids[index][mask[index]].tolist())
             raise InputError(
                 f"sample {index} has only special tokens, {' '.join(map(str, pieces))}: there is"
-                " nothing to explain; pass at least one word that the tokenizer keeps"
+                " nothing to explain",
+                argument="inputs",
+                remedy="Pass at least one word that the tokenizer keeps",
             )
 
     def words(
         self, arguments: Mapping[str, Any], mask: Tensor | None, layout: Layout | None
     ) -> tuple[Tokens | None, WordIds | None]:
-        """Readable tokens and their words; ids as text where no tokenizer can read them."""
+        """Readable tokens and the word of each; without a tokenizer, the ids as text."""
         ids = arguments[self.carrier]
         if mask is None or ids.is_floating_point() or not self.is_text:
             return None, None
@@ -217,10 +223,21 @@ class Sequences:
         return tuple(tokens for tokens, _ in rows), tuple(word_ids for _, word_ids in rows)
 
 
+def check_mask(mask: Tensor, name: str) -> None:
+    """Raise InputError if a (batch, tokens) mask hides all tokens of a sample."""
+    empty = (~mask.any(dim=1)).nonzero().flatten().tolist()
+    if empty:
+        raise InputError(
+            f"'{name}' hides every token of sample {empty[0]}: there is nothing to explain",
+            argument="inputs",
+            remedy="Leave the sample out or correct its mask",
+        )
+
+
 def contents(value: Tensor, mask: Tensor | None = None) -> tuple[bytes, ...]:
-    """The real part of each sample as bytes, the same in any batch and with any padding."""
+    """The real tokens of each sample as bytes, independent of padding and other samples."""
     value = value.detach().cpu()
-    # numpy has no bfloat16, and a sample is the same in every precision it is computed in.
+    # numpy has no bfloat16, and the bytes must not depend on the model's precision.
     value = value.float() if value.is_floating_point() else value.long()
     rows = value.numpy()
     if mask is None:
@@ -229,7 +246,7 @@ def contents(value: Tensor, mask: Tensor | None = None) -> tuple[bytes, ...]:
 
 
 def move_to_module(arguments: Mapping[str, Any], module: nn.Module) -> dict[str, Any]:
-    """The arguments on the module's device, floating ones in its precision, free of graphs."""
+    """Return detached arguments on the module's device, floating ones in its precision."""
     device, dtype = device_and_dtype(module)
     return {
         name: value.detach().to(device, dtype if value.is_floating_point() else None)

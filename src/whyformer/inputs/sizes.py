@@ -1,4 +1,4 @@
-"""How large each input is before anything is prepared, so that like can be batched with like."""
+"""Kind and token count of each input before it is prepared, to batch similar inputs."""
 
 from __future__ import annotations
 
@@ -17,27 +17,28 @@ TEXT, PAIR, BOTH, IMAGE, ALONE = "text", "text pair", "text+image", "image", "al
 
 @dataclass(frozen=True)
 class Size:
-    """What an input is, and its number of tokens; only inputs of one kind share a batch."""
+    """Kind and number of tokens of an input; only inputs of one kind share a batch."""
 
     kind: str
     tokens: int = 1
 
     @property
     def is_text(self) -> bool:
-        """Whether it is text and nothing else."""
+        """Whether the input is text only."""
         return self.kind in (TEXT, PAIR)
 
 
 def input_sizes(items: Sequence[Any], tokenizer: Any | None, stream: str) -> list[Size]:
-    """The size of each input; what cannot be read has one too, and is refused where it is read.
+    """Return the size of each input.
 
-    Images are all alike here. Tensors and mappings of arguments are batches of their own.
+    An image counts as one token. A tensor or a mapping of arguments is always a batch by itself.
+    An input that cannot be read gets a size too; `prepare` raises later.
     """
     kinds = [_kind(item, stream) for item in items]
-    said = [_text_of(item, kind) for item, kind in zip(items, kinds, strict=True)]
-    lengths = _lengths([text for text in said if text], tokenizer)
+    texts = [_text_of(item, kind) for item, kind in zip(items, kinds, strict=True)]
+    lengths = _lengths([text for text in texts if text], tokenizer)
     return [
-        Size(kind, next(lengths) if text else 1) for kind, text in zip(kinds, said, strict=True)
+        Size(kind, next(lengths) if text else 1) for kind, text in zip(kinds, texts, strict=True)
     ]
 
 
@@ -54,7 +55,7 @@ def _kind(item: Any, stream: str) -> str:
 
 
 def _text_of(item: Any, kind: str) -> str:
-    """The text of an input, the two of a pair in one."""
+    """The text of an input; both texts of a pair in one string."""
     if kind == TEXT:
         return str(item)
     if kind == PAIR:
@@ -66,10 +67,12 @@ def _text_of(item: Any, kind: str) -> str:
 
 
 def _lengths(texts: list[str], tokenizer: Any | None) -> Any:
-    """The number of tokens of each text, as an iterator; of characters without a tokenizer."""
+    """Iterate over the numbers of tokens; of characters if there is no tokenizer."""
     if tokenizer is None or not texts:
         return iter(map(len, texts))
-    whole = [text if text.isascii() else text.encode(errors="replace").decode() for text in texts]
+    readable = [
+        text if text.isascii() else text.encode(errors="replace").decode() for text in texts
+    ]
     with tokenizer_scope(tokenizer):
-        rows = tokenizer(whole, truncation=False, padding=False)["input_ids"]
+        rows = tokenizer(readable, truncation=False, padding=False)["input_ids"]
     return iter(map(len, rows))

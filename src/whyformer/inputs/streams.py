@@ -1,4 +1,4 @@
-"""Inputs of models with several streams: each stream read on its own, then put together."""
+"""Prepare the inputs of a model with several streams: one stream at a time, then merged."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from whyformer.inputs.batch import Batch
 from whyformer.inputs.finite import check_finite
 from whyformer.inputs.images import image_batch
 from whyformer.inputs.raw_inputs import STREAM_NAMES, RawInputs, read_raw_inputs
-from whyformer.inputs.sequence import Sequences, contents, move_to_module
+from whyformer.inputs.sequence import Sequences, check_mask, contents, move_to_module
 from whyformer.inputs.tensors import (
     add_batch_axis,
     check_rank,
+    check_tensor,
     is_array,
     pad_to_one_length,
     quote_names,
@@ -37,17 +38,17 @@ def read_streams(
     processor: Any,
     truncation: bool,
 ) -> Batch:
-    """Every stream that the family's table of sources names, as one batch."""
-    given = read_raw_inputs(inputs, module, forward, family, processor, truncation)
-    arguments = dict(given.arguments)
+    """Return all streams of the family as one batch."""
+    raw = read_raw_inputs(inputs, module, forward, family, processor, truncation)
+    arguments = dict(raw.arguments)
     for source in family.sources:
         if arguments.get(source.carrier) is None and not source.optional:
-            raise InputError(_missing_stream(source, family, forward.owner, arguments))
+            raise _missing_stream(source, family, forward.owner, arguments)
     sources = [s for s in family.sources if arguments.get(s.carrier) is not None]
     arguments = _match_sizes(_tensors(arguments, sources, module, processor), sources)
     check_finite(arguments)
     read = {
-        source.stream: _read_stream(source, arguments, module, forward, processor, given)
+        source.stream: _read_stream(source, arguments, module, forward, processor, raw)
         for source in sources
     }
     owned = {name for source in sources for name in _argument_names(source)}
@@ -56,16 +57,16 @@ def read_streams(
         rest.setdefault("use_cache", False)
     main = read.pop(family.stream)
     merged: dict[str, Any] = dict(rest)
-    silent: dict[str, Any] = dict(rest)
+    baseline: dict[str, Any] = dict(rest)
     for one in (main, *read.values()):
         merged |= one.arguments
-        silent |= one.baseline_arguments
+        baseline |= one.baseline_arguments
     return replace(
         main,
         arguments=merged,
-        baseline_arguments=silent,
+        baseline_arguments=baseline,
         tokenizer=main.tokenizer or tokenizer_of(processor, module),
-        notes=(*main.notes, *given.notes),
+        notes=(*main.notes, *raw.notes),
         others=read,
     )
 
@@ -80,42 +81,43 @@ def _argument_names(source: Source) -> tuple[str, ...]:
 def _tensors(
     arguments: Mapping[str, Any], sources: Sequence[Source], module: nn.Module, processor: Any
 ) -> dict[str, Any]:
-    """Every list and array as a tensor with samples in front."""
-    given = dict(arguments)
+    """The arguments with every list and array as a tensor, samples first."""
+    tensors = dict(arguments)
     for source in sources:
-        own = {name: given[name] for name in _argument_names(source) if given.get(name) is not None}
+        own = {
+            name: tensors[name] for name in _argument_names(source) if tensors.get(name) is not None
+        }
         if source.kind == "ids":
             tokenizer = tokenizer_of(processor, module)
             part = source.submodule(module)
             own = pad_to_one_length(own, source.carrier, part, tokenizer, source.mask)
         made = {k: to_tensor(v, f"'{k}'") if is_array(v) else v for k, v in own.items()}
-        if not isinstance(made[source.carrier], Tensor):
-            raise InputError(
-                f"'{source.carrier}' is of type {type(made[source.carrier]).__name__}; pass a"
-                " tensor"
-            )
+        check_tensor(made[source.carrier], source.carrier)
         if source.kind == "ids" and not made[source.carrier].is_floating_point():
             made[source.carrier] = made[source.carrier].long()
-        given |= add_batch_axis(made, source.carrier, _RANKS[source.kind] - 1)
-    return {k: to_tensor(v, f"'{k}'") if is_array(v) else v for k, v in given.items()}
+        tensors |= add_batch_axis(made, source.carrier, _RANKS[source.kind] - 1)
+    return {k: to_tensor(v, f"'{k}'") if is_array(v) else v for k, v in tensors.items()}
 
 
 _RANKS = {"ids": 2, "pixels": 4, "features": 3, "sound": 3}
 
 
 def _match_sizes(arguments: dict[str, Any], sources: Sequence[Source]) -> dict[str, Any]:
-    """The arguments with as many samples in every stream: one goes with any number of others."""
+    """The arguments with as many samples in every stream; a single sample is repeated."""
     counts = {s.carrier: len(arguments[s.carrier]) for s in sources}
     batch = max(counts.values())
     many = [name for name, count in counts.items() if count == batch]
     for source in sources:
         own = counts[source.carrier]
         if own == 0:
-            raise InputError(f"'{source.carrier}' is empty; pass at least one sample")
+            raise InputError(
+                f"'{source.carrier}' is empty", argument="inputs", remedy="Pass at least one sample"
+            )
         if own not in (1, batch):
             raise InputError(
-                f"'{source.carrier}' has {own} samples and '{many[0]}' has {batch}; pass as many"
-                " of each, or one that goes with all"
+                f"'{source.carrier}' has {own} samples and '{many[0]}' has {batch}",
+                argument="inputs",
+                remedy="Pass as many of each, or one that is used for all",
             )
         for name in _argument_names(source):
             value = arguments.get(name)
@@ -125,7 +127,9 @@ def _match_sizes(arguments: dict[str, Any], sources: Sequence[Source]) -> dict[s
                 raise InputError(
                     f"'{name}' has {len(value)} samples in shape {tuple(value.shape)} and"
                     f" '{source.carrier}' has {own} in shape"
-                    f" {tuple(arguments[source.carrier].shape)}; pass as many of each"
+                    f" {tuple(arguments[source.carrier].shape)}",
+                    argument="inputs",
+                    remedy="Pass as many of each",
                 )
             if len(value) != batch:
                 arguments[name] = value.expand(batch, *value.shape[1:])
@@ -138,9 +142,9 @@ def _read_stream(
     module: nn.Module,
     forward: Forward,
     processor: Any,
-    given: RawInputs,
+    raw: RawInputs,
 ) -> Batch:
-    """One stream's tokens, mask and pictures."""
+    """One stream as a batch."""
     own = {
         name: arguments[name] for name in _argument_names(source) if arguments.get(name) is not None
     }
@@ -150,9 +154,10 @@ def _read_stream(
         mask = own.get(source.mask) if source.mask else None
         if not source.padding and isinstance(mask, Tensor) and bool((mask == 0).any()):
             raise InputError(
-                f"{forward.owner} reads the padding of '{source.carrier}', whatever"
-                f" '{source.mask}' says, so that padding would change the result; explain texts of"
-                " one length together, or one at a time, without padding"
+                f"{forward.owner} reads the padding of '{source.carrier}' and ignores"
+                f" '{source.mask}': padding would change the result",
+                argument="inputs",
+                remedy="Explain texts of one length together, or one at a time, without padding",
             )
         return Sequences(
             arguments=move_to_module(own, module),
@@ -161,51 +166,54 @@ def _read_stream(
             forward=forward,
             stream=source.stream,
             tokenizer=tokenizer_of(processor, module),
-            groups=given.groups.get(source.stream),
+            groups=raw.groups.get(source.stream),
             mask_name=source.mask or "attention_mask",
         ).batch()
     if source.kind == "pixels":
-        steps = given.steps.get(source.stream) or image_processor_of(processor, module)
-        placed = image_batch(own, source.carrier, part, forward, steps)
-        return _mark_padding(placed, source)
-    return _feature_batch(source, own, module, part, given)
+        found = raw.image_processors.get(source.stream) or image_processor_of(processor, module)
+        images = image_batch(own, source.carrier, part, forward, found)
+        return _mark_padding(images, source)
+    return _feature_batch(source, own, module, part, raw)
 
 
-def _mark_padding(prepared: Batch, source: Source) -> Batch:
-    """An image stream that knows its padding: patches of padding are left out by the model."""
-    pixels = prepared.arguments.get(source.mask) if source.mask else None
+def _mark_padding(batch: Batch, source: Source) -> Batch:
+    """An image stream with a mask, because the model leaves out patches of padding."""
+    pixels = batch.arguments.get(source.mask) if source.mask else None
     if not isinstance(pixels, Tensor) or bool((pixels != 0).all()):
-        return prepared
-    if prepared.grid is None:
-        return replace(prepared, pixel_mask=pixels)
-    patches = F.interpolate(pixels.float().unsqueeze(1), size=prepared.grid).flatten(1) > 0
+        return batch
+    if batch.grid is None:
+        return replace(batch, pixel_mask=pixels)
+    patches = F.interpolate(pixels.float().unsqueeze(1), size=batch.grid).flatten(1) > 0
     counts = patches.sum(1)
     places = torch.arange(int(counts.max()), device=counts.device)
-    return replace(prepared, mask=places < counts.unsqueeze(1), grid=None)
+    return replace(batch, mask=places < counts.unsqueeze(1), grid=None)
 
 
 def _feature_batch(
-    source: Source, own: Mapping[str, Any], module: nn.Module, part: nn.Module, given: RawInputs
+    source: Source, own: Mapping[str, Any], module: nn.Module, part: nn.Module, raw: RawInputs
 ) -> Batch:
-    """A stream of numbers per token: image regions, or frames of sound."""
+    """A stream of features as a batch: image regions, or frames of sound."""
     value: Tensor = own[source.carrier]
     sound = source.kind == "sound"
     axes = "(batch, width, frames)" if sound else "(batch, tokens, width)"
     if value.ndim != 3 or not value.is_floating_point() or not value.numel():
         raise InputError(
             f"'{source.carrier}' is a tensor of {value.dtype} with shape {tuple(value.shape)};"
-            f" expected floating numbers of rank 3 {axes}"
+            f" expected floating numbers of rank 3 {axes}",
+            argument="inputs",
         )
-    for name, called in source.widths.items():
-        width = getattr(getattr(part, "config", None), called, None)
-        given_width = own.get(name)
-        if width is None or not isinstance(given_width, Tensor):
+    for name, setting in source.widths.items():
+        width = getattr(getattr(part, "config", None), setting, None)
+        features = own.get(name)
+        if width is None or not isinstance(features, Tensor):
             continue
-        found = given_width.shape[1 if sound else -1]
+        found = features.shape[1 if sound else -1]
         if found != width:
             raise InputError(
-                f"'{name}' has {found} numbers per token in shape {tuple(given_width.shape)}, the"
-                f" model takes {width} (config.{called}); pass {axes} with a width of {width}"
+                f"'{name}' has {found} numbers per token in shape {tuple(features.shape)}, the"
+                f" model takes {width} (config.{setting})",
+                argument="inputs",
+                remedy=f"Pass {axes} with a width of {width}",
             )
     count = -(-value.shape[2] // source.stride) if sound else value.shape[1]
     mask = _mask(own.get(source.mask) if source.mask else None, value, count, source)
@@ -214,12 +222,14 @@ def _feature_batch(
         if isinstance(beside, Tensor) and beside.shape[1] != count:
             raise InputError(
                 f"'{name}' has shape {tuple(beside.shape)} and '{source.carrier}' has {count}"
-                f" tokens in shape {tuple(value.shape)}; pass one entry per token"
+                f" tokens in shape {tuple(value.shape)}",
+                argument="inputs",
+                remedy="Pass one entry per token",
             )
     placed = move_to_module(own, module)
     grid, pictures = None, None
-    if source.stream in given.pictures:
-        regions, pictures = given.pictures[source.stream]
+    if source.stream in raw.pictures:
+        regions, pictures = raw.pictures[source.stream]
         grid = regions.grid
         pictures = pictures.expand(len(value), *pictures.shape[1:])
     return Batch(
@@ -235,32 +245,30 @@ def _feature_batch(
     )
 
 
-def _mask(given: Any, value: Tensor, count: int, source: Source) -> Tensor:
+def _mask(mask: Any, value: Tensor, count: int, source: Source) -> Tensor:
     """True at real tokens, (batch, tokens)."""
-    if not isinstance(given, Tensor):
+    if not isinstance(mask, Tensor):
         return torch.ones(len(value), count, dtype=torch.bool)
-    if given.shape != (len(value), count):
+    if mask.shape != (len(value), count):
         raise InputError(
-            f"'{source.mask}' has shape {tuple(given.shape)} and '{source.carrier}' has {count}"
-            f" tokens in shape {tuple(value.shape)}; pass one mask entry per token"
+            f"'{source.mask}' has shape {tuple(mask.shape)} and '{source.carrier}' has {count}"
+            f" tokens in shape {tuple(value.shape)}",
+            argument="inputs",
+            remedy="Pass one mask entry per token",
         )
-    mask = given != 0
-    if not bool(mask.any(1).all()):
-        empty = int((~mask.any(1)).nonzero()[0])
-        raise InputError(
-            f"'{source.mask}' hides every token of sample {empty}: there is nothing to explain;"
-            " leave the sample out or correct its mask"
-        )
-    return mask
+    check_mask(mask != 0, source.mask or "attention_mask")
+    return mask != 0
 
 
 def _missing_stream(
     source: Source, family: Family, owner: str, arguments: Mapping[str, Any]
-) -> str:
-    """The sentence for a stream that was not passed."""
-    read = " and ".join(s.stream for s in family.sources if not s.optional)
-    return (
-        f"{owner} reads {read}, and the inputs lack {STREAM_NAMES.get(source.stream, source.stream)}"
-        f" ('{source.carrier}'): they have {quote_names(arguments) or 'nothing'}; pass every stream, as"
-        " a mapping of them or of what forward takes"
+) -> InputError:
+    """The error for a stream that was not passed."""
+    streams = " and ".join(s.stream for s in family.sources if not s.optional)
+    missing = STREAM_NAMES.get(source.stream, source.stream)
+    return InputError(
+        f"{owner} reads {streams}, and the inputs lack {missing} ('{source.carrier}'): they have"
+        f" {quote_names(arguments) or 'nothing'}",
+        argument="inputs",
+        remedy="Pass every stream, as a mapping of streams or of what forward takes",
     )

@@ -1,4 +1,4 @@
-"""Tensors and mappings of exactly what a forward takes, checked before the model sees them."""
+"""Read tensors and mappings of forward's arguments, and check them before the model runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from whyformer.inputs.text import word_groups
 from whyformer.models.processors import image_processor_of, tokenizer_of
 from whyformer.models.signature import Forward, config_of
 
-# What tokenizers return beside the model's arguments; saying nothing to a model that lacks them.
+# What tokenizers return in addition; ignored if forward does not take it.
 BY_PRODUCTS = (
     "token_type_ids",
     "special_tokens_mask",
@@ -27,6 +27,7 @@ BY_PRODUCTS = (
     "length",
     "overflow_to_sample_mapping",
 )
+# The arguments that can carry a stream's tokens.
 CARRIERS = {"text": ("input_ids", "inputs_embeds"), "image": ("pixel_values",)}
 
 
@@ -38,7 +39,7 @@ def read_tensor(
     processor: Any,
     carrier: str | None,
 ) -> Batch:
-    """A bare tensor as the argument that its type and rank belong to."""
+    """Return a batch from one tensor; its dtype and rank tell which argument it is."""
     tensor = to_tensor(value, "the input")
     whole = not tensor.is_floating_point() and not tensor.is_complex()
     shape = tuple(tensor.shape)
@@ -53,7 +54,8 @@ def read_tensor(
             raise InputError(
                 f"a tensor of {tensor.dtype} with shape {shape} was given to a text model; expected"
                 " token ids: integers of rank 2 (batch, tokens), or rank 1 for one text; or"
-                " embeddings: floating numbers of rank 3 (batch, tokens, hidden)"
+                " embeddings: floating numbers of rank 3 (batch, tokens, hidden)",
+                argument="inputs",
             )
     elif stream == "image":
         name = "pixel_values"
@@ -64,7 +66,8 @@ def read_tensor(
             raise InputError(
                 f"a tensor of rank {tensor.ndim} with shape {shape} was given to"
                 f" {forward.owner}; expected rank 2 (batch, tokens), rank 3 (batch, tokens,"
-                " features) or rank 4 (batch, channels, height, width)"
+                " features) or rank 4 (batch, channels, height, width)",
+                argument="inputs",
             )
     return read_mapping({name: tensor}, module, forward, stream, processor, carrier)
 
@@ -77,23 +80,25 @@ def read_mapping(
     processor: Any,
     carrier: str | None,
 ) -> Batch:
-    """What the user says forward takes, as forward will get it."""
-    given = known_arguments(mapping, forward)
-    carrier = carrier or _carrier(given, forward, stream, module)
-    if given.get(carrier) is None:
+    """Return a batch from a mapping of forward's arguments."""
+    passed = known_arguments(mapping, forward)
+    carrier = carrier or _carrier(passed, forward, stream, module)
+    if passed.get(carrier) is None:
         raise InputError(
-            f"the mapping has no '{carrier}', which is to carry the tokens; it has {quote_names(given)}"
+            f"the mapping has no '{carrier}', which carries the tokens; it has"
+            f" {quote_names(passed)}",
+            argument="inputs",
+            remedy=f"Add '{carrier}', or pass tokens= with another argument's name",
         )
     tokenizer = tokenizer_of(processor, module) if stream != "image" else None
     if stream == "text":
         mask = "attention_mask" if forward.takes("attention_mask") else None
-        given = pad_to_one_length(given, carrier, module, tokenizer, mask)
+        passed = pad_to_one_length(passed, carrier, module, tokenizer, mask)
     arguments = {
         name: to_tensor(value, f"'{name}'") if is_array(value) else value
-        for name, value in given.items()
+        for name, value in passed.items()
     }
-    if not isinstance(arguments[carrier], Tensor):
-        raise InputError(f"'{carrier}' is of type {type(given[carrier]).__name__}; pass a tensor")
+    check_tensor(arguments[carrier], carrier)
     main: Tensor = arguments[carrier]
     if stream == "text" and not main.is_floating_point():
         arguments = {**arguments, carrier: main.long()}
@@ -102,8 +107,9 @@ def read_mapping(
     main = arguments[carrier]
     if main.numel() == 0:
         raise InputError(
-            f"'{carrier}' is empty: its shape is {tuple(main.shape)}; pass at least one sample with"
-            " at least one token"
+            f"'{carrier}' is empty: its shape is {tuple(main.shape)}",
+            argument="inputs",
+            remedy="Pass at least one sample with at least one token",
         )
     check_finite(arguments)
     _check_batch(arguments, carrier, stream)
@@ -126,81 +132,94 @@ def read_mapping(
 
 
 def to_tensor(value: Any, name: str) -> Tensor:
-    """The value as a tensor; raises where it is not made of numbers of one shape."""
+    """Return the value as a tensor; raise InputError if its rows have different lengths."""
     if isinstance(value, Tensor):
         return value
     try:
         return torch.tensor(numpy.asarray(value) if isinstance(value, numpy.ndarray) else value)
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(
-            f"{name} cannot be made a tensor: {error}; pass numbers in rows of one length"
+            f"{name} cannot be made a tensor: {error}",
+            argument="inputs",
+            remedy="Pass numbers in rows of one length",
         ) from error
 
 
 def known_arguments(mapping: Mapping[str, Any], forward: Forward) -> dict[str, Any]:
-    """The entries that forward takes; what tokenizers add unasked is left out, None as well."""
+    """Return the entries that forward takes; raise InputError if there are others.
+
+    Entries that are None, and what tokenizers return in addition, are dropped.
+    """
     if not mapping:
         raise InputError(
-            f"the mapping is empty; pass what the forward of {forward.owner} takes:"
-            f" {', '.join(forward.names)}"
+            "the mapping is empty",
+            argument="inputs",
+            remedy=f"Pass what the forward of {forward.owner} takes: {', '.join(forward.names)}",
         )
     unknown = [key for key in mapping if not forward.takes(key) and key not in BY_PRODUCTS]
     if unknown:
         raise InputError(
             f"the mapping has {quote_names(unknown)}, which the forward of {forward.owner} does not"
-            f" take; it takes {', '.join(forward.names)}"
+            f" take; it takes {', '.join(forward.names)}",
+            argument="inputs",
+            remedy="Remove what it does not take",
         )
     return {k: v for k, v in mapping.items() if forward.takes(k) and v is not None}
 
 
-def _carrier(given: Mapping[str, Any], forward: Forward, stream: str, module: nn.Module) -> str:
-    """The key that carries tokens or pixels."""
+def _carrier(arguments: Mapping[str, Any], forward: Forward, stream: str, module: nn.Module) -> str:
+    """The key of the tokens or pixels."""
     usual = CARRIERS.get(stream)
     if usual is None and config_of(module) is not None:
         usual = (str(getattr(module, "main_input_name", "input_ids")),)
-    arrays = [key for key, value in given.items() if is_array(value)]
+    arrays = [key for key, value in arguments.items() if is_array(value)]
     if usual is None:
-        # In the order of forward's own arguments; of the mapping's where it takes anything.
+        # In the order of forward's arguments; in the mapping's if forward takes any keyword.
         usual = tuple(name for name in forward.names if name in arrays) or tuple(arrays)
-    present = [name for name in usual if name in given]
+    present = [name for name in usual if name in arguments]
     if not present:
         wanted = " or ".join(repr(name) for name in usual) or "a tensor of tokens"
         raise InputError(
-            f"the mapping has {quote_names(given) or 'no tensors'} and lacks {wanted}; the forward of"
-            f" {forward.owner} takes {', '.join(forward.names)}"
+            f"the mapping has {quote_names(arguments) or 'no tensors'} and lacks {wanted}",
+            argument="inputs",
+            remedy=f"Pass what the forward of {forward.owner} takes: {', '.join(forward.names)}",
         )
     if stream == "text" and len(present) > 1:
         raise InputError(
-            f"the mapping has both {present[0]!r} and {present[1]!r}; the model takes one of them"
+            f"the mapping has both {present[0]!r} and {present[1]!r}; the model takes one of them",
+            argument="inputs",
+            remedy="Remove one of them",
         )
     return present[0]
 
 
 def pad_to_one_length(
-    given: dict[str, Any], carrier: str, module: nn.Module, tokenizer: Any, mask: str | None
+    arguments: dict[str, Any], carrier: str, module: nn.Module, tokenizer: Any, mask: str | None
 ) -> dict[str, Any]:
-    """Lists of token rows padded to one length, with a mask; everything else as it is."""
-    rows = given[carrier]
+    """Return the arguments with lists of token rows padded to one length, and with a mask."""
+    rows = arguments[carrier]
     if not _is_rows(rows) or len({len(row) for row in rows}) < 2:
-        return given
+        return arguments
     lengths = [len(row) for row in rows]
     if mask is None:
         raise InputError(
             f"'{carrier}' has rows of {min(lengths)} to {max(lengths)} tokens and the forward of"
-            f" {type(module).__name__} takes no attention_mask; pass rows of one length"
+            f" {type(module).__name__} takes no attention_mask",
+            argument="inputs",
+            remedy="Pass rows of one length",
         )
-    given = {mask: [[1] * length for length in lengths], **given}
+    arguments = {mask: [[1] * length for length in lengths], **arguments}
     fills = {carrier: padding_id(module, tokenizer)}
     return {
         name: pad_rows(value, fills.get(name, 0))
         if _is_rows(value) and [len(row) for row in value] == lengths
         else value
-        for name, value in given.items()
+        for name, value in arguments.items()
     }
 
 
 def add_batch_axis(arguments: dict[str, Any], carrier: str, single: int | None) -> dict[str, Any]:
-    """The arguments with a batch axis where one sample, of rank `single`, came without."""
+    """Return the arguments with a batch axis, if the carrier has rank `single`: one sample."""
     main: Tensor = arguments[carrier]
     if main.ndim != single:
         return arguments
@@ -213,26 +232,27 @@ def add_batch_axis(arguments: dict[str, Any], carrier: str, single: int | None) 
 
 
 def _check_batch(arguments: Mapping[str, Any], carrier: str, stream: str) -> None:
-    """Nothing; raises where the tensors disagree on how many samples there are."""
+    """Raise InputError if the tensors have different numbers of samples."""
     batch = arguments[carrier].shape[0]
     if stream == "tokens":
-        return  # Of an unknown model, nobody knows which axis is the batch's.
+        return  # The batch axis of an unknown model is not known.
     for name, value in arguments.items():
         if not isinstance(value, Tensor) or value.ndim == 0 or name in NOT_PER_SAMPLE:
             continue
-        # Dual encoders compare any number of texts with any number of images.
+        # Dual encoders take different numbers of texts and images.
         other = {name, carrier} == {"input_ids", "pixel_values"}
         shared = name == "position_ids" and value.shape[0] == 1
         if value.shape[0] != batch and not other and not shared:
             raise InputError(
                 f"'{name}' has {value.shape[0]} samples in shape {tuple(value.shape)} and"
-                f" '{carrier}' has {batch} in shape {tuple(arguments[carrier].shape)}; pass as many"
-                " of each"
+                f" '{carrier}' has {batch} in shape {tuple(arguments[carrier].shape)}",
+                argument="inputs",
+                remedy="Pass as many of each",
             )
 
 
 def check_rank(main: Tensor, carrier: str) -> None:
-    """Nothing; raises where token ids or embeddings do not have the axes of a batch of texts."""
+    """Raise InputError if token ids or embeddings do not have the axes of a batch of texts."""
     rank = 3 if carrier == "inputs_embeds" else 2
     floating = carrier == "inputs_embeds"
     if main.ndim != rank or main.is_floating_point() != floating:
@@ -240,12 +260,13 @@ def check_rank(main: Tensor, carrier: str) -> None:
         raise InputError(
             f"'{carrier}' is a tensor of {main.dtype} with shape {tuple(main.shape)}; expected"
             f" {'floating numbers' if floating else 'integers'} of rank {rank} {axes}, or rank"
-            f" {rank - 1} for one text"
+            f" {rank - 1} for one text",
+            argument="inputs",
         )
 
 
 def _is_picture(main: Tensor, module: nn.Module, stream: str) -> bool:
-    """Whether a module of the user's own cuts this tensor into patches."""
+    """Whether a module of no known family cuts this tensor into patches."""
     return (
         stream == "tokens"
         and main.is_floating_point()
@@ -256,7 +277,7 @@ def _is_picture(main: Tensor, module: nn.Module, stream: str) -> bool:
 
 
 def word_groups_in(mapping: Mapping[str, Any], carrier: str) -> Groups | None:
-    """What the tokenizer that made the mapping says about words, where it still can."""
+    """The word of each token, if the mapping is the output of a fast tokenizer."""
     rows = mapping.get(carrier)
     if not getattr(mapping, "is_fast", False) or rows is None or not hasattr(rows[0], "__len__"):
         return None
@@ -265,7 +286,18 @@ def word_groups_in(mapping: Mapping[str, Any], carrier: str) -> Groups | None:
     return groups if all(g is None or len(g) == width for g in groups) else None
 
 
+def check_tensor(value: Any, name: str) -> None:
+    """Raise InputError if the value is not a tensor."""
+    if not isinstance(value, Tensor):
+        raise InputError(
+            f"'{name}' is of type {type(value).__name__}",
+            argument="inputs",
+            remedy="Pass a tensor",
+        )
+
+
 def is_array(value: Any) -> bool:
+    """Whether the value can be made a tensor."""
     return isinstance(value, Tensor | numpy.ndarray | list | tuple)
 
 
@@ -274,4 +306,5 @@ def _is_rows(value: Any) -> bool:
 
 
 def quote_names(names: Any) -> str:
+    """The names in quotes, separated by commas."""
     return ", ".join(repr(name) for name in names)

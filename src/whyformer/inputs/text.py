@@ -1,4 +1,4 @@
-"""Texts and sentence pairs as token ids, of one length thanks to padding behind."""
+"""Tokenize texts and text pairs, padded to one length."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from whyformer.inputs.sequence import Groups, Sequences, move_to_module
 from whyformer.models.quiet import quiet_transformers
 from whyformer.models.signature import Forward, config_of, positions_of
 
-# A call changes the truncation and padding that a fast tokenizer holds: one at a time.
+# A fast tokenizer stores truncation and padding as state: one call at a time.
 _lock = threading.RLock()
 
 
@@ -28,7 +28,7 @@ def read_texts(
     tokenizer: Any | None,
     truncation: bool,
 ) -> Batch:
-    """The texts as the model takes them, padded together; padding never changes a number."""
+    """Return the texts as one padded batch."""
     arguments, groups, notes = text_arguments(texts, module, forward, tokenizer, truncation)
     return Sequences(
         arguments=move_to_module(arguments, module),
@@ -48,21 +48,23 @@ def text_arguments(
     tokenizer: Any | None,
     truncation: bool,
 ) -> tuple[dict[str, Any], Groups, tuple[str, ...]]:
-    """The texts as arguments, what the tokenizer says about words, and what was done to them."""
+    """Return the arguments of forward, the tokenizer's word groups, and notes for the user."""
     if tokenizer is None:
         raise InputError(
-            f"text was given and {type(module).__name__} comes without a tokenizer; pass"
-            " processor=, for instance the tokenizer it was trained with"
+            f"text was given and {type(module).__name__} comes without a tokenizer",
+            argument="processor",
+            remedy="Pass processor=, for instance the tokenizer it was trained with",
         )
     limit = positions_of(module)
-    rows, groups = tokenize(tokenizer, texts, _wants_types(texts, module, forward, tokenizer))
+    rows, groups = tokenize(tokenizer, texts, _needs_token_types(texts, module, forward, tokenizer))
     notes: tuple[str, ...] = ()
     longest = max(map(len, rows["input_ids"]))
     if limit is not None and longest > limit:
         if not truncation:
             raise InputError(
-                f"the text has {longest} tokens, the model takes {limit}; pass truncation=True to"
-                f" keep the first {limit}"
+                f"the text has {longest} tokens, the model takes {limit}",
+                argument="truncation",
+                remedy=f"Pass truncation=True to keep the first {limit}",
             )
         cut = sum(len(row) > limit for row in rows["input_ids"])
         rows, groups = tokenize(tokenizer, texts, "token_type_ids" in rows, limit)
@@ -73,7 +75,7 @@ def text_arguments(
 def tokenize(
     tokenizer: Any, texts: Sequence[Text], types: bool, limit: int | None = None
 ) -> tuple[dict[str, list[list[int]]], list[list[Hashable | None] | None]]:
-    """Token ids (and types, if asked for) per text, and what the tokenizer calls its words."""
+    """Return token ids (and types if `types`) per text, and the tokenizer's word groups."""
     pairs = not isinstance(texts[0], str)
     firsts = [text[0] if pairs else text for text in texts]
     seconds = [text[1] for text in texts] if pairs else None
@@ -93,17 +95,17 @@ def tokenize(
 
 
 def word_groups(encoding: Any, index: int) -> list[Hashable | None] | None:
-    """What a fast tokenizer says about words, one entry per token; None where it cannot say."""
+    """A fast tokenizer's word of each token in one sample; None for a slow tokenizer."""
     if not getattr(encoding, "is_fast", False):
         return None
-    # Word numbers start again in the second text of a pair.
+    # Word numbers restart in the second text of a pair.
     both = zip(encoding.sequence_ids(index), encoding.word_ids(index), strict=True)
     return [None if word is None else (part, word) for part, word in both]
 
 
 @contextmanager
 def tokenizer_scope(tokenizer: Any) -> Iterator[None]:
-    """A scope after which the tokenizer truncates and pads as it did before."""
+    """Use a tokenizer without log lines; its truncation and padding are restored afterwards."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     side = getattr(tokenizer, "truncation_side", None)
     with _lock, quiet_transformers():
@@ -133,12 +135,12 @@ def _restore(backend: Any, truncation: Any, padding: Any) -> None:
             backend.enable_padding(**padding)
 
 
-def _wants_types(
+def _needs_token_types(
     texts: Sequence[Text], module: nn.Module, forward: Forward, tokenizer: Any
 ) -> bool:
-    """Whether the model is to be told which text a token is from.
+    """Whether to pass token types, which tell the two texts of a pair apart.
 
-    Some tokenizers leave it out unless asked, and a pair would then look like one text.
+    Some tokenizers omit them by default, and a pair would then look like one text.
     """
     if not forward.takes("token_type_ids"):
         return False
@@ -150,7 +152,7 @@ def _wants_types(
 def _arguments(
     rows: dict[str, list[list[int]]], module: nn.Module, forward: Forward, tokenizer: Any
 ) -> dict[str, Any]:
-    """The rows as tensors of one length, with the mask in the form that the forward takes."""
+    """The rows as padded tensors, with the mask in the form that forward takes."""
     lengths = [len(row) for row in rows["input_ids"]]
     mask = pad_rows([[1] * length for length in lengths], 0)
     arguments: dict[str, Any] = {
@@ -165,7 +167,8 @@ def _arguments(
     elif len(set(lengths)) > 1:
         raise InputError(
             f"the texts have {min(lengths)} to {max(lengths)} tokens and the forward of"
-            f" {type(module).__name__} takes no mask: padding would change the result; explain"
-            " them one at a time"
+            f" {type(module).__name__} takes no mask: padding would change the result",
+            argument="inputs",
+            remedy="Explain them one at a time",
         )
     return arguments

@@ -1,7 +1,7 @@
-"""Token ids as readable pieces, and which word each piece belongs to.
+"""Show token ids as readable pieces, and find the word that each piece belongs to.
 
-Three markers are in use: WordPiece writes "##" before a piece that continues a word, byte-level
-BPE and SentencePiece write a sign for the space before a piece that begins one.
+Vocabularies mark words in three ways. WordPiece writes "##" before a piece that continues a word.
+Byte-level BPE and SentencePiece write a symbol for the space before a piece that begins a word.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ def read_words(
     real: Sequence[bool],
     groups: Sequence[Hashable | None] | None = None,
 ) -> tuple[tuple[str, ...], tuple[int | None, ...]]:
-    """One sample's pieces as display text, and the number of the word each is part of."""
+    """Return one sample's pieces as display text, and the word number of each."""
     return WordReader(tokenizer).read(ids, real, groups)
 
 
 class WordReader:
-    """A tokenizer's pieces as words; what it says about its vocabulary is asked once."""
+    """Reads a tokenizer's pieces as words; the vocabulary is analysed once."""
 
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
         self.scheme = scheme_of(tokenizer)
-        self.outside = special_ids(tokenizer)
+        self.special = special_ids(tokenizer)
         self.added = set(getattr(tokenizer, "added_tokens_decoder", None) or ())
 
     def read(
@@ -44,22 +44,26 @@ class WordReader:
         real: Sequence[bool],
         groups: Sequence[Hashable | None] | None = None,
     ) -> tuple[tuple[str, ...], tuple[int | None, ...]]:
-        """One sample's pieces as display text, and the number of the word each is part of.
+        """Return one sample's pieces as display text, and the word number of each.
 
-        `groups` is what the tokenizer itself says about words, where the text is known; markers
-        refine it, as some tokenizers call a whole text one word. Special tokens and padding are in
-        no word. The pieces of one word, joined, are the word: a character split between tokens is
-        shown by the first of them.
+        Special tokens and padding belong to no word. The pieces of a word, joined, are the word:
+        a character that is split between tokens is shown at the first of them.
+
+        Args:
+            ids: The token ids.
+            real: False at padding.
+            groups: The tokenizer's own word of each token, if known. Markers refine it, because
+                some tokenizers treat a whole text as one word.
         """
         raw = self.tokenizer.convert_ids_to_tokens(list(ids))
         names = [f"<{i}>" if p is None else str(p) for i, p in zip(ids, raw, strict=True)]
-        inside = [is_real and i not in self.outside for i, is_real in zip(ids, real, strict=True)]
-        spoken = [k for k, within in enumerate(inside) if within]
-        pieces = [piece_bytes(names[k], self.scheme, ids[k] in self.added) for k in spoken]
-        texts = dict(zip(spoken, decode_pieces(pieces), strict=True))
+        inside = [is_real and i not in self.special for i, is_real in zip(ids, real, strict=True)]
+        words = [k for k, within in enumerate(inside) if within]
+        pieces = [piece_bytes(names[k], self.scheme, ids[k] in self.added) for k in words]
+        texts = dict(zip(words, decode_pieces(pieces), strict=True))
         word_ids: list[int | None] = [None] * len(names)
         word = -1
-        for k in spoken:
+        for k in words:
             before = k - 1 if k and inside[k - 1] else None
             if before is None or _begins_word(k, before, names, texts, self.scheme, groups):
                 word += 1
@@ -74,7 +78,7 @@ class WordReader:
 
 
 def special_ids(tokenizer: Any) -> frozenset[int]:
-    """Ids that say nothing of their own; an unknown word is a word, unless its id is shared."""
+    """Ids of special tokens; the unknown token counts as a word unless its id has another role."""
     unknown = getattr(tokenizer, "unk_token_id", None)
     roles = ("bos", "eos", "sep", "pad", "cls", "mask")
     shared = any(getattr(tokenizer, f"{role}_token_id", None) == unknown for role in roles)
@@ -83,7 +87,7 @@ def special_ids(tokenizer: Any) -> frozenset[int]:
 
 
 def scheme_of(tokenizer: Any) -> str:
-    """Which marker the vocabulary uses most; a few tokens of any vocabulary look like another's."""
+    """The marker that the vocabulary uses most: any vocabulary has a few tokens with others."""
     with _lock:
         if tokenizer not in _schemes:
             vocabulary = tokenizer.get_vocab()
@@ -98,7 +102,7 @@ def scheme_of(tokenizer: Any) -> str:
 
 
 def piece_bytes(piece: str, scheme: str, added: bool = False) -> bytes:
-    """The text of a piece without its marker, a space where the marker stood for one."""
+    """The bytes of a piece without its marker, with a space if the marker stands for one."""
     if scheme == WORDPIECE and piece.startswith(CONTINUES) and len(piece) > len(CONTINUES):
         return piece[len(CONTINUES) :].encode()
     if scheme == BYTES and not added and all(sign in BYTE_OF for sign in piece):
@@ -111,7 +115,7 @@ def piece_bytes(piece: str, scheme: str, added: bool = False) -> bytes:
 
 
 def decode_pieces(pieces: Sequence[bytes]) -> list[str]:
-    """The text of each piece; a character belongs to the piece that has its first byte."""
+    """Return the text of each piece; a character belongs to the piece with its first byte."""
     if all(map(bytes.isascii, pieces)):
         return [piece.decode() for piece in pieces]
     owner = [index for index, piece in enumerate(pieces) for _ in piece]
@@ -119,7 +123,7 @@ def decode_pieces(pieces: Sequence[bytes]) -> list[str]:
     data = b"".join(pieces)
     at = 0
     while at < len(data):
-        # How many bytes a character has, UTF-8 says in the leading bits of its first.
+        # The first byte of a UTF-8 character tells how many bytes it has.
         lead = data[at]
         length = 1 + (lead >= 0xC0) + (lead >= 0xE0) + (lead >= 0xF0)
         try:
@@ -149,7 +153,7 @@ def _begins_word(
     if groups is not None:
         return groups[k] != groups[before]
     if scheme == BYTES:
-        # Byte-level tokenizers cut the text into letters and signs first: so does this.
+        # Byte-level tokenizers first split a text into letters and punctuation.
         left, right = texts[before][-1:], texts[k][:1]
         cut = bool(left and right) and left != " "
         return cut and left.isalnum() != right.isalnum()
@@ -157,7 +161,7 @@ def _begins_word(
 
 
 def _display_text(text: str, joined: bool) -> str:
-    """The piece without its leading space; a piece of spaces alone is made visible."""
+    """The piece without its leading space; a piece of white space as visible symbols."""
     bare = text.lstrip()
     if bare or not text:
         return bare
@@ -165,9 +169,9 @@ def _display_text(text: str, joined: bool) -> str:
 
 
 def _byte_signs() -> dict[str, int]:
-    """The byte that each sign of a byte-level vocabulary stands for.
+    """The byte of each symbol in a byte-level vocabulary.
 
-    Printable Latin-1 bytes stand for themselves, the others for the signs from 256 on, in order.
+    Printable Latin-1 characters are their own byte; the other bytes are numbered from 256 on.
     """
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     hidden = [byte for byte in range(256) if byte not in printable]

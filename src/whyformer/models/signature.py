@@ -1,4 +1,4 @@
-"""What a module's forward takes and the sizes it allows, read off its signature and its tables."""
+"""What a module's forward takes: its arguments, streams, device, vocabulary and positions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import nn
 from whyformer.errors import InputError
 from whyformer.models.families import Family
 
-# Switches that transformers models take as keywords without naming them in their signature.
+# Keywords that transformers models take without naming them in their signature.
 SWITCHES = (
     "output_attentions",
     "output_hidden_states",
@@ -20,6 +20,7 @@ SWITCHES = (
     "return_dict",
     "is_causal",
 )
+# The stream of a model's main argument.
 STREAMS = {
     "input_ids": "text",
     "pixel_values": "image",
@@ -30,46 +31,50 @@ STREAMS = {
 
 @dataclass(frozen=True)
 class Forward:
-    """The argument names of a forward, in order; `anything` where it takes any keyword."""
+    """The arguments of a forward, in order; `anything` if it takes any keyword."""
 
     names: tuple[str, ...]
     anything: bool
-    owner: str  # the class of the module, for messages
+    owner: str  # the class of the module, for error messages
 
     def takes(self, name: str) -> bool:
-        """Whether an argument of this name reaches the model."""
+        """Whether forward takes an argument of this name."""
         return self.anything or name in self.names
 
     def carrier(self, usual: str) -> str:
-        """The argument that takes the tokens: the usual one where it is named, else the first."""
+        """The argument of the tokens: the usual one if forward has it, else the first."""
         if usual in self.names or (self.anything and not self.names):
             return usual
         if not self.names:
             raise InputError(
-                f"the forward of {self.owner} names no arguments; pass a mapping of exactly what"
-                " it takes"
+                f"the forward of {self.owner} names no arguments",
+                argument="inputs",
+                remedy="Pass a mapping of exactly what it takes",
             )
         return self.names[0]
 
     @property
     def padding_mask(self) -> str | None:
-        """The name of torch's own kind of mask, True at padding, where the forward has one."""
+        """The name of a mask in torch's convention (True at padding), or None."""
         return next((n for n in self.names if n.endswith("key_padding_mask")), None)
 
 
 def forward_of(module: nn.Module) -> Forward:
-    """What the module's forward takes; transformers models swallow unknown keywords, we do not."""
+    """What the module's forward takes.
+
+    transformers models ignore unknown keywords; here they count as not taken.
+    """
     parameters = inspect.signature(module.forward).parameters.values()
-    named = tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
-    swallows = any(p.kind is p.VAR_KEYWORD for p in parameters)
-    if swallows and config_of(module) is not None and named:
-        named += tuple(name for name in SWITCHES if name not in named)
-        swallows = False
-    return Forward(named, swallows, type(module).__name__)
+    names = tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    if takes_any and config_of(module) is not None and names:
+        names += tuple(name for name in SWITCHES if name not in names)
+        takes_any = False
+    return Forward(names, takes_any, type(module).__name__)
 
 
 def config_of(module: nn.Module) -> Any | None:
-    """The transformers config of the module's text side or of the whole, or None."""
+    """The transformers config of the text part, or of the whole module; None if there is none."""
     config = getattr(module, "config", None)
     if config is None or not hasattr(config, "model_type"):
         return None
@@ -77,7 +82,7 @@ def config_of(module: nn.Module) -> Any | None:
 
 
 def stream_of(module: nn.Module, family: Family | None) -> str:
-    """text, image, audio or tokens: what the model reads first."""
+    """The model's main stream: text, source, image, audio, or tokens if unknown."""
     if family is not None:
         return family.stream
     if config_of(module) is None:
@@ -86,7 +91,7 @@ def stream_of(module: nn.Module, family: Family | None) -> str:
 
 
 def needed_streams(module: nn.Module, family: Family | None) -> set[str]:
-    """Which of text and image the model has to be given; {"tokens"} where nobody knows."""
+    """Which of text and image the model needs; {"tokens"} if unknown."""
     needed = [source for source in family.sources if not source.optional] if family else []
     kinds = {"ids": "text", "pixels": "image", "features": "image"}
     if needed:
@@ -95,7 +100,7 @@ def needed_streams(module: nn.Module, family: Family | None) -> set[str]:
 
 
 def device_and_dtype(module: nn.Module) -> tuple[torch.device, torch.dtype | None]:
-    """The device and the floating dtype of the module's first such weight."""
+    """The device and dtype of the module's first floating weight."""
     device: torch.device | None = None
     for parameter in module.parameters():
         device = device or parameter.device
@@ -105,7 +110,7 @@ def device_and_dtype(module: nn.Module) -> tuple[torch.device, torch.dtype | Non
 
 
 def samples_axis(module: nn.Module) -> int:
-    """The axis of the input that counts samples: 1 for torch's own encoders unless told."""
+    """The input axis that counts samples: 1 for torch's encoders without batch_first."""
     if isinstance(module, nn.TransformerEncoder | nn.TransformerEncoderLayer):
         attention = next(m for m in module.modules() if isinstance(m, nn.MultiheadAttention))
         return 0 if attention.batch_first else 1
@@ -113,7 +118,7 @@ def samples_axis(module: nn.Module) -> int:
 
 
 def embeddings_of(module: nn.Module) -> nn.Embedding | None:
-    """The table of word embeddings of a transformers model."""
+    """The word embeddings of a transformers model, or None."""
     find = getattr(module, "get_input_embeddings", None)
     if config_of(module) is None or find is None:
         return None
@@ -125,35 +130,36 @@ def embeddings_of(module: nn.Module) -> nn.Embedding | None:
 
 
 def vocabulary_of(module: nn.Module) -> int | None:
-    """The number of token ids that the model has embeddings for, where that can be known."""
+    """The number of token ids with an embedding, or None if unknown."""
     table = embeddings_of(module)
     return getattr(config_of(module), "vocab_size", None) if table is None else table.num_embeddings
 
 
 def positions_of(module: nn.Module) -> int | None:
-    """How many tokens the model has positions for, or None where nothing limits them."""
-    counted = _counted_positions(module)
-    if counted is not None:
-        return counted.num_embeddings - int(counted.padding_idx or 0) - 1
+    """The largest number of tokens that the model takes, or None if there is no limit."""
+    table = _padded_positions(module)
+    if table is not None:
+        return table.num_embeddings - int(table.padding_idx or 0) - 1
     limit = getattr(config_of(module), "max_position_embeddings", None)
     return limit if isinstance(limit, int) and limit > 0 else None
 
 
 def reads_pad_ids(module: nn.Module) -> bool:
-    """Whether the model itself looks for pad ids among its input ids, so that they mean something.
+    """Whether the model searches its input ids for padding ids.
 
-    RoBERTa and its kin number positions that way, classifiers on decoders find the last token.
+    RoBERTa and similar models number positions that way; classifiers on decoders find the last
+    token that way.
     """
-    return _counted_positions(module) is not None or is_last_token_classifier(module)
+    return _padded_positions(module) is not None or is_last_token_classifier(module)
 
 
 def is_last_token_classifier(module: nn.Module) -> bool:
-    """Whether this is a decoder with a classification head: those call it `score`."""
+    """Whether this is a decoder with a classification head, which transformers calls `score`."""
     return type(module).__name__.endswith("ForSequenceClassification") and hasattr(module, "score")
 
 
-def _counted_positions(module: nn.Module) -> nn.Embedding | None:
-    """The position table of a model that numbers positions from its padding id onwards."""
+def _padded_positions(module: nn.Module) -> nn.Embedding | None:
+    """The position embeddings of a model that numbers positions from its padding id on."""
     if config_of(module) is None:
         return None
     for name, part in module.named_modules():

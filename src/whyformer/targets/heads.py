@@ -1,4 +1,4 @@
-"""What a model's raw output offers to explain: which scores, and what their axes mean."""
+"""Find the scores in a model's raw output, and what their axes mean."""
 
 from __future__ import annotations
 
@@ -22,35 +22,38 @@ CLASSES, NUMBER, NEXT_TOKEN, MASKED_TOKEN, TOKEN_CLASSES, SPANS, QUERIES = (
     "answer spans",
     "object queries",
 )
-# What outputs call their scores, and what a detector's behind its classes are.
+# Names of the scores in model outputs, and a detector's entries after its classes.
 SCORES = ("logits", "question_answering_score", "itm_score")
 BOX = ("no object", "x", "y", "width", "height")
 CAUSAL_NAMES = ("ForCausalLM", "LMHeadModel")
-CALLABLE = "pass target=, a callable that takes the output and returns one value per sample"
+PASS_CALLABLE = "Pass target=, a callable that takes the output and returns one value per sample"
+LOAD_HEAD = f"{PASS_CALLABLE}, or load the model with a head"
 
 
 @dataclass(frozen=True)
 class Head:
-    """Scores and what they are about: (batch, classes), (batch, tokens, entries) or (batch, 1)."""
+    """Scores and their kind: (batch, classes), (batch, tokens, entries) or (batch, 1)."""
 
     kind: str
     scores: Tensor
-    names: tuple[str, ...] = ()  # of entries that the model's config does not name
+    names: tuple[str, ...] = ()  # of entries without a name in the model's config
 
 
-def head_of(output: Any, module: nn.Module, prepared: Batch) -> Head:
-    """The scores in a model's raw output; raises where it has no head to ask."""
+def head_of(output: Any, module: nn.Module, batch: Batch) -> Head:
+    """Return the scores in a model's raw output; raise TargetError if it has no head."""
     spans = _spans(output, module)
     if spans is not None:
         return Head(SPANS, torch.stack(spans, dim=-1))
-    pairs = _pairs(output, prepared)
+    pairs = _pairs(output, batch)
     if pairs is not None:
         return Head(NUMBER, pairs, ("similarity",))
     scores = _scores(output, module)
-    if scores.ndim == 0 or scores.shape[0] != prepared.size:
+    if scores.ndim == 0 or scores.shape[0] != batch.size:
         raise TargetError(
             f"the output of {type(module).__name__} has shape {tuple(scores.shape)} for"
-            f" {prepared.size} samples, so its first axis is not the sample's; {CALLABLE}"
+            f" {batch.size} samples: its first axis does not count samples",
+            argument="target",
+            remedy=PASS_CALLABLE,
         )
     if scores.ndim == 1 or (scores.ndim == 2 and scores.shape[1] == 1):
         return Head(NUMBER, scores.reshape(-1, 1))
@@ -60,15 +63,17 @@ def head_of(output: Any, module: nn.Module, prepared: Batch) -> Head:
         boxes: Tensor = output["pred_boxes"]
         return Head(QUERIES, torch.cat([scores, boxes.to(scores.dtype)], dim=-1), BOX)
     if scores.ndim == 3:
-        return Head(_token_kind(scores, module, prepared), scores)
+        return Head(_token_kind(scores, module, batch), scores)
     raise TargetError(
         f"the output of {type(module).__name__} has rank {scores.ndim}, shape"
-        f" {tuple(scores.shape)}, which is no list of classes; {CALLABLE}"
+        f" {tuple(scores.shape)}, which is no list of classes",
+        argument="target",
+        remedy=PASS_CALLABLE,
     )
 
 
 def _scores(output: Any, module: nn.Module) -> Tensor:
-    """The tensor that the head computed."""
+    """The tensor of scores in the output."""
     if isinstance(output, Tensor):
         return output
     if isinstance(output, Mapping):
@@ -82,30 +87,34 @@ def _scores(output: Any, module: nn.Module) -> Tensor:
         headless = "last_hidden_state" in output
         raise TargetError(
             f"{type(module).__name__} has no head"
-            f"{'' if headless else ' that whyformer knows'}: it returns {fields}; {CALLABLE}, or"
-            " load the model with a head"
+            f"{'' if headless else ' that whyformer knows'}: it returns {fields}",
+            argument="target",
+            remedy=LOAD_HEAD,
         )
     if isinstance(output, tuple | list):
         found = [v for v in output if isinstance(v, Tensor) and v.ndim]
-        # A loss, where there is one, is a scalar in front. A base model has states in front.
+        # A loss comes first and is a scalar. A base model returns hidden states first.
         if found and not (found[0].ndim == 3 and _is_headless(module)):
             return found[0]
         raise TargetError(
-            f"{type(module).__name__} has no head: it returns {len(output)} values without"
-            f" logits; {CALLABLE}, or load the model with a head"
+            f"{type(module).__name__} has no head: it returns {len(output)} values without logits",
+            argument="target",
+            remedy=LOAD_HEAD,
         )
     raise TargetError(
         f"{type(module).__name__} returns {type(output).__name__}, which is no tensor, mapping or"
-        f" tuple; {CALLABLE}"
+        " tuple",
+        argument="target",
+        remedy=PASS_CALLABLE,
     )
 
 
-def _pairs(output: Any, prepared: Batch) -> Tensor | None:
-    """The similarity of each text with its own image, (batch, 1), of a model with two towers."""
+def _pairs(output: Any, batch: Batch) -> Tensor | None:
+    """The similarity of each text with its own image, (batch, 1), in a dual encoder."""
     if not isinstance(output, Mapping):
         return None
     scores = output.get("logits_per_image")
-    if scores is None and prepared.arguments.get("use_itm_head") is False:
+    if scores is None and batch.arguments.get("use_itm_head") is False:
         scores = output.get("itm_score")
     return None if scores is None else scores.diagonal().reshape(-1, 1)
 
@@ -121,9 +130,9 @@ def _spans(output: Any, module: nn.Module) -> tuple[Tensor, Tensor] | None:
     return None
 
 
-def _token_kind(scores: Tensor, module: nn.Module, prepared: Batch) -> str:
-    """What each of a sequence of score rows is about."""
-    if prepared.stream == "generated":
+def _token_kind(scores: Tensor, module: nn.Module, batch: Batch) -> str:
+    """The kind of scores of shape (batch, tokens, entries)."""
+    if batch.stream == "generated":
         return NEXT_TOKEN
     name = type(module).__name__
     if name.endswith("ForTokenClassification"):
@@ -133,15 +142,17 @@ def _token_kind(scores: Tensor, module: nn.Module, prepared: Batch) -> str:
     vocabulary = getattr(config_of(module), "vocab_size", None)
     if name.endswith(CAUSAL_NAMES) or scores.shape[-1] == vocabulary:
         return NEXT_TOKEN
-    if prepared.mask is not None and scores.shape[1] != prepared.mask.shape[1]:
+    if batch.mask is not None and scores.shape[1] != batch.mask.shape[1]:
         raise TargetError(
-            f"the output of {name} has shape {tuple(scores.shape)} for"
-            f" {prepared.mask.shape[1]} tokens; {CALLABLE}"
+            f"the output of {name} has shape {tuple(scores.shape)} for {batch.mask.shape[1]}"
+            " tokens",
+            argument="target",
+            remedy=PASS_CALLABLE,
         )
     return TOKEN_CLASSES
 
 
 def _is_headless(module: nn.Module) -> bool:
-    """Whether this is a transformers base model, which ends in hidden states."""
+    """Whether this is a transformers base model, which returns hidden states."""
     name = type(module).__name__
     return config_of(module) is not None and "For" not in name and not name.endswith(CAUSAL_NAMES)

@@ -1,4 +1,4 @@
-"""Names of classes and tokens, looked up both ways, with errors that list what exists."""
+"""Look up classes and tokens by name or by index, with errors that list what exists."""
 
 from __future__ import annotations
 
@@ -10,90 +10,97 @@ from torch import nn
 from whyformer.errors import TargetError
 from whyformer.registry import nearest
 
-NAMES_SHOWN = 10
+NAMES_SHOWN = 10  # in an error
 
 
 class ClassNames:
-    """The classes of a model: names from its config, numbers where it has none."""
+    """The classes of a model: names from its config, or else numbers."""
 
     def __init__(self, module: nn.Module, count: int, last: tuple[str, ...] = ()) -> None:
-        """`last` names the entries behind those of the config."""
-        self.named = getattr(getattr(module, "config", None), "id2label", None) or {}
+        """Read the names from the config; `last` names the entries that follow them."""
+        self.known = getattr(getattr(module, "config", None), "id2label", None) or {}
         self.count, self.last = count, last[-count:]
 
     @cached_property
     def names(self) -> list[str]:
-        """All of them; there may be thousands, and most calls want one."""
+        """The names of all classes; made on demand because there may be thousands."""
         return [self.name(i) for i in range(self.count)]
 
-    def index(self, wanted: int | str) -> int:
-        """The number of a class given by number or by name, whatever its case."""
-        if isinstance(wanted, int):
-            if 0 <= wanted < self.count:
-                return wanted
-            raise TargetError(f"there is no class {wanted}. {self.listing()}")
-        if wanted in self.names:
-            return self.names.index(wanted)
+    def index(self, target: int | str) -> int:
+        """The index of a class, given by index or by name in any case."""
+        if isinstance(target, int):
+            if 0 <= target < self.count:
+                return target
+            raise TargetError(
+                f"there is no class {target}", argument="target", remedy=self.listing()
+            )
+        if target in self.names:
+            return self.names.index(target)
         folded = [name.casefold() for name in self.names]
-        if wanted.strip().casefold() in folded:
-            return folded.index(wanted.strip().casefold())
-        if wanted.strip().isdecimal():
-            return self.index(int(wanted))
+        if target.strip().casefold() in folded:
+            return folded.index(target.strip().casefold())
+        if target.strip().isdecimal():
+            return self.index(int(target))
         raise TargetError(
-            f"there is no class {wanted!r}.{nearest(wanted, self.names)} {self.listing()}"
+            f"there is no class {target!r}",
+            argument="target",
+            remedy=f"{nearest(target, self.names)} {self.listing()}".strip(),
         )
 
     def name(self, index: int) -> str:
-        """What the class is called."""
-        behind = index - (self.count - len(self.last))
-        if behind >= 0:
-            return self.last[behind]
-        return str(self.named.get(index, self.named.get(str(index), index)))
+        """The name of a class."""
+        beyond = index - (self.count - len(self.last))
+        if beyond >= 0:
+            return self.last[beyond]
+        return str(self.known.get(index, self.known.get(str(index), index)))
 
     def listing(self) -> str:
-        """The first classes and how many there are."""
+        """The first classes and their number, as text."""
         shown = ", ".join(f"{i} ({name!r})" for i, name in enumerate(self.names[:NAMES_SHOWN]))
         more = f", ... {len(self.names)} in all" if len(self.names) > NAMES_SHOWN else ""
-        return f"Classes: {shown}{more}."
+        return f"Classes: {shown}{more}"
 
 
 class Vocabulary:
-    """The tokens of a language model: names from its tokenizer, ids where it has none."""
+    """The tokens of a language model: names from its tokenizer, or else ids."""
 
     def __init__(self, tokenizer: Any | None, count: int) -> None:
         self.tokenizer = tokenizer
         self.count = count
 
-    def index(self, wanted: int | str) -> int:
-        """The id of a token given by id or by its text, which must be one token."""
-        if isinstance(wanted, int):
-            if 0 <= wanted < self.count:
-                return wanted
+    def index(self, target: int | str) -> int:
+        """The id of a token, given by id or by its text, which must be one token."""
+        if isinstance(target, int):
+            if 0 <= target < self.count:
+                return target
             raise TargetError(
-                f"there is no token {wanted}; the model has ids 0 to {self.count - 1}"
+                f"there is no token {target}; the model has ids 0 to {self.count - 1}",
+                argument="target",
             )
         if self.tokenizer is None:
             raise TargetError(
-                f"the target {wanted!r} is text and the model came without a tokenizer; pass"
-                " processor=, or the token's id"
+                f"the target {target!r} is text and the model came without a tokenizer",
+                argument="processor",
+                remedy="Pass processor=, or the token's id as target",
             )
-        ids = self.tokenizer.encode(wanted, add_special_tokens=False)
+        ids = self.tokenizer.encode(target, add_special_tokens=False)
         unknown = getattr(self.tokenizer, "unk_token_id", None)
         if len(ids) != 1 or ids[0] == unknown:
-            # The token may be written with its marker, as in "##ing".
-            known = self.tokenizer.get_vocab().get(wanted)
+            # The user may write the token with its marker, as in "##ing".
+            known = self.tokenizer.get_vocab().get(target)
             if known is None:
                 pieces = [str(piece) for piece in self.tokenizer.convert_ids_to_tokens(ids)]
                 raise TargetError(
-                    f"the target {wanted!r} is not one token of this model but"
-                    f" {len(pieces)}: {pieces}; pass one of them, a token's id, or a word with a"
-                    " space in front"
+                    f"the target {target!r} is not one token of this model but"
+                    f" {len(pieces)}: {pieces}",
+                    argument="target",
+                    remedy="Pass one of them, a token's id, or a word with a space in front",
                 )
             ids = [known]
         return self.index(int(ids[0]))
 
     def name(self, index: int) -> str:
-        """The token as text; with its marker where it would be invisible without."""
+        """The token as text; with its marker if it is only white space."""
         if self.tokenizer is None:
             return str(index)
         text = str(self.tokenizer.decode([index]))

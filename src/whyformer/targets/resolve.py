@@ -1,4 +1,4 @@
-"""What is to be explained, found in the model's raw output."""
+"""Resolve a target in the model's raw output: the value to explain, per sample."""
 
 from __future__ import annotations
 
@@ -18,97 +18,139 @@ from whyformer.targets.specs import Contrast, Query, Span, Token
 
 
 def contrast(a: Any, b: Any) -> Contrast:
-    """A target: why `a` rather than `b`, each a class, a label or another target."""
+    """Return a target: why `a` rather than `b`.
+
+    Args:
+        a: A class, a label, a token, a span or a query.
+        b: Another one, whose score is subtracted.
+
+    Example:
+        >>> contrast("positive", "negative")
+        Contrast(chosen='positive', other='negative')
+    """
     return Contrast(a, b)
 
 
 def query(index: int, label: int | str | None = None) -> Query:
-    """A target: the score of `label` (by default the best) at a detector's object query."""
+    """Return a target: one object query of a detector.
+
+    Args:
+        index: The query, from 0.
+        label: The class to explain, by default the one with the highest score.
+
+    Example:
+        >>> query(3, "cat")
+        Query(index=3, label='cat')
+    """
     return Query(index, label)
 
 
 def token(position: int, token: int | str | None = None) -> Token:
-    """A target: the score of `token` at the token at `position`, by default the best one there.
+    """Return a target: the model's output at one token.
 
-    `position` is that of the token that speaks: in a language model its score is about the token
-    that comes next, in a masked one and in token classification about this token itself.
-    Positions count every token of the sample, special ones and padding included, from 0.
+    In a language model the score at a position is about the next token; in a masked language
+    model and in token classification it is about the token itself.
+
+    Args:
+        position: Counts all tokens of the sample from 0, special ones and padding included.
+        token: The token or class to explain, by default the one with the highest score.
+
+    Example:
+        >>> token(4, "film")
+        Token(position=4, token='film')
     """
     return Token(position, token)
 
 
 def span(start: int, end: int) -> Span:
-    """A target: the answer that begins at token `start` and ends with token `end`."""
+    """Return a target: an answer in the text.
+
+    Args:
+        start: Position of its first token.
+        end: Position of its last token.
+
+    Example:
+        >>> span(2, 5)
+        Span(start=2, end=5)
+    """
     return Span(start, end)
 
 
 @dataclass(frozen=True)
 class Goal:
-    """The value to be explained per sample, still connected to the graph."""
+    """The value to explain per sample, still connected to the autograd graph."""
 
     value: Tensor  # (batch,)
     index: Tensor  # (batch,) the class or token id, a span's start; -1 for a callable
-    labels: tuple[str, ...]  # in words
-    target: Any  # means the same entries in any other output, whatever it predicts
+    labels: tuple[str, ...]  # as text, per sample
+    target: Any  # selects the same entries in any other output, whatever it predicts
 
 
-def resolve(target: Any, output: Any, module: nn.Module, prepared: Batch) -> Goal:
-    """What `target` means in this output; None is whatever the model predicted.
+def resolve(target: Any, output: Any, module: nn.Module, batch: Batch) -> Goal:
+    """Return the value that the target means in this output.
 
-    `output` is the raw thing that forward returned.
+    Args:
+        target: The user's target; None for the predicted class.
+        output: What forward returned.
+        module: The model.
+        batch: The inputs that gave this output.
+
+    Raises:
+        TargetError: The output has no such entry.
+        ModelError: The value is not finite.
     """
     if is_callable(target):
-        goal = _call_target(target, output, module, prepared)
+        goal = _call_target(target, output, module, batch)
     else:
-        spoken = prepared.of("generated") or prepared  # the stream that positions count
-        head = head_of(output, module, spoken)
-        asked = Selector(head, module, spoken)
-        picks = [
-            asked.select(wanted, sample)
-            for sample, wanted in enumerate(_target_per_sample(target, prepared))
-        ]
+        stream = batch.of("generated") or batch  # positions count its tokens
+        head = head_of(output, module, stream)
+        selector = Selector(head, module, stream)
+        targets = _target_per_sample(target, batch)
+        selections = [selector.select(each, sample) for sample, each in enumerate(targets)]
         goal = Goal(
-            value=_sum_selected(head.scores, picks),
-            index=torch.tensor([pick.index for pick in picks], device=head.scores.device),
-            labels=tuple(pick.label for pick in picks),
-            target=picks,
+            value=_sum_selected(head.scores, selections),
+            index=torch.tensor([one.index for one in selections], device=head.scores.device),
+            labels=tuple(one.label for one in selections),
+            target=selections,
         )
     if not bool(goal.value.detach().isfinite().all()):
         check_weights(module, again=True)
         sample = int((~goal.value.detach().isfinite()).nonzero()[0])
         raise ModelError(
             f"the value to explain, {goal.labels[sample]!r} of sample {sample}, is"
-            f" {goal.value.detach()[sample].item()}: {type(module).__name__} overflowed; run it in"
-            " a wider dtype, or pass another target"
+            f" {goal.value.detach()[sample].item()}: {type(module).__name__} overflowed",
+            argument="model",
+            remedy="Run the model in a wider dtype, or pass another target",
         )
     return goal
 
 
-def _target_per_sample(target: Any, prepared: Batch) -> list[Any]:
-    """One target per sample, from one for all or a list of them."""
+def _target_per_sample(target: Any, batch: Batch) -> list[Any]:
     if isinstance(target, Tensor):
         if target.is_floating_point() or target.dtype == torch.bool or target.ndim > 1:
             raise TargetError(
-                f"the target is a tensor of {target.dtype} with shape {tuple(target.shape)}; pass"
-                f" integers of shape ({prepared.size},)"
+                f"the target is a tensor of {target.dtype} with shape {tuple(target.shape)}",
+                argument="target",
+                remedy=f"Pass integers of shape ({batch.size},)",
             )
         target = target.tolist()
     elif hasattr(target, "tolist") and not isinstance(target, str):
         target = target.tolist()  # numpy
     if not isinstance(target, list | tuple):
-        return [target] * prepared.size
-    if len(target) != prepared.size:
+        return [target] * batch.size
+    if len(target) != batch.size:
         raise TargetError(
-            f"{len(target)} targets were given for {prepared.size} samples; pass one target, or"
-            " one per sample"
+            f"{len(target)} targets were given for {batch.size} samples",
+            argument="target",
+            remedy="Pass one target, or one per sample",
         )
     return list(target)
 
 
-def _call_target(target: Any, output: Any, module: nn.Module, prepared: Batch) -> Goal:
-    """The value that a user's callable computes from the output, one per sample."""
+def _call_target(target: Any, output: Any, module: nn.Module, batch: Batch) -> Goal:
+    """The value that a user's callable computes from the output."""
     try:
-        for stream in prepared:
+        for stream in batch:
             if stream.layout is not None:
                 output = restore_output(output, stream.layout)
         value = target(output)
@@ -117,38 +159,43 @@ def _call_target(target: Any, output: Any, module: nn.Module, prepared: Batch) -
     except Exception as error:
         raise TargetError(
             f"the target callable failed on the output of {type(module).__name__}, a"
-            f" {type(output).__name__}: {type(error).__name__}: {error}"
+            f" {type(output).__name__}: {type(error).__name__}: {error}",
+            argument="target",
         ) from error
-    expected = (prepared.size,)
+    expected = (batch.size,)
     if not isinstance(value, Tensor) or tuple(value.shape) != expected:
         got = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
         raise TargetError(
             f"the target callable returned {got}; expected a tensor of shape {expected}, one value"
-            " per sample"
+            " per sample",
+            argument="target",
         )
     if not value.is_floating_point():
         raise TargetError(
             f"the target callable returned {value.dtype}; expected floating numbers, which can be"
-            " traced back to the inputs"
+            " traced back to the inputs",
+            argument="target",
         )
     name = getattr(target, "__name__", type(target).__name__)
     label = "callable" if name == "<lambda>" else name
     return Goal(
         value,
         torch.full(expected, -1, dtype=torch.long, device=value.device),
-        (label,) * prepared.size,
+        (label,) * batch.size,
         target,
     )
 
 
-def _sum_selected(scores: Tensor, picks: list[Selection]) -> Tensor:
-    """The signed sum of each sample's picked entries, (batch,)."""
-    samples = torch.arange(len(picks), device=scores.device)
-    # The first term of every sample is added; one with fewer terms than another adds nothing more.
-    total = scores[(samples, *_places([pick.terms[0] for pick in picks], scores))]
-    for rank in range(1, max(len(pick.terms) for pick in picks)):
-        terms = [p.terms[rank] if rank < len(p.terms) else (0, p.terms[0][1]) for p in picks]
-        entries = scores[(samples, *_places(terms, scores))]
+def _sum_selected(scores: Tensor, selections: list[Selection]) -> Tensor:
+    """The signed sum of each sample's selected entries, (batch,)."""
+    samples = torch.arange(len(selections), device=scores.device)
+    # The first term has sign +1 in every sample. Samples with fewer terms get terms of sign 0.
+    total = scores[(samples, *_indices([one.terms[0] for one in selections], scores))]
+    for rank in range(1, max(len(one.terms) for one in selections)):
+        terms = [
+            one.terms[rank] if rank < len(one.terms) else (0, one.terms[0][1]) for one in selections
+        ]
+        entries = scores[(samples, *_indices(terms, scores))]
         signs = [sign for sign, _ in terms]
         if set(signs) == {-1}:
             total = total - entries
@@ -159,6 +206,6 @@ def _sum_selected(scores: Tensor, picks: list[Selection]) -> Tensor:
     return total
 
 
-def _places(terms: list[tuple[int, tuple[int, ...]]], scores: Tensor) -> tuple[Tensor, ...]:
-    """Where the terms are, one index tensor per axis behind the batch's."""
-    return torch.tensor([place for _, place in terms], device=scores.device).unbind(1)
+def _indices(terms: list[tuple[int, tuple[int, ...]]], scores: Tensor) -> tuple[Tensor, ...]:
+    """The terms' entries, one index tensor per axis after the batch axis."""
+    return torch.tensor([where for _, where in terms], device=scores.device).unbind(1)

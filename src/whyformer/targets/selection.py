@@ -1,4 +1,4 @@
-"""Which entries of a model's scores a target means, one sample at a time."""
+"""Find the entries of a model's scores that a target means, one sample at a time."""
 
 from __future__ import annotations
 
@@ -20,191 +20,208 @@ from whyformer.targets.specs import Contrast, Query, Span, Token
 
 @dataclass(frozen=True)
 class Selection:
-    """Entries of one sample's scores, each added or subtracted, and what they are called."""
+    """Entries of one sample's scores, each added or subtracted, with a label."""
 
-    terms: tuple[tuple[int, tuple[int, ...]], ...]  # (sign, where in the sample's scores)
+    terms: tuple[tuple[int, tuple[int, ...]], ...]  # (sign, index into the sample's scores)
     index: int
     label: str
 
 
 class Selector:
-    """A head that can be asked for one sample's target at a time."""
+    """Selects the entries of a head's scores for one sample's target at a time."""
 
-    def __init__(self, head: Head, module: nn.Module, prepared: Batch) -> None:
-        self.head, self.module, self.prepared = head, module, prepared
-        self.known = head.scores.detach()
+    def __init__(self, head: Head, module: nn.Module, batch: Batch) -> None:
+        self.head, self.module, self.batch = head, module, batch
+        self.scores = head.scores.detach()
         tokens = head.kind in (heads.NEXT_TOKEN, heads.MASKED_TOKEN)
         count = head.scores.shape[-1]
         self.names: ClassNames | Vocabulary = (
-            Vocabulary(prepared.tokenizer, count)
-            if tokens
-            else ClassNames(module, count, head.names)
+            Vocabulary(batch.tokenizer, count) if tokens else ClassNames(module, count, head.names)
         )
 
-    def select(self, wanted: Any, sample: int) -> Selection:
-        """The entries of one sample's scores that the target means."""
-        if isinstance(wanted, Selection):
-            return wanted
-        if isinstance(wanted, Contrast):
-            return self.select_contrast(wanted, sample)
-        if isinstance(wanted, Query) and self.head.kind != heads.QUERIES:
+    def select(self, target: Any, sample: int) -> Selection:
+        """Return the entries of one sample's scores that the target means."""
+        if isinstance(target, Selection):
+            return target
+        if isinstance(target, Contrast):
+            return self.select_contrast(target, sample)
+        if isinstance(target, Query) and self.head.kind != heads.QUERIES:
             raise TargetError(
-                f"the target {wanted} asks an object query and {type(self.module).__name__} has"
-                f" none: it gives {self.head.kind}"
+                f"the target {target} is an object query and {type(self.module).__name__} has"
+                f" none: it gives {self.head.kind}",
+                argument="target",
             )
-        if wanted is not None and not isinstance(wanted, Query | Token | Span):
-            wanted = _index_or_name(wanted)
-        return _READERS[self.head.kind](self, wanted, sample)
+        if target is not None and not isinstance(target, Query | Token | Span):
+            target = _index_or_name(target)
+        return _READERS[self.head.kind](self, target, sample)
 
-    def select_contrast(self, wanted: Contrast, sample: int) -> Selection:
-        """Why one rather than the other."""
+    def select_contrast(self, target: Contrast, sample: int) -> Selection:
+        """Select one score minus another."""
         if self.head.kind == heads.NUMBER:
             raise TargetError(
-                f"the target {wanted} compares two classes and {type(self.module).__name__} gives"
-                " one number; pass target=None"
+                f"the target {target} compares two classes and {type(self.module).__name__} gives"
+                " one number",
+                argument="target",
+                remedy="Pass target=None",
             )
-        for side in (wanted.chosen, wanted.other):
+        for side in (target.chosen, target.other):
             if side is None or isinstance(side, Contrast) or is_callable(side):
                 raise TargetError(
-                    f"contrast() takes two classes, labels, tokens or spans, not {side!r}; write a"
-                    " callable for anything else"
+                    f"contrast() takes two classes, labels, tokens or spans, not {side!r}",
+                    argument="target",
+                    remedy="Write a callable for anything else",
                 )
-        chosen, other = self.select(wanted.chosen, sample), self.select(wanted.other, sample)
+        chosen, other = self.select(target.chosen, sample), self.select(target.other, sample)
         return Selection(
             chosen.terms + tuple((-sign, where) for sign, where in other.terms),
             chosen.index,
             f"{chosen.label} rather than {other.label}",
         )
 
-    def select_number(self, wanted: Any, sample: int) -> Selection:
-        """The one number of a regression head."""
+    def select_number(self, target: Any, sample: int) -> Selection:
+        """Select the one number of a regression head."""
         name = self.head.names[0] if self.head.names else self.names.name(0)
         label = "score" if name in ("0", "LABEL_0") else name
-        if wanted not in (None, 0) and str(wanted).casefold() not in (label.casefold(), "score"):
+        if target not in (None, 0) and str(target).casefold() not in (label.casefold(), "score"):
             raise TargetError(
-                f"there is no target {wanted!r}: {type(self.module).__name__} gives one number,"
-                f" {label!r}; pass target=None"
+                f"there is no target {target!r}: {type(self.module).__name__} gives one number,"
+                f" {label!r}",
+                argument="target",
+                remedy="Pass target=None",
             )
         return Selection(((1, (0,)),), 0, label)
 
-    def select_class(self, wanted: Any, sample: int) -> Selection:
-        """A class; by default the one with the highest score."""
-        self.refuse(wanted, Token, Span)
-        index = self.names.index(wanted) if wanted is not None else self.best(sample)
+    def select_class(self, target: Any, sample: int) -> Selection:
+        """Select a class, by default the one with the highest score."""
+        self.check_kind(target, Token, Span)
+        index = self.names.index(target) if target is not None else self.best(sample)
         return Selection(((1, (index,)),), index, self.names.name(index))
 
-    def select_next_token(self, wanted: Any, sample: int) -> Selection:
-        """The token that follows; by default after the last real token, and the likeliest."""
-        self.refuse(wanted, Span)
-        if isinstance(wanted, Token):
-            return self.select_at(self.column(wanted.position, sample), wanted.token, sample)
-        mask = self.prepared.mask
-        width = self.known.shape[1]
+    def select_next_token(self, target: Any, sample: int) -> Selection:
+        """Select a token that may follow the last one, by default the likeliest."""
+        self.check_kind(target, Span)
+        if isinstance(target, Token):
+            return self.select_at(self.column(target.position, sample), target.token, sample)
+        mask = self.batch.mask
+        width = self.scores.shape[1]
         last = width - 1 if mask is None else int(mask[sample].nonzero().max())
-        return self.select_at(min(last, width - 1), wanted, sample)
+        return self.select_at(min(last, width - 1), target, sample)
 
-    def select_masked_token(self, wanted: Any, sample: int) -> Selection:
-        """The token under a mask; by default under the first, and the likeliest."""
-        self.refuse(wanted, Span)
-        if isinstance(wanted, Token):
-            return self.select_at(self.column(wanted.position, sample), wanted.token, sample)
-        mask_id = getattr(self.prepared.tokenizer, "mask_token_id", None)
+    def select_masked_token(self, target: Any, sample: int) -> Selection:
+        """Select a token in place of the first mask token, by default the likeliest."""
+        self.check_kind(target, Span)
+        if isinstance(target, Token):
+            return self.select_at(self.column(target.position, sample), target.token, sample)
+        mask_id = getattr(self.batch.tokenizer, "mask_token_id", None)
         if mask_id is None:
             mask_id = getattr(getattr(self.module, "config", None), "mask_token_id", None)
-        ids = self.prepared.arguments.get("input_ids")
+        ids = self.batch.arguments.get("input_ids")
         hidden = [] if ids is None or mask_id is None else (ids[sample] == mask_id).nonzero()
         if not len(hidden):
+            token = getattr(self.batch.tokenizer, "mask_token", None) or "the mask token"
             raise TargetError(
-                f"sample {sample} has no mask token whose replacement could be explained; put"
-                f" {getattr(self.prepared.tokenizer, 'mask_token', None) or 'the mask token'!r}"
-                " into the text, or pass target=wf.token(position)"
+                f"sample {sample} has no mask token whose replacement could be explained",
+                argument="target",
+                remedy=f"Put {token!r} into the text, or pass target=wf.token(position)",
             )
-        return self.select_at(int(hidden[0]), wanted, sample)
+        return self.select_at(int(hidden[0]), target, sample)
 
-    def select_token_class(self, wanted: Any, sample: int) -> Selection:
-        """The class of one token, which the user has to name."""
-        self.refuse(wanted, Span)
-        if isinstance(wanted, Token):
-            return self.select_at(self.column(wanted.position, sample), wanted.token, sample)
+    def select_token_class(self, target: Any, sample: int) -> Selection:
+        """Select the class of one token; there is no default token."""
+        self.check_kind(target, Span)
+        if isinstance(target, Token):
+            return self.select_at(self.column(target.position, sample), target.token, sample)
         raise TargetError(
-            f"{type(self.module).__name__} gives a class per token; say which token with"
-            f" target=wf.token(position, label). Sample {sample} says {self.predictions(sample)}"
+            f"{type(self.module).__name__} gives a class per token, and the target names no token",
+            argument="target",
+            remedy="Pass target=wf.token(position, label). The model predicts for sample"
+            f" {sample}: {self.predictions(sample)}",
         )
 
-    def select_span(self, wanted: Any, sample: int) -> Selection:
-        """The score of a span, start plus end; by default of the best one among real tokens."""
-        if wanted is not None and not isinstance(wanted, Span):
+    def select_span(self, target: Any, sample: int) -> Selection:
+        """Select the start plus the end of a span, by default of the best span of real tokens."""
+        if target is not None and not isinstance(target, Span):
             raise TargetError(
-                f"{type(self.module).__name__} gives answer spans and the target is {wanted!r};"
-                " pass target=None for the best answer, or wf.span(start, end)"
+                f"{type(self.module).__name__} gives answer spans and the target is {target!r}",
+                argument="target",
+                remedy="Pass target=None for the best answer, or wf.span(start, end)",
             )
-        if wanted is None:
+        if target is None:
             start, end = self.best_span(sample)
         else:
-            start, end = (self.column(p, sample) for p in (wanted.start, wanted.end))
+            start, end = (self.column(p, sample) for p in (target.start, target.end))
             if start > end:
                 raise TargetError(
-                    f"the target {wanted} ends before it starts; pass wf.span(start, end)"
+                    f"the target {target} ends before it starts",
+                    argument="target",
+                    remedy="Pass wf.span(start, end)",
                 )
-        places = [self.position(sample, column) for column in (start, end)]
-        label = f"tokens {places[0]} to {places[1]}"
-        if self.prepared.tokens is not None:
-            label += f": {' '.join(self.prepared.tokens[sample][start : end + 1])}"
-        return Selection(((1, (start, 0)), (1, (end, 1))), places[0], label)
+        first, last = (self.position(sample, column) for column in (start, end))
+        label = f"tokens {first} to {last}"
+        if self.batch.tokens is not None:
+            label += f": {' '.join(self.batch.tokens[sample][start : end + 1])}"
+        return Selection(((1, (start, 0)), (1, (end, 1))), first, label)
 
-    def select_query(self, wanted: Any, sample: int) -> Selection:
-        """A class or a side of the box at one object query; by default the surest of all.
+    def select_query(self, target: Any, sample: int) -> Selection:
+        """Select a class or a side of the box of an object query, by default of the surest.
 
-        "no object" is never the default.
+        The default class is never "no object".
         """
-        classes = self.known[sample, :, : -len(heads.BOX)]
-        if wanted is None:
-            sure = self.known[sample, :, : 1 - len(heads.BOX)].softmax(-1)[:, :-1].amax(-1)
-            wanted = Query(int(sure.argmax()))
-        if not isinstance(wanted, Query):
+        classes = self.scores[sample, :, : -len(heads.BOX)]
+        if target is None:
+            sure = self.scores[sample, :, : 1 - len(heads.BOX)].softmax(-1)[:, :-1].amax(-1)
+            target = Query(int(sure.argmax()))
+        if not isinstance(target, Query):
             raise TargetError(
-                f"{type(self.module).__name__} gives classes for {len(classes)} object"
-                f" queries; say which with target=wf.query(index, label), not {wanted!r}"
+                f"{type(self.module).__name__} gives classes for {len(classes)} object queries,"
+                f" and the target is {target!r}",
+                argument="target",
+                remedy="Pass target=wf.query(index, label)",
             )
-        if type(wanted.index) is not int or not 0 <= wanted.index < len(classes):
+        if type(target.index) is not int or not 0 <= target.index < len(classes):
             raise TargetError(
-                f"there is no object query {wanted.index!r}; pass 0 to {len(classes) - 1}"
+                f"there is no object query {target.index!r}",
+                argument="target",
+                remedy=f"Pass 0 to {len(classes) - 1}",
             )
-        best = int(classes[wanted.index].argmax())
-        index = best if wanted.label is None else self.names.index(_index_or_name(wanted.label))
-        label = f"{self.names.name(index)} at query {wanted.index}"
-        return Selection(((1, (wanted.index, index)),), index, label)
+        best = int(classes[target.index].argmax())
+        index = best if target.label is None else self.names.index(_index_or_name(target.label))
+        label = f"{self.names.name(index)} at query {target.index}"
+        return Selection(((1, (target.index, index)),), index, label)
 
-    def select_at(self, column: int, wanted: int | str | None, sample: int) -> Selection:
-        """One entry of the scores in a column; by default the highest."""
-        index = (
-            self.best(sample, column)
-            if wanted is None
-            else self.names.index(_index_or_name(wanted))
-        )
+    def select_at(self, column: int, target: int | str | None, sample: int) -> Selection:
+        """Select an entry of the scores in a column, by default the highest."""
+        if target is None:
+            index = self.best(sample, column)
+        else:
+            index = self.names.index(_index_or_name(target))
         return Selection(((1, (column, index)),), index, self.names.name(index))
 
     def best(self, sample: int, *column: int) -> int:
-        """The entry with the highest score."""
-        return int(self.known[(sample, *column)].argmax())
+        """The index of the highest score."""
+        return int(self.scores[(sample, *column)].argmax())
 
     def best_span(self, sample: int) -> tuple[int, int]:
-        """Start and end of the span with the highest sum, among real tokens."""
-        start, end = self.known[sample].float().unbind(-1)
+        """Start and end of the span of real tokens with the highest sum."""
+        start, end = self.scores[sample].float().unbind(-1)
         together = start[:, None] + end[None, :]
         allowed = torch.ones_like(together, dtype=torch.bool).triu()
-        if self.prepared.mask is not None:
-            real = self.prepared.mask[sample].to(allowed.device)
+        if self.batch.mask is not None:
+            real = self.batch.mask[sample].to(allowed.device)
             allowed &= real[:, None] & real[None, :]
         best = int(together.masked_fill(~allowed, float("-inf")).argmax())
         return best // together.shape[1], best % together.shape[1]
 
     def column(self, position: Any, sample: int) -> int:
-        """The model's column of a position, which must be that of a real token."""
-        mask, layout = self.prepared.mask, self.prepared.layout
-        count = self.known.shape[1] if layout is None else layout.user_columns
+        """The model's column of a user's position; raise TargetError if no token is there."""
+        mask, layout = self.batch.mask, self.batch.layout
+        count = self.scores.shape[1] if layout is None else layout.user_columns
         if isinstance(position, bool) or not isinstance(position, int):
-            raise TargetError(f"the position {position!r} is not a number; pass 0 to {count - 1}")
+            raise TargetError(
+                f"the position {position!r} is not an integer",
+                argument="target",
+                remedy=f"Pass 0 to {count - 1}",
+            )
         if 0 <= position < count:
             column = position if layout is None else layout.column(sample, position)
             if mask is None or (column < mask.shape[1] and bool(mask[sample, column])):
@@ -215,34 +232,37 @@ class Selector:
             real = range(self.position(sample, columns[0]), self.position(sample, columns[-1]) + 1)
         raise TargetError(
             f"sample {sample} has no token at position {position}; its tokens are at"
-            f" {real.start} to {real.stop - 1}"
+            f" {real.start} to {real.stop - 1}",
+            argument="target",
         )
 
     def position(self, sample: int, column: int) -> int:
-        """The position that the user counts for one of the model's columns."""
-        layout = self.prepared.layout
+        """The user's position of one of the model's columns."""
+        layout = self.batch.layout
         return column if layout is None else layout.position(sample, column)
 
     def predictions(self, sample: int) -> str:
-        """The predicted class of each of the first tokens."""
-        mask, tokens = self.prepared.mask, self.prepared.tokens
-        columns = range(self.known.shape[1])
-        listed = [c for c in columns if mask is None or bool(mask[sample, c])]
+        """The predicted classes of the first tokens, as text."""
+        mask, tokens = self.batch.mask, self.batch.tokens
+        columns = range(self.scores.shape[1])
+        real = [c for c in columns if mask is None or bool(mask[sample, c])]
         shown = [
             f"{self.position(sample, c)}"
             + (f" {tokens[sample][c]!r}" if tokens is not None else "")
             + f": {self.names.name(self.best(sample, c))}"
-            for c in listed[: 2 * NAMES_SHOWN]
+            for c in real[: 2 * NAMES_SHOWN]
         ]
-        more = f", ... {len(listed)} tokens in all" if len(listed) > len(shown) else ""
-        return f"{', '.join(shown)}{more}."
+        more = f", ... {len(real)} tokens in all" if len(real) > len(shown) else ""
+        return f"{', '.join(shown)}{more}"
 
-    def refuse(self, wanted: Any, *kinds: type) -> None:
-        """Nothing; raises where the target is of a kind that this head does not have."""
-        if isinstance(wanted, kinds):
+    def check_kind(self, target: Any, *kinds: type) -> None:
+        """Raise TargetError if the target is of one of these kinds, which the head lacks."""
+        if isinstance(target, kinds):
             raise TargetError(
-                f"the target {wanted} does not fit {type(self.module).__name__}, which gives"
-                f" {self.head.kind}; pass an index, a label, or a callable"
+                f"the target {target} does not fit {type(self.module).__name__}, which gives"
+                f" {self.head.kind}",
+                argument="target",
+                remedy="Pass an index, a label, or a callable",
             )
 
 
@@ -257,23 +277,27 @@ _READERS: dict[str, Callable[[Selector, Any, int], Selection]] = {
 }
 
 
-def _index_or_name(wanted: Any) -> int | str:
-    """The target as a number or a name."""
-    if isinstance(wanted, bool):
+def _index_or_name(target: Any) -> int | str:
+    """The target as an integer or a string; raise TargetError if it is neither."""
+    if isinstance(target, bool):
         raise TargetError(
-            f"the target is {wanted!r}, a truth value; pass a class index, a label, or"
-            f" {int(wanted)} if that class is meant"
+            f"the target is {target!r}, a truth value",
+            argument="target",
+            remedy=f"Pass a class index, a label, or {int(target)} if that class is meant",
         )
-    if isinstance(wanted, str):
-        return wanted
+    if isinstance(target, str):
+        return target
     try:
-        return operator.index(wanted)
+        return operator.index(target)
     except TypeError as error:
         raise TargetError(
-            f"the target is {wanted!r} of type {type(wanted).__name__}; pass an index, a label,"
-            " one of them per sample, wf.contrast, wf.token, wf.span, wf.query or a callable"
+            f"the target is {target!r} of type {type(target).__name__}",
+            argument="target",
+            remedy="Pass an index, a label, one of them per sample, wf.contrast, wf.token,"
+            " wf.span, wf.query or a callable",
         ) from error
 
 
 def is_callable(target: Any) -> bool:
+    """Whether the target is a function of the model's output."""
     return callable(target) and not isinstance(target, Tensor)

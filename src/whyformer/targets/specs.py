@@ -1,4 +1,4 @@
-"""What a user may ask about, apart from a class: as data, until the model has answered."""
+"""Targets other than a class, as data: contrast, object query, token, span."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from whyformer.errors import TargetError
 
 @dataclass(frozen=True)
 class Contrast:
-    """Why `chosen` rather than `other`: the difference of their scores."""
+    """The score of `chosen` minus the score of `other`."""
 
     chosen: Any
     other: Any
@@ -18,7 +18,7 @@ class Contrast:
 
 @dataclass(frozen=True)
 class Query:
-    """One object query of a detector, and the class it is asked about."""
+    """A class at one object query of a detector."""
 
     index: int
     label: int | str | None = None
@@ -26,7 +26,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Token:
-    """What a model says at one token: a next token, a masked token, or the token's class."""
+    """The output at one token: the next token, the masked token, or the token's class."""
 
     position: int
     token: int | str | None = None
@@ -40,22 +40,26 @@ class Span:
     end: int
 
 
-def at_query(index: int | None, wanted: Any) -> Any:
-    """What is wanted of an object query, where one is named: a class, a contrast, or the best."""
+def at_query(index: int | None, target: Any) -> Any:
+    """Return the target at an object query; the target itself if `index` is None."""
     if index is None:
-        return wanted
-    if isinstance(wanted, Contrast):
-        return Contrast(Query(index, wanted.chosen), Query(index, wanted.other))
-    return Query(index, wanted)
+        return target
+    if isinstance(target, Contrast):
+        return Contrast(Query(index, target.chosen), Query(index, target.other))
+    return Query(index, target)
 
 
 def parse_target(text: str) -> int | str | Contrast:
-    """A class index, a label, or a contrast `a>b`, from what somebody typed."""
+    """Return the class index, label, or contrast `a>b` that the text names."""
     chosen, versus, other = text.partition(">")
     if not versus:
         return _index_or_label(text)
     if not chosen.strip() or not other.strip():
-        raise TargetError(f"the target {text!r} lacks a side: write 'a>b' for why a rather than b")
+        raise TargetError(
+            f"the target {text!r} lacks a side",
+            argument="target",
+            remedy="Write 'a>b' for why a rather than b",
+        )
     return Contrast(_index_or_label(chosen), _index_or_label(other))
 
 

@@ -1,4 +1,4 @@
-"""Small trained models that ship with the package: one folder each, described by bundled.json."""
+"""The small trained models in the package: one folder each, described by bundled.json."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from whyformer.errors import ModelError
 
 ROOT = Path(__file__).parent
 FACTS = "bundled.json"
-QUESTIONS = "questions.json"  # beside the images that are asked about
+QUESTIONS = "questions.json"  # in the folder of the images
 
 Sample = str | Path | Mapping[str, str | Path]
 
 
 @dataclass(frozen=True)
 class BundledModel:
-    """One shipped model as its own folder describes it."""
+    """The description of one bundled model."""
 
     name: str
     title: str
     task: str
-    stream: str  # text, image or text+image: which inputs it reads
+    stream: str  # text, image or text+image
     folder: Path
     licence: str
     accuracy: float
@@ -32,22 +32,22 @@ class BundledModel:
 
     @property
     def streams(self) -> tuple[str, ...]:
-        """Which inputs it reads, one by one."""
+        """The streams that the model reads."""
         return tuple(self.stream.split("+"))
 
     def samples(self) -> list[Sample]:
-        """Inputs to try the model on: sentences, paths of PNG files, or {"text": , "image": }."""
+        """Example inputs: sentences, paths of PNG files, or {"text": ..., "image": ...}."""
         place = self.folder / self.shown
         if place.is_dir() and len(self.streams) > 1:
-            asked = json.loads((place / QUESTIONS).read_text(encoding="utf-8"))
-            return [{"text": one["text"], "image": place / one["image"]} for one in asked]
+            questions = json.loads((place / QUESTIONS).read_text(encoding="utf-8"))
+            return [{"text": one["text"], "image": place / one["image"]} for one in questions]
         if place.is_dir():
             return [*sorted(place.glob("*.png"))]
         return [*json.loads(place.read_text(encoding="utf-8"))]
 
 
 def models() -> dict[str, BundledModel]:
-    """Every bundled model by name: each sub-folder that has a bundled.json."""
+    """All bundled models by name."""
     found = (_read(path) for path in sorted(ROOT.glob(f"*/{FACTS}")))
     return {model.name: model for model in found}
 
@@ -70,5 +70,6 @@ def _read(path: Path) -> BundledModel:
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(
             f"the description of a bundled model, '{path.parent.name}/{path.name}', cannot be"
-            f" read ({error!r}): install whyformer again"
+            f" read ({error!r})",
+            remedy="Install whyformer again",
         ) from error

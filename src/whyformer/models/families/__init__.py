@@ -1,8 +1,9 @@
-"""Model families as data, one file each; they register by existing."""
+"""Model families as data, one file each. A file in this folder registers by itself."""
 
 from whyformer.models.families.family import (
     Family,
     Pair,
+    Rule,
     Source,
     Stack,
     declare,
@@ -10,4 +11,4 @@ from whyformer.models.families.family import (
     family_of,
 )
 
-__all__ = ["Family", "Pair", "Source", "Stack", "declare", "families", "family_of"]
+__all__ = ["Family", "Pair", "Rule", "Source", "Stack", "declare", "families", "family_of"]

@@ -1,8 +1,8 @@
-"""ALBERT (Lan et al., 2020): one group of layers, called again and again.
+"""ALBERT (Lan et al., 2020): one group of layers, applied repeatedly.
 
-The list of blocks therefore has one entry for all layers: the first call of it takes the token
-states that enter block one (projected from the smaller embedding), the last gives the final ones.
-Its activation is `gelu_new`, which arrives as eight operations, and its pooler ends in tanh.
+The list of blocks has one entry for all layers. Its first call takes the token states, projected
+from the smaller embedding; its last call returns the final states. The activation `gelu_new` runs
+as eight operations, and the pooler ends in tanh.
 """
 
 from whyformer.models.families.family import declare
@@ -17,7 +17,7 @@ albert = declare(
     model_types=("albert",),
     blocks="encoder.albert_layer_groups",
     tiny=tiny_model("AlbertForSequenceClassification", **SIZES),
-    # The pooler's tanh is fixed in the class; the token head has none.
+    # The class fixes the pooler's tanh; the token head has no tanh.
     relu=tiny_model("AlbertForTokenClassification", **SIZES, hidden_act="relu"),
     variants={
         "albert_groups": tiny_model(

@@ -1,4 +1,4 @@
-"""BART (Lewis et al., 2020): an encoder-decoder with norms after, positions learnt."""
+"""BART (Lewis et al., 2020): an encoder-decoder with post-norm blocks and learned positions."""
 
 from whyformer.models.families.encoder_decoder import BART, SIZES, TEXT_SOURCE, encoder_decoder
 from whyformer.models.families.tiny import tiny_model

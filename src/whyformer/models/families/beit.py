@@ -1,7 +1,7 @@
 """BEiT (Bao et al., 2022): a learned position bias in the attention mask, and scaled residuals.
 
-The bias requires gradient, so a mask is not a constant here. By default all patches decide: the
-head reads the norm of their mean, not the class token.
+The bias requires gradient, so the attention mask is not a constant. By default all patches
+decide: the head reads the norm of their mean, not the class token.
 """
 
 from whyformer.models.families.family import declare

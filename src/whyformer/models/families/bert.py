@@ -1,4 +1,4 @@
-"""BERT (Devlin et al., 2019): a norm after every residual, and a tanh pooler on [CLS]."""
+"""BERT (Devlin et al., 2019): a norm after each residual sum, and a tanh pooler on [CLS]."""
 
 from whyformer.models.families.family import declare
 from whyformer.models.families.tiny import ENCODER, tiny_model
@@ -10,6 +10,6 @@ bert = declare(
     model_types=("bert",),
     blocks="encoder.layer",
     tiny=tiny_model("BertForSequenceClassification", **ENCODER),
-    # The pooler's tanh is fixed in the class; the token head has none.
+    # The class fixes the pooler's tanh; the token head has no tanh.
     relu=tiny_model("BertForTokenClassification", **ENCODER, hidden_act="relu"),
 )

@@ -1,4 +1,4 @@
-"""What BLIP's three heads share (Li et al., 2022): one vision tower, and texts that ask it."""
+"""Shared by the BLIP heads (Li et al., 2022): a vision encoder, and text that attends to it."""
 
 from whyformer.models.families.clip import TEXT, VISION
 from whyformer.models.families.family import Source, Stack
@@ -10,13 +10,13 @@ SIZES = {
     "image_text_hidden_size": 16,
 }
 IMAGE = Source("image", "pixel_values", kind="pixels", part="vision_model")
-SEEN = Stack(("image",), "vision_model.encoder.layers", read=False)
-ASKED = {"vision_model.encoder": ("image", "image")}
+IMAGE_STACK = Stack(("image",), "vision_model.encoder.layers", read=False)
+IMAGE_ATTENTION = {"vision_model.encoder": ("image", "image")}
 
 
-def asking(path: str, asks: str, answers: str) -> dict[str, tuple[str, str]]:
-    """A text stack's table: self-attention, and the cross attention beside it."""
+def text_attention(path: str, text: str, attended: str) -> dict[str, tuple[str, str]]:
+    """The attention table of a text stack: self-attention, and cross-attention to a stream."""
     return {
-        f"{path}.*.attention": (asks, asks),
-        f"{path}.*.crossattention": (asks, answers),
+        f"{path}.*.attention": (text, text),
+        f"{path}.*.crossattention": (text, attended),
     }

@@ -1,6 +1,12 @@
-"""BLIP for question answering: an answer that asks a question that asked the image."""
+"""BLIP for question answering: the answer attends to the question, the question to the image."""
 
-from whyformer.models.families.blip import ASKED, IMAGE, SEEN, SIZES, asking
+from whyformer.models.families.blip import (
+    IMAGE,
+    IMAGE_ATTENTION,
+    IMAGE_STACK,
+    SIZES,
+    text_attention,
+)
 from whyformer.models.families.family import Source, Stack, declare
 from whyformer.models.families.tiny import tiny_model
 
@@ -11,7 +17,7 @@ blip_answering = declare(
     model_types=("blip",),
     classes=("BlipForQuestionAnswering",),
     sources=(
-        # The answer's cross attention is given the question's mask and leaves it unused.
+        # The decoder's cross-attention ignores the question's mask.
         Source("text", "input_ids", mask="attention_mask", part="text_encoder", padding=False),
         IMAGE,
         Source(
@@ -24,14 +30,14 @@ blip_answering = declare(
         ),
     ),
     stacks=(
-        SEEN,
+        IMAGE_STACK,
         Stack(("text",), "text_encoder.encoder.layer", read=False),
         Stack(("generated",), "text_decoder.bert.encoder.layer"),
     ),
     attention={
-        **ASKED,
-        **asking("text_encoder.encoder.layer", "text", "image"),
-        **asking("text_decoder.bert.encoder.layer", "generated", "text"),
+        **IMAGE_ATTENTION,
+        **text_attention("text_encoder.encoder.layer", "text", "image"),
+        **text_attention("text_decoder.bert.encoder.layer", "generated", "text"),
     },
     prefix_tokens=lambda config: 1,
     speaks="text_decoder",

@@ -1,6 +1,12 @@
-"""BLIP for captioning: a caption that asks the image while it is written."""
+"""BLIP for captioning: the generated caption attends to the image."""
 
-from whyformer.models.families.blip import ASKED, IMAGE, SEEN, SIZES, asking
+from whyformer.models.families.blip import (
+    IMAGE,
+    IMAGE_ATTENTION,
+    IMAGE_STACK,
+    SIZES,
+    text_attention,
+)
 from whyformer.models.families.family import Source, Stack, declare
 from whyformer.models.families.tiny import tiny_model
 
@@ -21,8 +27,11 @@ blip_captioning = declare(
             optional=True,
         ),
     ),
-    stacks=(SEEN, Stack(("generated",), "text_decoder.bert.encoder.layer")),
-    attention={**ASKED, **asking("text_decoder.bert.encoder.layer", "generated", "image")},
+    stacks=(IMAGE_STACK, Stack(("generated",), "text_decoder.bert.encoder.layer")),
+    attention={
+        **IMAGE_ATTENTION,
+        **text_attention("text_decoder.bert.encoder.layer", "generated", "image"),
+    },
     prefix_tokens=lambda config: 1,
     tiny=tiny_model("BlipForConditionalGeneration", **SIZES),
 )

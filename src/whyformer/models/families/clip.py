@@ -1,4 +1,4 @@
-"""CLIP (Radford et al., 2021): two towers that never meet; the target is a pair's similarity."""
+"""CLIP (Radford et al., 2021): separate text and image encoders; the target is their similarity."""
 
 from whyformer.models.families.family import Source, Stack, declare
 from whyformer.models.families.tiny import IMAGE, SIZES, tiny_model

@@ -1,14 +1,14 @@
-"""DeBERTa-v2 and v3 (He et al., 2021): content and position scored apart.
+"""DeBERTa-v2 and v3 (He et al., 2021): separate content and position scores.
 
-The attention is its own: scores are batched matrix products on (batch x head, query, key),
-gathered by relative distance, and there is no fused path. The largest v2 models also pass the
-states that enter block one through a convolution beside it.
+Attention has no fused path: scores are batched matrix products on (batch x head, query, key),
+gathered by relative distance. The largest v2 models also pass the states that enter block one
+through a parallel convolution.
 """
 
 from whyformer.models.families.family import declare
 from whyformer.models.families.tiny import ENCODER, tiny_model
 
-# As microsoft/deberta-v3-base has it.
+# The settings of microsoft/deberta-v3-base.
 SIZES = {
     **ENCODER,
     "relative_attention": True,

@@ -1,6 +1,6 @@
 """DeiT (Touvron et al., 2021): ViT with a class and a distillation token before the patches.
 
-The model with teacher averages a head on each of the two, so two tokens decide.
+`DeiTForImageClassificationWithTeacher` averages a head on each of them, so two tokens decide.
 """
 
 from whyformer.models.families.family import declare

@@ -1,7 +1,7 @@
-"""DETR (Carion et al., 2020): object queries that ask the feature map of a convolutional net.
+"""DETR (Carion et al., 2020): object queries that attend to a convolutional feature map.
 
-Queries start as zeros and positions are added to queries and keys alone, so what reaches the
-answer comes from the image.
+The query states start as zeros, and positions are added to queries and keys only, so all
+relevance comes from the image.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SIZES = {
 
 
 def _tiny(*, seed: int = 0, **changes: Any) -> nn.Module:
-    """A tiny DETR on a tiny ResNet."""
+    """Build a tiny DETR on a tiny ResNet."""
     import transformers
 
     backbone = transformers.ResNetConfig(

@@ -1,7 +1,7 @@
-"""DINOv2 (Oquab et al., 2023), with registers (Darcet et al., 2024) or without: scaled residuals.
+"""DINOv2 (Oquab et al., 2023), with or without registers (Darcet et al., 2024): scaled residuals.
 
-The head reads the class token and the mean of the patches side by side, so every token but the
-registers decides. The giant size has gated MLPs.
+The head reads the class token and the mean of the patches, so all tokens except the registers
+decide. The giant model has gated MLPs.
 """
 
 from whyformer.models.families.family import declare

@@ -3,7 +3,7 @@
 from whyformer.models.families.family import declare
 from whyformer.models.families.tiny import ENCODER, tiny_model
 
-# Its config has names of its own for the sizes.
+# Its config uses other names for the sizes.
 SIZES = {
     "vocab_size": ENCODER["vocab_size"],
     "dim": ENCODER["hidden_size"],

@@ -1,6 +1,6 @@
 """ELECTRA (Clark et al., 2020): BERT with a smaller embedding, projected before block one.
 
-The sequence head has a GELU of its own, whatever `hidden_act` says.
+The sequence head always has a GELU, independent of `hidden_act`.
 """
 
 from whyformer.models.families.family import declare

@@ -1,4 +1,4 @@
-"""What encoder-decoders have in common: a source that is asked, a prefix that asks and speaks."""
+"""Shared by all encoder-decoders: a source stream, and a decoder that attends to it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,17 @@ def encoder_decoder(
     between: str,
     **facts: Any,
 ) -> Family:
-    """The family, registered; `within` and `between` are patterns of the decoder's attentions."""
+    """Register an encoder-decoder family.
+
+    Args:
+        name: Name of the family.
+        source: The encoder's input.
+        encoder: Path of the encoder's blocks.
+        decoder: Path of the decoder's blocks.
+        within: Pattern of the decoder's self-attentions.
+        between: Pattern of the decoder's cross-attentions.
+        **facts: More fields of `Family`; `generated` is the decoder's input.
+    """
     generated = facts.pop("generated", GENERATED)
     return declare(
         name,
@@ -39,7 +49,7 @@ def encoder_decoder(
 
 
 TEXT_SOURCE = Source("source", "input_ids", mask="attention_mask")
-# Sizes of a tiny encoder-decoder of BART's kin.
+# Config of a tiny model like BART.
 SIZES = {
     "vocab_size": 60,
     "d_model": 32,

@@ -1,4 +1,4 @@
-"""What a family says about its models: whose tokens, which blocks, and a tiny one for tests."""
+"""Describe a model family as data: its streams, blocks, attention, and a tiny model for tests."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ Rule = Callable[[Any, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 
 @dataclass(frozen=True)
 class Source:
-    """The arguments of forward that bring one stream's tokens."""
+    """The arguments of forward that carry one stream."""
 
     stream: str
     carrier: str
-    kind: str = "ids"  # token "ids", "pixels" cut into patches, or "features", one row per token
+    # Token "ids", "pixels" that are cut into patches, "features" (one row per token) or "sound".
+    kind: str = "ids"
     mask: str | None = None  # the argument that is 0 at this stream's padding
-    beside: tuple[str, ...] = ()  # arguments with one entry per token
-    part: str = ""  # the sub-module whose config describes the stream; the model by default
-    # Of arguments with several numbers per token, the config's name for how many.
+    beside: tuple[str, ...] = ()  # other arguments with one entry per token
+    part: str = ""  # the sub-module whose config describes the stream; the whole model by default
+    # For arguments with several numbers per token: the config's setting of that width.
     widths: Mapping[str, str] = field(default_factory=dict)
-    boxes: str = ""  # the one of `beside` that takes where in the image a token is
-    ends: str = ""  # the config's name for the id that ends a generated text, if not eos_token_id
-    stride: int = 1  # features: how many rows of them make one token state
-    optional: bool = False  # forward can do without
-    padding: bool = True  # False: the model reads this stream's padding, whatever the mask says
-    full: bool = False  # texts are padded to all the positions that the model has, without a mask
+    boxes: str = ""  # the argument of `beside` with each token's box in the image
+    ends: str = ""  # the config's setting of the id that ends the output, if not eos_token_id
+    stride: int = 1  # rows of features per token state
+    optional: bool = False  # forward works without it
+    padding: bool = True  # False: the model ignores the mask and reads this stream's padding
+    full: bool = False  # texts are padded to the model's last position, without a mask
 
     def submodule(self, module: nn.Module) -> nn.Module:
         """The sub-module of a model whose config describes this stream."""
@@ -43,68 +44,70 @@ class Source:
 
 @dataclass(frozen=True)
 class Stack:
-    """One sequence of token states: whose tokens, in order, and the blocks that it runs through.
+    """One sequence of token states and its blocks.
 
-    States enter the first block; the head reads what the last one returns, or `leaves`.
+    The states enter the first block. The head reads the output of the last one, or of `leaves`.
     """
 
-    streams: tuple[str, ...]
+    streams: tuple[str, ...]  # in the order of their tokens
     blocks: str  # dotted path to the list of blocks, from the model or from its base model
-    leaves: str = ""  # the module whose output the head reads, where it is not the last block
-    read: bool = True  # False: no head reads it, only other stacks ask it
-    hidden: bool = False  # no tokens of the input: an attention pooler's probe
+    leaves: str = ""  # the module whose output the head reads, if not the last block
+    read: bool = True  # False: no head reads it, only other stacks attend to it
+    hidden: bool = False  # not tokens of the input, but an attention pooler's probe
 
     @property
     def name(self) -> str:
-        """What the family's table of attention calls it."""
+        """Its name in the family's table of attention."""
         return "+".join(self.streams)
 
 
 @dataclass(frozen=True)
 class Family:
-    """One model family as data; `model_types` are the `config.model_type` values it covers."""
+    """One model family as data."""
 
     name: str
-    stream: str  # the main one: text, image, source, audio, tokens
-    model_types: tuple[str, ...] = ()
-    classes: tuple[str, ...] = ()  # names of the only model classes it covers, if not all
-    blocks: str = ""  # of a family with one stack, as in `Stack`
-    causal: bool = False  # tokens see only what is before them; the last one decides
-    prefix_tokens: Callable[[Any], int] = lambda config: 0  # before an image's patches
+    stream: str  # the main stream: text, image, source, audio, tokens
+    model_types: tuple[str, ...] = ()  # values of `config.model_type` that it covers
+    classes: tuple[str, ...] = ()  # names of the model classes that it covers; all if empty
+    blocks: str = ""  # for a family with one stack; see `Stack`
+    causal: bool = False  # a token attends to those before it only; the last one decides
+    prefix_tokens: Callable[[Any], int] = lambda config: 0  # tokens before the patches
     title: str = ""
-    tiny: Callable[..., nn.Module] | None = None  # a small random model, for tests and dry runs
-    # More tiny models, by name: what the family's other members do differently.
+    tiny: Callable[..., nn.Module] | None = (
+        None  # builds a small random model, for tests and dry runs
+    )
+    # More tiny models, by name, for members of the family that differ.
     variants: Mapping[str, Callable[..., nn.Module]] = field(default_factory=dict)
-    # A tiny model with ReLU as its only nonlinearity beside attention and norms, if there is one.
+    # Builds a tiny model with no nonlinearity but ReLU, attention and norms, if there is one.
     relu: Callable[..., nn.Module] | None = None
-    # -- what families of several streams or stacks say in addition ------------------------------
+    # -- only for families with several streams or stacks ------------------------------------------
     stacks: tuple[Stack, ...] = ()
     sources: tuple[Source, ...] = ()
-    # Whose tokens an attention mixes, by the path of a module around it (* is one step of a path,
-    # ** any number; the innermost module counts). Two pairs: the module is called twice, and both
-    # calls count as one moment.
+    # The streams of queries and keys of an attention, by the path of a module around it (* is one
+    # step of a path, ** any number; the innermost module counts). Two pairs: the module is called
+    # twice, and both calls count as one layer.
     attention: Mapping[str, Pair | tuple[Pair, Pair]] = field(default_factory=dict)
-    speaks: str = ""  # the sub-module whose output has the scores, where the model's own has none
+    speaks: str = ""  # the sub-module whose output has the scores, if the model's output has none
     rules: Mapping[Any, Rule] = field(default_factory=dict)  # for operations that only it has
-    unread: tuple[str, ...] = ()  # how the names of weights begin that no forward reads
+    unread: tuple[str, ...] = ()  # prefixes of weights that forward does not use
 
     @property
     def all_stacks(self) -> tuple[Stack, ...]:
-        """Every stack; of a family that names none, the one that `blocks` describes."""
+        """All stacks; without `stacks`, the one that `blocks` describes."""
         return self.stacks or (Stack((self.stream,), self.blocks),)
 
     @property
     def writes(self) -> bool:
-        """Whether its models write a text, of which every token is explained."""
+        """Whether its models generate text."""
         return any(source.stream == "generated" for source in self.sources)
 
     @property
     def detects(self) -> bool:
-        """Whether its models answer by object queries, any of which can be asked about."""
+        """Whether its models detect objects by queries."""
         return any("queries" in stack.streams for stack in self.all_stacks)
 
     def covers(self, model: nn.Module) -> bool:
-        """Whether the model is one of this family's."""
+        """Whether the model belongs to this family."""
         names = {cls.__name__ for cls in type(model).__mro__}
         if self.classes and not names & set(self.classes):
             return False
@@ -113,10 +116,10 @@ class Family:
 
 
 def declare(name: str, **facts: Any) -> Family:
-    """The family, registered: from now on `explain` knows its models."""
+    """Register a family and return it; `facts` are fields of `Family`."""
     return families.register(name, Family(name=name, **facts))
 
 
 def family_of(model: nn.Module) -> Family | None:
-    """The family that covers the model, if any."""
+    """The family of the model, or None."""
     return next((known for known in families.values() if known.covers(model)), None)

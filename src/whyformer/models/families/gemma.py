@@ -1,14 +1,14 @@
 """Gemma 1 to 3, text (Gemma Team, 2024, 2025): RMS norms with gain 1 + w, gated tanh-GELU.
 
-Embeddings are scaled by sqrt(hidden) before block one. Gemma 2 has no fused attention: it squeezes
-scores and final logits through tanh. Gemma 2 and 3 add norms behind attention and MLP, and layers
-that see a window only.
+Embeddings are scaled by sqrt(hidden) before block one. Gemma 2 has no fused attention: it
+caps scores and final logits with tanh. Gemma 2 and 3 add norms after attention and MLP, and layers
+with sliding-window attention.
 """
 
 from whyformer.models.families.family import declare
 from whyformer.models.families.tiny import DECODER, tiny_model
 
-# The window is shorter than tiny inputs, so that they feel it; one layer of each kind.
+# The window is shorter than tiny inputs, so that it has an effect. One layer of each kind.
 WINDOWED = {
     **DECODER,
     "query_pre_attn_scalar": DECODER["head_dim"],

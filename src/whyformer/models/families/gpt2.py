@@ -1,12 +1,12 @@
 """GPT-2 (Radford et al., 2019): linear layers as `addmm`, learned positions, `gelu_new`.
 
-Learned positions count from the first column, so a batch padded on the left needs `position_ids`.
+Learned positions count from the first column, so a left-padded batch needs `position_ids`.
 """
 
 from whyformer.models.families.family import declare
 from whyformer.models.families.tiny import DECODER, tiny_model
 
-# Its config has names of its own for the sizes.
+# Its config uses other names for the sizes.
 SIZES = {
     "vocab_size": DECODER["vocab_size"],
     "n_embd": DECODER["hidden_size"],

@@ -1,4 +1,4 @@
-"""Llama (Touvron et al., 2023): hand-written RMS norms, gated SiLU, grouped heads, no biases."""
+"""Llama (Touvron et al., 2023): hand-written RMS norms, gated SiLU, grouped-query attention."""
 
 from whyformer.models.families.family import declare
 from whyformer.models.families.tiny import DECODER, tiny_model

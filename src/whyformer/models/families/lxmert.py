@@ -1,7 +1,7 @@
-"""LXMERT (Tan and Bansal, 2019): text and image regions, each on its own, then asking each other.
+"""LXMERT (Tan and Bansal, 2019): encoders of text and image regions, then cross-attention.
 
-The cross attention of a layer is one module called twice, text to image and image to text, on the
-same states: neither sees what the other did.
+A layer's cross-attention is one module, called twice on the same states: text to image and image
+to text. Neither call sees the other's result.
 """
 
 from whyformer.models.families.family import Source, Stack, declare

@@ -1,4 +1,4 @@
-"""Marian (Junczys-Dowmunt et al., 2018): a translator built like BART, positions computed."""
+"""Marian (Junczys-Dowmunt et al., 2018): translation, like BART with sinusoidal positions."""
 
 from whyformer.models.families.encoder_decoder import BART, SIZES, TEXT_SOURCE, encoder_decoder
 from whyformer.models.families.tiny import tiny_model

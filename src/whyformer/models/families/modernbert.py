@@ -1,7 +1,7 @@
-"""ModernBERT (Warner et al., 2024): norms before, rotary positions, gated MLPs, local layers.
+"""ModernBERT (Warner et al., 2024): pre-norm, rotary positions, gated MLPs, local layers.
 
-Block one has no attention norm, since the embedding has just been normed. Every third layer sees
-all tokens, the others a window. The head pools [CLS] or the mean, as the config says.
+Block one has no attention norm, because the embedding has one. Every third layer has global
+attention, the others a window. The head pools [CLS] or the mean, depending on the config.
 """
 
 from whyformer.models.families.family import declare
@@ -9,7 +9,7 @@ from whyformer.models.families.tiny import ENCODER, tiny_model
 
 SIZES = {
     **ENCODER,
-    "local_attention": 4,  # two tokens to each side, so that tiny inputs feel the window
+    "local_attention": 4,  # two tokens to each side, so that the window affects tiny inputs
     "bos_token_id": 1,
     "eos_token_id": 2,
     "cls_token_id": 1,

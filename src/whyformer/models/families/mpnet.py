@@ -1,6 +1,6 @@
 """MPNet (Song et al., 2020): BERT with a learned bias per distance, added to the scores in place.
 
-It has no fused attention, and its positions count from the padding index as RoBERTa's do.
+It has no fused attention. Positions count from the padding index, as in RoBERTa.
 """
 
 from whyformer.models.families.family import declare
@@ -15,6 +15,6 @@ mpnet = declare(
     model_types=("mpnet",),
     blocks="encoder.layer",
     tiny=tiny_model("MPNetForSequenceClassification", **SIZES),
-    # The sequence head's tanh is fixed in the class; the token head has none.
+    # The class fixes the sequence head's tanh; the token head has no tanh.
     relu=tiny_model("MPNetForTokenClassification", **SIZES, hidden_act="relu"),
 )

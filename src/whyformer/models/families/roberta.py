@@ -1,7 +1,7 @@
-"""RoBERTa (Liu et al., 2019) and its kin: BERT whose positions count from the padding index.
+"""RoBERTa (Liu et al., 2019) and variants: BERT with positions that count from the padding index.
 
 Positions are computed from `input_ids != pad_token_id`, so a batch must be padded with the
-model's own padding token, or every position shifts.
+model's padding id. Any other id would shift all positions.
 """
 
 from whyformer.models.families.family import declare
@@ -16,7 +16,7 @@ roberta = declare(
     model_types=("roberta", "xlm-roberta", "camembert"),
     blocks="encoder.layer",
     tiny=tiny_model("RobertaForSequenceClassification", **SIZES),
-    # The sequence head's tanh is fixed in the class; the token head has none.
+    # The class fixes the sequence head's tanh; the token head has no tanh.
     relu=tiny_model("RobertaForTokenClassification", **SIZES, hidden_act="relu"),
     variants={
         "xlm_roberta": tiny_model("XLMRobertaForSequenceClassification", **SIZES),

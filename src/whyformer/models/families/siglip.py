@@ -1,4 +1,4 @@
-"""SigLIP (Zhai et al., 2023): two towers; a probe asks the patches for the image's summary."""
+"""SigLIP (Zhai et al., 2023): two encoders; a probe attends to the patches to pool the image."""
 
 from whyformer.models.families.clip import TEXT, VISION
 from whyformer.models.families.family import Source, Stack, declare
@@ -11,7 +11,7 @@ siglip = declare(
     model_types=("siglip",),
     classes=("SiglipModel",),
     sources=(
-        # It reads the last column, as it was trained: texts fill all positions, padding included.
+        # The model reads the last column, so texts are padded to all positions, as in training.
         Source(
             "text",
             "input_ids",

@@ -1,4 +1,4 @@
-"""T5 (Raffel et al., 2020): RMS norms before, relative positions in the additive mask."""
+"""T5 (Raffel et al., 2020): pre-norm with RMS norms, relative positions in the additive mask."""
 
 from whyformer.models.families.encoder_decoder import TEXT_SOURCE, encoder_decoder
 from whyformer.models.families.tiny import tiny_model
@@ -28,7 +28,7 @@ t5 = encoder_decoder(
     within="decoder.block.*.layer.*.SelfAttention",
     between="decoder.block.*.layer.*.EncDecAttention",
     tiny=tiny_model("T5ForConditionalGeneration", **_SIZES),
-    # The first T5 has ReLU; later ones a gated GELU.
+    # The first T5 has ReLU, later versions a gated GELU.
     relu=tiny_model("T5ForConditionalGeneration", **_SIZES, feed_forward_proj="relu"),
     variants={
         "t5_gated": tiny_model(

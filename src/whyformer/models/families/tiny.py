@@ -1,4 +1,4 @@
-"""Small random models of a family: every weight, bias and gain counts, so that tests can see it."""
+"""Build small random models and inputs of a family, for tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from whyformer.models.families.family import Family, Source, families, family_of
 
-# Sizes shared by most families; a family's file overrides what its config calls otherwise.
+# Sizes shared by most families; a family's module translates names that its config changes.
 SIZES = {
     "hidden_size": 32,
     "num_hidden_layers": 2,
@@ -39,32 +39,33 @@ IMAGE = {**SIZES, "image_size": 12, "patch_size": 4, "num_labels": 3}
 
 
 def tiny_model(class_name: str, **sizes: Any) -> Callable[..., nn.Module]:
-    """A function that builds the transformers class in eval mode; keywords change its config.
+    """Return a function that builds a transformers class in eval mode.
 
-    The same call gives the same weights, and the caller's random state is left as it was.
+    Keywords of that function change the config. The same call gives the same weights, and the
+    global random state does not change.
     """
 
     def build(*, seed: int = 0, **changes: Any) -> nn.Module:
         import transformers
 
         with warnings.catch_warnings():
-            # DeBERTa's module compiles by torch.jit on import: nothing a caller could mend.
+            # DeBERTa's module uses torch.jit on import; the caller cannot change that.
             warnings.simplefilter("ignore", DeprecationWarning)
             model_class = getattr(transformers, class_name)
         config = model_class.config_class(**{**sizes, **changes})
         with torch.random.fork_rng(devices=[]):
-            # Not torch.manual_seed: that would reseed the accelerators, which are not forked.
+            # Not torch.manual_seed: it would also seed the accelerators, which are not forked.
             torch.default_generator.manual_seed(seed)
             model: nn.Module = model_class(config).eval()
-            _stir(model)
+            _add_noise(model)
         return model
 
     return build
 
 
 @torch.no_grad()
-def _stir(model: nn.Module) -> None:
-    """Adds noise to every parameter: fresh ones have zero biases, unit gains, flat attention."""
+def _add_noise(model: nn.Module) -> None:
+    """Add noise to every parameter: new models have zero biases and unit gains."""
     for parameter in model.parameters():
         parameter.add_(torch.randn_like(parameter), alpha=0.25)
 
@@ -72,10 +73,9 @@ def _stir(model: nn.Module) -> None:
 def tiny_inputs(
     model: nn.Module, lengths: Sequence[int] = (7, 5), *, padding: str = "right", seed: int = 0
 ) -> dict[str, Tensor]:
-    """Random inputs that a tiny model's forward takes, one sample per length.
+    """Return random inputs for a tiny model's forward, one sample per length.
 
-    Sample i is the same whatever the padding and the other lengths. Images have no lengths: as
-    many are made as lengths are given.
+    Sample i does not depend on the padding and the other lengths. Images ignore the lengths.
     """
     known = family_of(model)
     config: Any = model.config
@@ -92,22 +92,24 @@ def tiny_inputs(
             side = getattr(part.config, "image_size", None) or 16
             side = side if isinstance(side, int) else side[0]
             shape = (3, side, side)
-            inputs[source.carrier] = _stacked([shape] * len(lengths), generator, dtype)
+            inputs[source.carrier] = _random_stack([shape] * len(lengths), generator, dtype)
         elif source.kind == "sound":
             frames = source.stride * part.config.max_source_positions
             width = getattr(part.config, source.widths[source.carrier])
-            inputs[source.carrier] = _stacked([(width, frames)] * len(lengths), generator, dtype)
+            inputs[source.carrier] = _random_stack(
+                [(width, frames)] * len(lengths), generator, dtype
+            )
         elif source.kind == "features":
             inputs |= _tiny_features(source, part.config, lengths, generator, dtype)
         else:
-            # Later streams are shorter, so that nobody takes one for the other.
+            # Later streams are shorter, so that tests notice mixed-up streams.
             sizes = [max(1, length - 3 * (number > 0)) for length in lengths]
             sizes = sizes if source.padding else [6] * len(lengths)
             inputs |= _tiny_tokens(source, part.config, sizes, padding, generator)
     return inputs
 
 
-def _stacked(
+def _random_stack(
     shapes: Sequence[tuple[int, ...]], generator: torch.Generator, dtype: torch.dtype
 ) -> Tensor:
     return torch.stack([torch.randn(shape, generator=generator) for shape in shapes]).to(dtype)
@@ -120,7 +122,7 @@ def _tiny_features(
     generator: torch.Generator,
     dtype: torch.dtype,
 ) -> dict[str, Tensor]:
-    """Regions, one fewer than tokens, and what is said about each."""
+    """Region features, one region fewer than tokens, with their masks and boxes."""
     counts = [length - 1 for length in lengths]
     width, most = getattr(config, source.widths[source.carrier]), max(counts)
     both = [torch.randn(40, width + 4, generator=generator)[:most] for _ in lengths]
@@ -152,14 +154,14 @@ def _tiny_tokens(
         mask[i, place] = 1
     last = getattr(config, "eos_token_id", None)
     if config.model_type == "clip_text_model" and last is not None:
-        # CLIP reads its answer at the first end of text.
+        # CLIP pools at the first end-of-text token.
         for row, real in zip(ids, mask, strict=True):
             row[real.nonzero().flatten()[-1]] = last
     return {source.carrier: ids, source.mask or "attention_mask": mask}
 
 
 def tiny_models() -> dict[str, tuple[Family, Callable[..., nn.Module]]]:
-    """(family, builder) of every tiny model there is, families' own and variants, by name."""
+    """(family, builder) of all tiny models, variants included, by name."""
     return {
         name: (known, builder)
         for known in families.values()

@@ -1,4 +1,4 @@
-"""ViLT (Kim et al., 2021): text, an image's class token and its patches in one sequence.
+"""ViLT (Kim et al., 2021): text, the image's class token and its patches in one sequence.
 
 The model shuffles the patches together with their positions. A rule keeps them in order.
 """

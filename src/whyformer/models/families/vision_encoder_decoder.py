@@ -1,4 +1,4 @@
-"""VisionEncoderDecoderModel: any vision transformer that is asked, any decoder that speaks."""
+"""VisionEncoderDecoderModel: any vision transformer with any text decoder."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from whyformer.models.families.tiny import IMAGE, SIZES, tiny_model
 
 
 def prefix_tokens(config: Any) -> int:
-    """How many tokens the encoder's own family puts before the patches."""
+    """The number of tokens before the patches, from the encoder's family."""
     kind = config.encoder.model_type
     found = (f.prefix_tokens(config.encoder) for f in families.values() if kind in f.model_types)
     return next(found, 0)
 
 
 def _tiny(decoder: str, **sizes: Any) -> Callable[..., nn.Module]:
-    """A function that builds a tiny ViT with a tiny decoder of the config class named."""
+    """Return a function that builds a tiny ViT with a decoder of the given config class."""
 
     def build(*, seed: int = 0, **changes: Any) -> nn.Module:
         import transformers
@@ -39,7 +39,7 @@ _WORDS = {"vocab_size": 60, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id"
 
 vision_encoder_decoder = encoder_decoder(
     "vision_encoder_decoder",
-    title="VisionEncoderDecoderModel (TrOCR, ViT-GPT2, Donut's kin)",
+    title="VisionEncoderDecoderModel (TrOCR, ViT-GPT2, Donut)",
     model_types=("vision-encoder-decoder",),
     source=Source("image", "pixel_values", kind="pixels", part="encoder"),
     generated=Source(

@@ -1,4 +1,4 @@
-"""VisualBERT (Li et al., 2019): text tokens and image regions behind them in one sequence."""
+"""VisualBERT (Li et al., 2019): text tokens followed by image regions in one sequence."""
 
 from whyformer.models.families.family import Source, Stack, declare
 from whyformer.models.families.tiny import ENCODER, tiny_model

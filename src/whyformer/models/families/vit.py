@@ -1,4 +1,4 @@
-"""ViT (Dosovitskiy et al., 2021): a class token before the patches, norms before, a linear head."""
+"""ViT (Dosovitskiy et al., 2021): a class token before the patches, pre-norm, a linear head."""
 
 from whyformer.models.families.family import declare
 from whyformer.models.families.tiny import IMAGE, tiny_model

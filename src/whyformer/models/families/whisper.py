@@ -1,4 +1,4 @@
-"""Whisper (Radford et al., 2023): two convolutions halve the frames of sound that are asked."""
+"""Whisper (Radford et al., 2023): two convolutions halve the frames of sound before the encoder."""
 
 from whyformer.models.families.encoder_decoder import BART, GENERATED, SIZES, encoder_decoder
 from whyformer.models.families.family import Source

@@ -1,4 +1,4 @@
-"""YOLOS (Fang et al., 2021): a vision transformer with detection tokens behind its patches."""
+"""YOLOS (Fang et al., 2021): a vision transformer with detection tokens after the patches."""
 
 from whyformer.models.families.family import Source, Stack, declare
 from whyformer.models.families.tiny import IMAGE, tiny_model
