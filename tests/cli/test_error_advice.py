@@ -49,5 +49,5 @@ def test_an_error_without_a_remedy_is_its_message() -> None:
 
 
 def test_a_remedy_may_hold_braces_and_line_breaks() -> None:
-    error = InputError("a {b}\n c", argument="target", remedy="Use {name}.\n Or not.")
-    assert describe_error(error) == "a {b} c. Use {name}. Or not (--target)."
+    error = InputError("a {b}\n c", argument="model", remedy="Use {name}.\n Or not.")
+    assert describe_error(error) == "a {b} c. Use {name}. Or not (--model)."

@@ -11,7 +11,6 @@ ADVICE = {
     "on_error": "Pass --skip-errors to leave out such inputs",
     "processor": "Add the tokenizer or image processor files to the --model folder",
     "model": "{remedy} (--model)",
-    "target": "{remedy} (--target)",
     "deciding": "{remedy} (--deciding)",
     "at": "{remedy} (--at)",
     "blocks": "{remedy} (whyformer explain --option blocks=PATH)",
