@@ -79,6 +79,19 @@ Deciding = Annotated[
         show_default=False,
     ),
 ]
+Split = Annotated[
+    str | None,
+    typer.Option(
+        "--split", metavar="NAME", help="The split to read, such as dev.", show_default=False
+    ),
+]
+SampleLimit = Annotated[
+    int | None,
+    typer.Option(
+        "--limit", metavar="N", help="Use at most N samples, drawn at random.", show_default=False
+    ),
+]
+SkipRows = Annotated[bool, typer.Option("--skip-errors", help="Skip rows that cannot be read.")]
 Bars = Annotated[
     bool, typer.Option("--bars", help="Show each word's score as a bar, in the terminal.")
 ]

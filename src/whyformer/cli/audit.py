@@ -18,7 +18,16 @@ from whyformer.attribution.characters import hide_controls
 from whyformer.audit import DEFAULT_NAMES, Audit, Table, audit_names, audit_terms, name_lists
 from whyformer.audit.findings import check_parquet
 from whyformer.cli.app import command
-from whyformer.cli.arguments import Model, Quiet, Target, Truncation, read_target
+from whyformer.cli.arguments import (
+    Model,
+    Quiet,
+    SampleLimit,
+    SkipRows,
+    Split,
+    Target,
+    Truncation,
+    read_target,
+)
 from whyformer.cli.console import busy, note, stdout_console
 from whyformer.cli.files import OutputError, write
 from whyformer.cli.progress import progress_bar
@@ -106,19 +115,9 @@ def audit(
             show_default=False,
         ),
     ] = None,
-    split: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="The split to read, such as dev.", show_default=False),
-    ] = None,
-    limit: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", help="Use at most N samples, drawn at random.", show_default=False
-        ),
-    ] = None,
-    skip_errors: Annotated[
-        bool, typer.Option("--skip-errors", help="Skip rows that cannot be read.")
-    ] = False,
+    split: Split = None,
+    limit: SampleLimit = None,
+    skip_errors: SkipRows = False,
     function_words: Annotated[
         Path | None,
         typer.Option(

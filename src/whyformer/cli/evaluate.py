@@ -12,7 +12,15 @@ import typer
 
 import whyformer
 from whyformer.cli.app import command
-from whyformer.cli.arguments import Model, Quiet, Truncation, parse_scalar
+from whyformer.cli.arguments import (
+    Model,
+    Quiet,
+    SampleLimit,
+    SkipRows,
+    Split,
+    Truncation,
+    parse_scalar,
+)
 from whyformer.cli.console import note, stderr_console, stdout_console
 from whyformer.cli.error_advice import describe_error
 from whyformer.cli.progress import ReportProgress, progress_bar
@@ -57,10 +65,7 @@ def evaluate_command(
             show_default=False,
         ),
     ] = None,
-    split: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="The split to read, such as dev.", show_default=False),
-    ] = None,
+    split: Split = None,
     methods: Annotated[
         str,
         typer.Option(
@@ -98,12 +103,7 @@ def evaluate_command(
             show_default=False,
         ),
     ] = None,
-    limit: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", help="Use at most N samples, drawn at random.", show_default=False
-        ),
-    ] = None,
+    limit: SampleLimit = None,
     seed: Annotated[
         int, typer.Option(metavar="N", help="Seed for drawing samples and random scores.")
     ] = 0,
@@ -118,9 +118,7 @@ def evaluate_command(
             show_default=False,
         ),
     ] = None,
-    skip: Annotated[
-        bool, typer.Option("--skip-errors", help="Skip rows that cannot be read.")
-    ] = False,
+    skip: SkipRows = False,
     truncation: Truncation = False,
     quiet: Quiet = False,
 ) -> None:

@@ -81,7 +81,7 @@ def catalogue(sources: Sequence[str] = ()) -> Catalogue:
     own = [_from_source(source) for source in dict.fromkeys(sources) if source not in known]
     first = [known[source] for source in dict.fromkeys(sources) if source in known]
     rest = [model for model in _text_first(known) if model not in first]
-    entries = [*own, *map(_bundled, (*first, *rest))]
+    entries = [*own, *map(_bundled_model, (*first, *rest))]
     taken: set[str] = set()
     for entry in entries:  # two folders can have the same name
         names = chain([entry.name], (f"{entry.name} ({n})" for n in count(2)))
@@ -96,7 +96,7 @@ def _text_first(known: dict[str, bundled.BundledModel]) -> list[bundled.BundledM
     return sorted(known.values(), key=lambda m: (order.index(m.stream), m.task == "image-to-text"))
 
 
-def _bundled(model: bundled.BundledModel) -> OfferedModel:
+def _bundled_model(model: bundled.BundledModel) -> OfferedModel:
     examples = [_example(sample) for sample in model.samples()[:EXAMPLES]]
     return OfferedModel(
         model.name,
