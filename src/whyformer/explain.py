@@ -24,6 +24,7 @@ from whyformer.batching.series import (
 )
 from whyformer.datasets import Dataset
 from whyformer.errors import SkippedWarning, WhyformerError, warn_caller
+from whyformer.inputs.batch import Batch
 from whyformer.inputs.detect import kind_of
 from whyformer.inputs.prepare import prepare
 from whyformer.models.load import Loaded, load_model
@@ -124,15 +125,20 @@ def explain(
         return _show_progress(attributions, series_length(inputs)) if progress else attributions
     refuse_series_settings(batch_size, on_error, progress)
     loaded = _load(model, processor, inputs)
-    batch = prepare(
-        inputs, loaded.module, loaded.processor, loaded.family, truncation, carrier=tokens
-    )
+    batch = _prepare(inputs, loaded, truncation, tokens)
     return explain_batch(request, loaded, batch, target)
 
 
 def _load(model: nn.Module | str | Loaded | None, processor: Any, inputs: Any) -> Loaded:
     """The model; without one, the bundled model for this kind of inputs."""
     return load_model(model, processor, kind_of(inputs) if model is None else None)
+
+
+def _prepare(inputs: Any, loaded: Loaded, truncation: bool, tokens: str | None) -> Batch:
+    """The inputs as one batch of what the model's forward takes."""
+    return prepare(
+        inputs, loaded.module, loaded.processor, loaded.family, truncation, carrier=tokens
+    )
 
 
 @dataclass(frozen=True)
@@ -170,7 +176,7 @@ def explain_each(
     The model is loaded and the input prepared once.
 
     Args:
-        inputs: One batch of inputs, as in `explain`.
+        inputs: One batch of inputs, as in `explain`, or a prepared `Batch`.
         model: As in `explain`.
         asks: The methods and targets.
         processor: As in `explain`.
@@ -183,9 +189,7 @@ def explain_each(
         An iterator of one `Answer` per ask.
     """
     loaded = _load(model, processor, inputs)
-    batch = prepare(
-        inputs, loaded.module, loaded.processor, loaded.family, truncation, carrier=tokens
-    )
+    batch = inputs if isinstance(inputs, Batch) else _prepare(inputs, loaded, truncation, tokens)
     for ask in asks:
         start = time.perf_counter()
         attribution, error = None, None

@@ -82,7 +82,7 @@ class Preflow:
             found = False
             # Go up the layers for paths down and vice versa: a node comes after those it leads to.
             for group in self.groups[::-1] if turns % 2 else self.groups:
-                new = self._found(group, turns, unseen[group])
+                new = self._label_nodes(group, turns, unseen[group])
                 if new is not None:
                     found = True
                     self.turns[group][new] = turns
@@ -98,8 +98,8 @@ class Preflow:
             self.turns[group][one] = NEVER
         return turns
 
-    def _found(self, group: int, turns: int, unseen: np.ndarray) -> np.ndarray | None:
-        """The nodes of a group that get this label, (batch, nodes); also notes what they can push on."""
+    def _label_nodes(self, group: int, turns: int, unseen: np.ndarray) -> np.ndarray | None:
+        """The nodes of a group that get this label, (batch, nodes); notes what they can push on."""
         wanted = unseen & (self.turns[group] <= turns)
         if not wanted.any():
             return None

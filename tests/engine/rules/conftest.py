@@ -1,4 +1,4 @@
-"""Relevance sent through a few operations under a table of rules, for the rules' slow twins."""
+"""Fixtures that run operations under a table of detach rules."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ def pass_through(
     table: Mapping[Any, Any],
     relevance: Tensor,
 ) -> Passed:
-    """Where the output's relevance goes: to each input, and to sinks.
+    """The relevance of each input and of each sink.
 
-    The inputs depend on the tokens; whatever else the function uses does not. The forward value
-    is held against a plain run on the way.
+    Only the inputs depend on the tokens. The forward value is compared with a plain run.
     """
     leaves = tuple(tags.add_tag(x.clone().requires_grad_(), tags.LEAF) for x in inputs)
     ledger = Ledger(batch=len(inputs[0]), active=True)
@@ -55,6 +54,6 @@ def through() -> Callable[..., Passed]:
 
 @pytest.fixture(params=range(3), ids=lambda seed: f"seed{seed}")
 def random(request: pytest.FixtureRequest) -> Callable[..., Tensor]:
-    """Normal float64 numbers of a shape, other ones for each seed."""
+    """A function from a shape to normal float64 numbers, different for each seed."""
     generator = torch.Generator().manual_seed(request.param)
     return lambda *shape: torch.randn(shape, generator=generator, dtype=torch.float64)

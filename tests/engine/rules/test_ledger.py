@@ -1,4 +1,4 @@
-"""Sinks are kept per sample, whatever shape the operation had."""
+"""The ledger books per sample, for every layout of tensors."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ SHAPES = {
 @pytest.mark.parametrize("name", SHAPES)
 def test_per_sample_sums_everything_else(name: str) -> None:
     shape, batch_first = SHAPES[name]
-    owner = torch.arange(3.0)  # every entry names its sample, so each sum is a multiple of it
+    owner = torch.arange(3.0)  # every entry is its sample, so each sum is a multiple of it
     if len(shape) == 1:
         relevance = owner
     elif name == "sample and token folded":

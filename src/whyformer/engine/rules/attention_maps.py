@@ -13,7 +13,7 @@ from whyformer.engine.rules.ledger import Ledger
 from whyformer.engine.rules.operations import tensor_tags as tags
 from whyformer.engine.rules.operations.arguments import einsum_operands
 from whyformer.engine.rules.operations.fused_attention import FusedCall, attention_weights
-from whyformer.engine.rules.operations.names import MATMUL, SOFTMAX, Function
+from whyformer.engine.rules.operations.names import MATMUL, SOFTMAX, Function, RuleTable
 
 # record(attention) -> the attention map that the model goes on with
 Record = Callable[[Tensor], Tensor]
@@ -21,7 +21,7 @@ Record = Callable[[Tensor], Tensor]
 Hold = Callable[[FusedCall, Callable[[FusedCall], Tensor]], Tensor | None]
 
 
-def recording_table(record: Record, hold: Hold) -> dict[Function, Any]:
+def recording_table(record: Record, hold: Hold) -> RuleTable:
     """{operation: rule}: every map goes through `record`, unless `hold` keeps the call fused."""
 
     def fused(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:

@@ -1,4 +1,4 @@
-"""Activations and gated products: relevance passes unchanged, and to one factor or to both."""
+"""Detach rules of activations and gated products."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PLAIN = conservative(attention="detach", norm="detach")
 
 
 def gelu_new(x: Tensor) -> Tensor:
-    """As GPT-2 and ALBERT spell it: eight operations that are one activation."""
+    """GELU as GPT-2 and ALBERT write it: eight operations that are one activation."""
     inner = math.sqrt(2.0 / math.pi) * (x + 0.044715 * torch.pow(x, 3.0))
     return 0.5 * x * (1.0 + torch.tanh(inner))
 
@@ -56,7 +56,7 @@ COMPOSITE: dict[str, Callable[[Tensor], Tensor]] = {
 def test_identity_passes_relevance_unchanged(through: Any, random: Random, name: str) -> None:
     activation = {**SIMPLE, **COMPOSITE}[name]
     x = random(2, 6)
-    x = x.abs() if name == "relu" else x  # what relu shuts off has no relevance to pass
+    x = x.abs() if name == "relu" else x  # where relu is 0 there is no relevance to pass
     relevance = random(2, 6)
     passed = through(activation, (x,), IDENTITY, relevance)
     torch.testing.assert_close(passed.relevance[0], relevance)
@@ -74,7 +74,7 @@ def test_attn_lrp_conserves_through_activations(through: Any, random: Random, na
 
 @pytest.mark.parametrize("name", {**SIMPLE, **COMPOSITE})
 def test_gradient_is_the_default(through: Any, random: Random, name: str) -> None:
-    """The two detaches of the paper leave activations to autograd."""
+    """AH and LN rules leave activations to autograd."""
     activation = {**SIMPLE, **COMPOSITE}[name]
     x, relevance = random(2, 6), random(2, 6)
     x = x.abs() if name == "relu" else x
@@ -104,7 +104,7 @@ def test_a_gate_takes_nothing(through: Any, random: Random, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["silu", "silu_last", "gelu"])
 def test_attn_lrp_shares_a_gated_product(through: Any, random: Random, name: str) -> None:
-    """Half to each factor (proposition 3.3); the gate's half passes its activation unchanged."""
+    """Half to each factor (proposition 3.3); the gate passes its half unchanged."""
     gate, up, relevance = random(2, 6), random(2, 6), random(2, 6)
     passed = through(GATED[name], (gate, up), ATTN_LRP, relevance)
     torch.testing.assert_close(passed.relevance[0], relevance / 2)
@@ -112,7 +112,7 @@ def test_attn_lrp_shares_a_gated_product(through: Any, random: Random, name: str
 
 
 def test_the_offset_of_an_activation_at_zero_is_a_sink(through: Any) -> None:
-    """sigmoid(0) = 1/2 comes from no input."""
+    """sigmoid(0) = 1/2 does not depend on the input."""
     x = torch.zeros(1, 2, dtype=torch.float64)
     passed = through(torch.sigmoid, (x,), IDENTITY, torch.ones_like(x))
     assert not passed.relevance[0].any()

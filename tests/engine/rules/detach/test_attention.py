@@ -21,7 +21,7 @@ ATTN_LRP = conservative(
 SHAPE = (2, 2, 4, 3)  # (batch, head, token, width)
 
 
-# -- attention in the spellings that models have --------------------------------------------------
+# -- attention as models write it --------------------------------------------------
 
 
 def fused(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -36,7 +36,7 @@ def eager(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor
 
 
 def folded(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Heads folded into the batch and `bmm`, as DeBERTa does."""
+    """Heads folded into the batch, and `bmm`, as in DeBERTa."""
     flat = [x.reshape(-1, *x.shape[-2:]) for x in (q, k, v)]
     scores = torch.bmm(flat[0], flat[1].transpose(-1, -2) / math.sqrt(q.shape[-1]))
     scores = scores.view(*q.shape[:-1], -1)
@@ -74,7 +74,7 @@ def _indices(tensor: Tensor) -> list[tuple[int, ...]]:
 
 
 def slow_mixing(attention: Tensor, v: Tensor, relevance: Tensor) -> Tensor:
-    """(batch, head, query, key, width): what each summand of attention @ v explains of R."""
+    """Relevance of each summand of attention @ v, (batch, head, query, key, width)."""
     parts = attention.unsqueeze(-1) * v.unsqueeze(-3)
     shares = torch.zeros_like(parts)
     for b, h, i, j in _indices(attention):
@@ -108,7 +108,7 @@ def slow_scores(q: Tensor, k: Tensor, relevance: Tensor) -> tuple[Tensor, Tensor
 def test_detached_attention_equals_the_slow_twin(
     through: Any, random: Random, spelling: str, masked: bool
 ) -> None:
-    """R of a value is its share of what it was mixed into; queries and keys get nothing."""
+    """A value gets relevance by its contribution; queries and keys get nothing."""
     q, k, v, relevance = (random(*SHAPE) for _ in range(4))
     mask = random(1, 2, 4, 4) if masked else None
     passed = through(
@@ -124,7 +124,7 @@ def test_detached_attention_equals_the_slow_twin(
 def test_a_position_bias_that_depends_on_tokens_gets_nothing(
     through: Any, random: Random, spelling: str
 ) -> None:
-    """T5 and BEiT pass learned biases as masks: they are attention, and attention is constant."""
+    """T5 and BEiT pass learned biases as masks; they belong to the attention, which is constant."""
     q, k, v, relevance = (random(*SHAPE) for _ in range(4))
     bias = random(2, 2, 4, 4)
     passed = through(SPELLINGS[spelling], (q, k, v, bias), DETACHED, relevance)
@@ -144,8 +144,7 @@ def test_attn_lrp_equals_the_slow_twin(
     scores, attention = attention_weights(q, k, mask)
     shares = slow_mixing(attention, v, relevance) / 2
     torch.testing.assert_close(passed.relevance[2], shares.sum(dim=2))
-    # What enters the softmax is scores + mask; of its relevance the scores take their share, and
-    # that share is again the scores times the slope.
+    # The softmax gets scores + mask; the share of the scores is scores times slope.
     to_scores = slow_softmax(scores, attention, shares.sum(dim=-1))
     to_q, to_k = slow_scores(q, k, to_scores)
     torch.testing.assert_close(passed.relevance[0], to_q)
@@ -177,11 +176,11 @@ def test_options_of_fused_attention_keep_conservation(
 ) -> None:
     q, k, v, relevance = (random(*SHAPE) for _ in range(4))
     if "attn_mask" in options and not options["attn_mask"].any(-1).all():
-        relevance[:, :, 0] = 0  # a query that sees nothing is 0 and explains nothing
+        relevance[:, :, 0] = 0  # a query without visible keys is 0 and has no relevance
 
     def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         output = F.scaled_dot_product_attention(q, k, v, **options)
-        # 0 / 0 in the test's own share of relevance would be NaN.
+        # The test divides relevance by the output, and 0 / 0 would be NaN.
         return torch.where(output.detach() == 0, 1.0, output)
 
     passed = through(attend, (q, k, v), rules, relevance)
@@ -209,7 +208,7 @@ def test_grouped_heads_equal_repeated_ones(through: Any, random: Random, rules: 
 
 
 def test_a_softmax_that_mixes_nothing_is_not_attention(through: Any, random: Random) -> None:
-    """Mixture weights or class probabilities keep their gradient; what that loses is on record."""
+    """Mixture weights or class probabilities keep their gradient; the loss is a leak."""
     x, relevance = random(2, 5), random(2, 5)
     passed = through(lambda x: torch.softmax(x, dim=-1), (x,), DETACHED, relevance)
     torch.testing.assert_close(passed.relevance[0], slow_softmax(x, x.softmax(dim=-1), relevance))

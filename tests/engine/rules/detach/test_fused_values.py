@@ -1,5 +1,4 @@
-"""The AH rule's backward of fused attention: the values' gradient, by a map that was kept or by
-one that is computed again, a block of queries at a time."""
+"""The AH rule of fused attention: the gradient of the values, from a kept map or from blocks."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ def test_values_get_what_autograd_gives_them(
     key, value = (torch.randn(2, HEADS // groups, KEYS, WIDTH).double() for _ in range(2))
     options = {**MASKS[mask](), "enable_gqa": groups > 1}
     if mask == "boolean":
-        options["attn_mask"][..., 0] = True  # no query may look nowhere: torch gives NaN there
+        options["attn_mask"][..., 0] = True  # for a query without visible keys torch gives NaN
 
     def gradient(run: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
         leaf = value.clone().requires_grad_()

@@ -1,4 +1,4 @@
-"""Linear maps against LRP-0, input by input: R_i = sum over j of x_i w_ji / z_j R_j."""
+"""Linear layers against LRP-0, input by input: R_i = sum over j of x_i w_ji / z_j R_j."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_residual_shares_by_value(through: Any, random: Random) -> None:
 
 
 def test_a_joined_constant_is_a_sink(through: Any, random: Random) -> None:
-    """A class token put before the patches keeps its own relevance."""
+    """The relevance of a class token before the patches is a sink."""
     patches, token, relevance = random(2, 3, 4), random(1, 1, 4), random(2, 4, 4)
     passed = through(
         lambda x: torch.cat((token.expand(2, -1, -1), x), dim=1), (patches,), RULES, relevance

@@ -36,7 +36,7 @@ def test_layer_norm_equals_the_slow_twin(through: Any, random: Random) -> None:
 
 
 def test_gain_and_bias(through: Any, random: Random) -> None:
-    """The gain scales numerator and denominator alike; the bias keeps its share."""
+    """The gain cancels in the shares; the bias keeps its share."""
     x, weight, bias, relevance = random(2, 5), random(5), random(5), random(2, 5)
     passed = through(lambda x: F.layer_norm(x, (5,), weight, bias), (x,), RULES, relevance)
     kept = bias / passed.output * relevance
@@ -61,20 +61,20 @@ def test_a_detached_mean_is_a_sink(through: Any, random: Random) -> None:
 
 
 def hand_written_rms(x: Tensor, weight: Tensor) -> Tensor:
-    """As Llama spells it, cast included."""
+    """RMS norm as Llama writes it, with its cast."""
     narrow = x.to(torch.float32)
     scale = torch.rsqrt(narrow.pow(2).mean(-1, keepdim=True) + 1e-6)
     return weight * (narrow * scale).to(x.dtype)
 
 
 def hand_written_layer_norm(x: Tensor, weight: Tensor) -> Tensor:
-    """By its deviation, unbiased, as older code has it."""
+    """Layer norm by the unbiased deviation, as in older code."""
     mean, deviation = x.mean(-1, keepdim=True), x.std(-1, keepdim=True)
     return weight * (x - mean) / (deviation + 1e-6)
 
 
 def test_rms_norms_pass_relevance_unchanged(through: Any, random: Random) -> None:
-    """R_i = R_i: with its root mean square a constant, the norm only scales (AttnLRP, eq. 18)."""
+    """With a constant root mean square the norm only scales (AttnLRP, eq. 18)."""
     x, weight, relevance = random(2, 3, 5), random(5), random(2, 3, 5)
     passed = through(lambda x: F.rms_norm(x, (5,), weight, 1e-6), (x,), RULES, relevance)
     torch.testing.assert_close(passed.relevance[0], relevance)
@@ -90,7 +90,7 @@ def test_hand_written_rms_norm_too(through: Any, random: Random, dtype: torch.dt
 
 
 def _without_forward_check(x: Tensor, weight: Tensor, relevance: Tensor) -> Tensor:
-    """In float64 the cast is left out on purpose, so the plain run is less exact, not equal."""
+    """Compare loosely: in float64 the rules leave out the cast, so the plain run is less exact."""
     from whyformer.engine.interception import Interception
     from whyformer.engine.rules.ledger import Ledger
     from whyformer.engine.rules.operations import tensor_tags as tags

@@ -1,4 +1,4 @@
-"""Division by almost nothing: 0/0 is 0, signs are kept, nothing becomes NaN."""
+"""Safe division: 0/0 is 0, signs are kept, nothing becomes NaN."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_ratio_is_the_quotient_or_zero(pairs: list[tuple[float, float]]) -> None
 
 @given(NUMBERS, NUMBERS)
 def test_epsilon_moves_away_from_zero(over: float, under: float) -> None:
-    """The authors' code adds 1e-9 to -1e-9 and divides by nothing; ours keeps the side."""
+    """The authors' code adds 1e-9 to -1e-9 and divides by 0; here epsilon takes the sign."""
     sides = (torch.tensor([side], dtype=torch.float64) for side in (over, under))
     found = ratio(*sides, epsilon=1e-9)
     expected = over / (under + math.copysign(1e-9, under)) if under else 0.0

@@ -1,4 +1,4 @@
-"""Every share of relevance against its equation, written out contribution by contribution."""
+"""Every formula of shares.py against its equation, contribution by contribution."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def slow_separate_linear(relevance: Tensor, x: Tensor, w: Tensor) -> Tensor:
 
 
 def slow_matmul(relevance: Tensor, left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
-    """Each product left_ik * right_kj takes its part of R_ij, half for either factor."""
+    """Each product left_ik * right_kj takes its part of R_ij, half for each factor."""
     to_left, to_right = torch.zeros_like(left), torch.zeros_like(right)
     rows, inner, columns = left.shape[0], left.shape[1], right.shape[1]
     for i, j in product(range(rows), range(columns)):
@@ -147,7 +147,7 @@ def test_separate_linear(random: Random, zeros: bool) -> None:
 
 
 def test_positive_and_separate_linear_differ_by_what_the_paper_says(random: Random) -> None:
-    """Jointly normalised relevance is conserved; separately, it doubles."""
+    """Jointly normalised relevance is conserved; separately normalised, it doubles."""
     relevance, x, w = random(2, 6), random(2, 64), random(6, 64)
     joint = shares.positive_linear(relevance, x, w, x @ w.t())
     apart = shares.separate_linear(relevance, x, w)
@@ -198,7 +198,7 @@ def test_plain_addends(random: Random) -> None:
 
 
 def mean_shares(relevance: Tensor, x: Tensor, dim: int = 1) -> Tensor:
-    """The shares of what is averaged over an axis, whose own backward spreads evenly."""
+    """Relevance of the entries of an average over an axis."""
 
     def back(share: Tensor) -> list[Tensor]:
         return [share.expand_as(x) / x.shape[dim]]
@@ -232,7 +232,7 @@ def test_pixels(random: Random, stride: int) -> None:
 
 
 def test_an_image_of_one_colour_passes_nothing_on_and_no_nan() -> None:
-    """Every pixel is at both ends of the box: no contribution, 0 / 0."""
+    """Every pixel is both minimum and maximum: no contribution, so 0 / 0."""
     x, w = torch.full((1, 1, 4, 4), 0.25).double(), torch.ones(2, 1, 2, 2).double()
     found = shares.pixels(
         torch.ones(1, 2, 2, 2).double(),
@@ -244,7 +244,7 @@ def test_an_image_of_one_colour_passes_nothing_on_and_no_nan() -> None:
     assert (found == 0).all()
 
 
-# -- whatever the numbers ------------------------------------------------------------------------
+# -- random numbers ------------------------------------------------------------------------
 
 # Zeros, numbers around the stabiliser, ordinary ones, large ones; both signs.
 NUMBERS = st.sampled_from(
@@ -266,7 +266,7 @@ def tensors(draw: Any, *shapes: str) -> list[Tensor]:
 
 
 def conserved(relevance: Tensor, total: Tensor) -> Tensor:
-    """What of the relevance the stabiliser lets through: all but near a denominator of 0."""
+    """The relevance that the stabiliser passes on: all, except near a denominator of 0."""
     return relevance * total.abs() / (total.abs() + shares.EPSILON)
 
 
@@ -277,7 +277,7 @@ def test_positive_linear_conserves_where_anything_contributes(drawn: list[Tensor
     found = shares.positive_linear(relevance, x, w, x @ w.t())
     assert found.isfinite().all()
     total = (x.unsqueeze(1) * w).clamp(min=0).sum(-1)
-    # Positive contributions are what is left of x w when |x| |w| is added to it.
+    # The formula computes positive contributions as (x w + |x| |w|) / 2, which rounds.
     rounding = 1e-14 * (x.abs() @ w.abs().t()) / (total + shares.EPSILON)
     slack = (relevance.abs() * (1e-12 + rounding)).sum(1)
     assert ((found.sum(1) - conserved(relevance, total).sum(1)).abs() <= slack).all()
@@ -305,7 +305,7 @@ def test_matmul_conserves_where_the_product_is_not_zero(drawn: list[Tensor]) -> 
     assert all(part.isfinite().all() for part in found)
     sums = [part.sum((1, 2)) for part in found]
     expected = conserved(relevance, output).sum((1, 2)) / 2
-    # Contributions that cancel are larger than their sum: rounding is relative to them.
+    # Rounding is relative to contributions, which may cancel and exceed their sum.
     share = shares.ratio(relevance, output, shares.EPSILON).abs()
     mass = (left.abs() @ right.abs() * share).sum((1, 2))
     for total in sums:
@@ -322,7 +322,7 @@ def test_addends_conserve_per_sample(drawn: list[Tensor]) -> None:
     sums = [part.sum((1, 2)) for part in (first, second)]
     size = sums[0].abs() + sums[1].abs()
     whole = relevance.sum((1, 2))
-    # Rounding of what cancels within a side, which the factor then carries along.
+    # Rounding of terms that cancel within a side, multiplied by the factor.
     mass = (first.abs() + second.abs()).sum((1, 2)) + relevance.abs().sum((1, 2))
     kept = sum(part.sum((1, 2)) for part in found)
     slack = 2e-6 * whole.abs() + 1e-12 * mass
@@ -335,7 +335,7 @@ def test_addends_conserve_per_sample(drawn: list[Tensor]) -> None:
 @settings(deadline=None)
 @given(tensors("btd", "btd"))
 def test_nothing_to_add_takes_nothing(drawn: list[Tensor]) -> None:
-    """A mask or a branch of zeros: the other side keeps all, up to the stabiliser."""
+    """A mask or a branch of zeros takes nothing; the other side stays finite."""
     relevance, left = drawn
     kept, none = shares.addends(relevance, left, torch.zeros_like(left), left, per_sample)
     assert (none == 0).all()
@@ -358,7 +358,7 @@ def test_mean_conserves_where_the_average_is_not_zero(drawn: list[Tensor]) -> No
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
 def test_nothing_in_gives_nothing_out(dtype: torch.dtype) -> None:
-    """All-zero inputs, one row or many: no relevance, no NaN, in every precision."""
+    """All-zero inputs give no relevance and no NaN, in every precision."""
     for rows in (1, 4):
         relevance, x, w = torch.ones(rows, 3), torch.zeros(rows, 5), torch.ones(3, 5)
         relevance, x, w = relevance.to(dtype), x.to(dtype), w.to(dtype)

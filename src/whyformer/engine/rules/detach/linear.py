@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from whyformer.engine.rules.ledger import Ledger
-from whyformer.engine.rules.operations.names import Function
+from whyformer.engine.rules.operations.names import Function, RuleTable
 
 
 def linear(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
@@ -32,7 +32,7 @@ def addmm(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any
     return output
 
 
-TABLE: dict[Function, Any] = {
+TABLE: RuleTable = {
     **dict.fromkeys((F.linear, F.conv1d, F.conv2d, F.conv3d), linear),
     **dict.fromkeys(
         (torch.addmm, Tensor.addmm, torch.addbmm, torch.addmv),

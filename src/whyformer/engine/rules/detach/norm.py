@@ -12,7 +12,7 @@ from torch.autograd import Function as AutogradFunction
 
 from whyformer.engine.rules.ledger import Ledger, is_tracked
 from whyformer.engine.rules.operations.arguments import bind
-from whyformer.engine.rules.operations.names import STATISTIC, Function
+from whyformer.engine.rules.operations.names import STATISTIC, Function, RuleTable
 
 
 class _DetachedLayerNorm(AutogradFunction):
@@ -108,7 +108,7 @@ def statistic(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str,
     return output.detach() if isinstance(output, Tensor) else output
 
 
-def table(detach_mean: bool) -> dict[Function, Any]:
+def table(detach_mean: bool) -> RuleTable:
     """{operation: rule} for all norms; `detach_mean` also makes the mean a constant."""
     return {
         **dict.fromkeys(

@@ -16,6 +16,7 @@ from whyformer.engine.rules.operations.names import (
     REVERSED_SUBTRACT,
     SUBTRACT,
     Function,
+    RuleTable,
 )
 
 
@@ -89,7 +90,7 @@ def where(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any
     return output
 
 
-TABLE: dict[Function, Any] = {
+TABLE: RuleTable = {
     **dict.fromkeys(ADD, add),
     **dict.fromkeys(SUBTRACT, subtract),
     **dict.fromkeys(REVERSED_SUBTRACT, reversed_subtract),

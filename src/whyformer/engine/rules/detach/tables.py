@@ -10,29 +10,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from whyformer.engine.rules.detach import activation as activations
 from whyformer.engine.rules.detach import attention as attentions
 from whyformer.engine.rules.detach import linear, residual
 from whyformer.engine.rules.detach import norm as norms
 from whyformer.engine.rules.detach import product as products
-from whyformer.engine.rules.operations.names import Function
+from whyformer.engine.rules.operations.names import RuleTable
 
-Table = Mapping[Function, Any]
-
-_ATTENTION: dict[str, Table] = {
+_ATTENTION: dict[str, RuleTable] = {
     "gradient": {},
     "detach": attentions.DETACHED,
     "uniform": attentions.UNIFORM,
 }
-_NORM: dict[str, Callable[[bool], Table]] = {
+_NORM: dict[str, Callable[[bool], RuleTable]] = {
     "gradient": lambda detach_mean: {},
     "detach": norms.table,
 }
-_ACTIVATION: dict[str, Table] = {"gradient": {}, "identity": activations.TABLE}
-_PRODUCT: dict[str, Table] = {
+_ACTIVATION: dict[str, RuleTable] = {"gradient": {}, "identity": activations.TABLE}
+_PRODUCT: dict[str, RuleTable] = {
     "gradient": products.PLAIN,
     "gate": products.GATE,
     "uniform": products.UNIFORM,
@@ -45,7 +42,7 @@ def conservative(
     activation: str = "gradient",
     product: str = "gradient",
     detach_mean: bool = False,
-) -> Table:
+) -> RuleTable:
     """{operation: rule} for these choices; `detach_mean` also makes a norm's mean a constant."""
     return {
         **linear.TABLE,

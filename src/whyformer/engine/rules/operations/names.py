@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 Function = Callable[..., Any]
+RuleTable = Mapping[Function, Any]  # {torch function: rule}
 
 _OWNERS = (torch, Tensor, F, torch.special, torch.linalg)
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from whyformer.engine.rules.ledger import Ledger
 from whyformer.engine.rules.operations import tensor_tags as tags
-from whyformer.engine.rules.operations.names import SOFTMAX, Function, torch_functions
+from whyformer.engine.rules.operations.names import SOFTMAX, Function, RuleTable, torch_functions
 
 
 def keep_double(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
@@ -33,7 +33,7 @@ def _is_double(value: Any) -> bool:
     return isinstance(value, Tensor) and value.dtype == torch.float64
 
 
-TABLE: dict[Function, Any] = {
+TABLE: RuleTable = {
     **dict.fromkeys((Tensor.to, Tensor.type), keep_double),
     Tensor.float: skip_float,
 }

@@ -6,7 +6,6 @@ in linear layers and in sums.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -36,6 +35,7 @@ from whyformer.engine.rules.operations.names import (
     STATISTIC,
     SUBTRACT,
     Function,
+    RuleTable,
 )
 from whyformer.engine.rules.relevance import elementwise, products, shares
 from whyformer.engine.rules.relevance.attention import fused_attention
@@ -48,9 +48,7 @@ LINEAR_RULES: dict[str, LinearRule] = {
 }
 
 
-def relevance_table(
-    direction: Direction, variant: str, record: Record, hold: Hold
-) -> Mapping[Function, Any]:
+def relevance_table(direction: Direction, variant: str, record: Record, hold: Hold) -> RuleTable:
     """{operation: rule} of the variant "ours" or "orig"; operations that rearrange need no rule."""
     context = RuleContext(direction, record, hold, LINEAR_RULES[variant], variant == "ours")
 
