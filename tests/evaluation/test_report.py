@@ -15,7 +15,7 @@ import pytest
 
 from tests.evaluation.conftest import known, row
 from whyformer.attribution import Attribution
-from whyformer.evaluation.report import Example, bar, chosen, report
+from whyformer.evaluation.report import ReportExample, bar, build_report, choose_examples
 from whyformer.evaluation.results import Results
 from whyformer.evaluation.summary import summary
 
@@ -68,10 +68,10 @@ class Page(HTMLParser):
         return " ".join("".join(self.text).split())
 
 
-def examples(results: Results, make: Words, per_side: int = 1) -> list[Example]:
+def examples(results: Results, make: Words, per_side: int = 1) -> list[ReportExample]:
     return [
         choice.example({method: make(method=method) for method in choice.methods})
-        for choice in chosen(results, per_side)
+        for choice in choose_examples(results, per_side)
     ]
 
 
@@ -80,19 +80,19 @@ def examples(results: Results, make: Words, per_side: int = 1) -> list[Example]:
 
 def test_the_leaders_best_and_worst_samples_are_chosen(tiny: Make) -> None:
     values = {"a": [0.1, 0.9, 0.5, 0.7], "b": [0.0, 0.2, 0.5, 0.7], "c": [0.1, 0.8, 0.4, 0.0]}
-    found = chosen(tiny({"m": values}), per_side=1)
+    found = choose_examples(tiny({"m": values}), per_side=1)
     assert [(c.kind, c.sample, c.value) for c in found] == [
         ("best", "s1", 0.9),
         ("worst", "s0", 0.1),
     ]
     assert [c.methods for c in found] == [("a", "b"), ("a", "b")]
-    found = chosen(tiny({"m": values}), per_side=2)
+    found = choose_examples(tiny({"m": values}), per_side=2)
     assert [(c.kind, c.sample) for c in found] == [
         *(("best", "s1"), ("best", "s3")),
         *(("worst", "s0"), ("worst", "s2")),
     ]
     assert found[1].methods == ("a", "c")
-    lower = chosen(tiny({"m": values}, {"m": known("lower")}), per_side=1)
+    lower = choose_examples(tiny({"m": values}, {"m": known("lower")}), per_side=1)
     assert [(c.kind, c.sample, c.methods[0]) for c in lower] == [
         *(("best", "s3", "c"), ("worst", "s1", "c"))
     ]
@@ -100,19 +100,21 @@ def test_the_leaders_best_and_worst_samples_are_chosen(tiny: Make) -> None:
 
 def test_equal_samples_go_by_how_much_the_methods_differ(tiny: Make) -> None:
     values = {"a": [1.0, 1.0, 0.0, 0.0], "b": [1.0, 0.0, 0.0, 1.0], "c": [0.0, 0.0, 0.0, 0.0]}
-    found = chosen(tiny({"m": {"a": values["a"], "c": [0.9, 0.1, 0.0, -0.5]}}), per_side=1)
+    found = choose_examples(tiny({"m": {"a": values["a"], "c": [0.9, 0.1, 0.0, -0.5]}}), per_side=1)
     assert [c.sample for c in found] == ["s1", "s3"]
 
 
 def test_no_sample_is_on_both_sides_and_equal_values_have_no_worst(tiny: Make) -> None:
-    found = chosen(tiny({"m": {"a": [0.1, 0.2, 0.3]}}), per_side=3)
+    found = choose_examples(tiny({"m": {"a": [0.1, 0.2, 0.3]}}), per_side=3)
     assert [(c.kind, c.sample) for c in found] == [
         *(("best", "s2"), ("best", "s1"), ("worst", "s0")),
     ]
-    assert [c.kind for c in chosen(tiny({"m": {"a": [0.5] * 4}}), per_side=2)] == ["best"] * 2
-    assert [c.kind for c in chosen(tiny({"m": {"a": [0.5]}}))] == ["best"]
-    assert chosen(tiny({"m": {"a": [0.5, 0.1]}}), per_side=0) == []
-    assert chosen(Results([], {})) == []
+    assert [c.kind for c in choose_examples(tiny({"m": {"a": [0.5] * 4}}), per_side=2)] == [
+        "best"
+    ] * 2
+    assert [c.kind for c in choose_examples(tiny({"m": {"a": [0.5]}}))] == ["best"]
+    assert choose_examples(tiny({"m": {"a": [0.5, 0.1]}}), per_side=0) == []
+    assert choose_examples(Results([], {})) == []
 
 
 def test_samples_in_which_nothing_counts_are_no_examples() -> None:
@@ -122,7 +124,7 @@ def test_samples_in_which_nothing_counts_are_no_examples() -> None:
         for i, v in enumerate((0.5, 0.0, 0.9))
     ]
     rows.append(row("b", "n", "s0", math.nan))
-    found = chosen(Results(rows, {"metrics": {"m": known(), "n": known()}}), per_side=3)
+    found = choose_examples(Results(rows, {"metrics": {"m": known(), "n": known()}}), per_side=3)
     assert [(c.metric, c.sample) for c in found] == [("m", "s2"), ("m", "s0")]
 
 
@@ -133,7 +135,7 @@ def test_agreement_is_one_metric_with_the_pair_that_agrees_most_or_least() -> No
         for (one, other), values in agree.items()
         for i, value in enumerate(values)
     ]
-    best, worst = chosen(Results(rows, {}))
+    best, worst = choose_examples(Results(rows, {}))
     assert (best.metric, best.sample, best.methods) == ("agreement", "s0", ("a", "b"))
     assert best.value == pytest.approx(0.7)
     assert (worst.kind, worst.sample, worst.methods) == ("worst", "s1", ("b", "c"))
@@ -144,7 +146,7 @@ def test_agreement_is_one_metric_with_the_pair_that_agrees_most_or_least() -> No
 
 def test_the_page_says_what_was_measured(run: Make, words: Words) -> None:
     results = run()
-    page = Page(report(results, examples(results, words)))
+    page = Page(build_report(results, examples(results, words)))
     assert page.named("html") == [{"lang": "en"}]
     for said in (
         "Evaluation of sst2",
@@ -172,7 +174,7 @@ def test_the_page_says_what_was_measured(run: Make, words: Words) -> None:
 
 def test_every_number_of_the_table_is_the_summarys(run: Make) -> None:
     results = run(targets=["label"], agreement=False)
-    page = Page(report(results))
+    page = Page(build_report(results))
     told = [float(a["data-value"] or 0) for a in page.named("td") if "data-value" in a]
     figures = summary(results)
     wanted = [f.by_method[m].mean for m in results.methods for f in figures]
@@ -219,13 +221,13 @@ def test_user_text_is_escaped_everywhere(words: Words) -> None:
         },
     )
     shown = [
-        Example(
+        ReportExample(
             HOSTILE, HOSTILE, kind, 0.5, HOSTILE, {HOSTILE: words((HOSTILE, "b"), label=HOSTILE)}
         )
         for kind in ("best", "worst")
     ]
-    page = Page(report(results, shown))
-    plain = Page(report(Results(rows[:0], {}), shown))
+    page = Page(build_report(results, shown))
+    plain = Page(build_report(Results(rows[:0], {}), shown))
     assert page.named("img") == plain.named("img") == []
     assert len(page.named("script")) == 1  # the page's own
     assert not any(name.startswith("on") for _, attrs in page.tags for name in attrs)
@@ -239,7 +241,7 @@ def test_the_policy_lets_only_the_pages_own_scripts_run(
 ) -> None:
     results = run(targets=["label"])
     for shown, count in (([], 1), (examples(results, words), 1), (examples(results, linked), 2)):
-        text = report(results, shown)
+        text = build_report(results, shown)
         page = Page(text)
         (policy,) = [a["content"] for a in page.named("meta") if a.get("http-equiv")]
         scripts = [
@@ -262,7 +264,7 @@ def test_styles_of_examples_stand_once_and_ids_are_unique(
 ) -> None:
     results = run()
     shown = [*examples(results, words, 2), *examples(results, linked)]
-    text = report(results, shown)
+    text = build_report(results, shown)
     page = Page(text)
     ids = [a["id"] for _, a in page.tags if "id" in a]
     assert len(ids) == len(set(ids)) > 4
@@ -278,8 +280,10 @@ def test_styles_of_examples_stand_once_and_ids_are_unique(
 
 def test_examples_show_each_methods_value_and_attribution(run: Make, words: Words) -> None:
     results = run(targets=["label"], agreement=False)
-    (choice, *_) = chosen(results, 1)
-    page = Page(report(results, [choice.example({m: words(method=m) for m in choice.methods})]))
+    (choice, *_) = choose_examples(results, 1)
+    page = Page(
+        build_report(results, [choice.example({m: words(method=m) for m in choice.methods})])
+    )
     values = {
         r["method"]: r["value"]
         for r in results.rows
@@ -293,7 +297,7 @@ def test_examples_show_each_methods_value_and_attribution(run: Make, words: Word
 def test_where_nothing_is_better_nothing_is_called_best(tiny: Make, words: Words) -> None:
     values = {"m": {"a": [0.1, 0.9]}, "agreement/b": {"a": [0.1, 0.9]}}
     results = tiny(values, {"m": known("neither")})
-    said = Page(report(results, examples(results, words))).said
+    said = Page(build_report(results, examples(results, words))).said
     assert "Highest s1 0.900" in said
     assert "Lowest s0 0.100" in said
     assert "The methods agree most s1 0.900" in said
@@ -302,31 +306,35 @@ def test_where_nothing_is_better_nothing_is_called_best(tiny: Make, words: Words
 
 def test_the_same_run_gives_the_same_page(run: Make, words: Words) -> None:
     results = run()
-    assert report(results, examples(results, words)) == report(run(), examples(run(), words))
+    assert build_report(results, examples(results, words)) == build_report(
+        run(), examples(run(), words)
+    )
 
 
 @pytest.mark.parametrize("missing", ["everything", "metrics", "model", "data", "bootstrap"])
 def test_missing_settings_are_left_out(run: Make, missing: str) -> None:
     results = run(samples=4, methods=2)
     kept = {k: v for k, v in results.settings.items() if missing not in (k, "everything")}
-    page = Page(report(Results(results.rows, kept)))
+    page = Page(build_report(Results(results.rows, kept)))
     assert "None" not in page.said
     assert "undefined" not in page.said.lower()
     assert len([a for a in page.named("table") if a.get("class") == "summary"]) == 2
 
 
 def test_empty_and_small_runs_have_a_page(tiny: Make) -> None:
-    assert "Nothing was measured." in Page(report(Results([], {}))).said
-    one = Page(report(tiny({"m": {"a": [0.5]}})))
+    assert "There are no results." in Page(build_report(Results([], {}))).said
+    one = Page(build_report(tiny({"m": {"a": [0.5]}})))
     assert "1 sample" in one.said
     assert "leads" not in one.said  # of one method there is no leader
     rows = [row("a", "m", "s0", 0.0, found=[0.0], there=[0.0])]
-    assert "nothing counts" in Page(report(Results(rows, {"metrics": {"m": known()}}))).said
+    assert "no samples" in Page(build_report(Results(rows, {"metrics": {"m": known()}}))).said
     assert "nan" not in one.said
 
 
 def test_methods_that_lack_a_metric_have_a_dash(tiny: Make) -> None:
-    page = Page(report(tiny({"m": {"a": [0.5, 0.6], "b": [0.1, 0.2]}, "n": {"a": [0.5, 0.6]}})))
+    page = Page(
+        build_report(tiny({"m": {"a": [0.5, 0.6], "b": [0.1, 0.2]}, "n": {"a": [0.5, 0.6]}}))
+    )
     assert Counter(a.get("class") for a in page.named("td"))["none"] == 1
 
 
@@ -340,7 +348,7 @@ def test_a_large_run_is_quick_and_small(run: Make) -> None:
         draws=1000,
     )
     start = time.perf_counter()
-    page = report(results)
+    page = build_report(results)
     assert time.perf_counter() - start < 3
     assert len(page.encode()) < 2_000_000
     assert page.count("data-value=") == 15 * 6

@@ -13,7 +13,7 @@ import pytest
 
 from tests.chromium import CHROMIUM, found_by
 from whyformer.attribution import Attribution
-from whyformer.evaluation.report import chosen, report
+from whyformer.evaluation.report import build_report, choose_examples
 from whyformer.evaluation.results import Results
 from whyformer.evaluation.summary import summary
 
@@ -43,9 +43,11 @@ def test_the_page_works_in_a_browser(
     run: Make, linked: Callable[..., Attribution], tmp_path: Path
 ) -> None:
     results = run(methods=9, targets=["label"])
-    shown = [c.example({m: linked(method=m) for m in c.methods}) for c in chosen(results, 1)]
+    shown = [
+        c.example({m: linked(method=m) for m in c.methods}) for c in choose_examples(results, 1)
+    ]
     found = drive(
-        report(results, shown),
+        build_report(results, shown),
         """
         const table = document.querySelector("table[data-sortable]");
         const order = () => [...table.tBodies[0].rows].map((r) => r.cells[0].textContent);
@@ -123,9 +125,11 @@ def test_nothing_sticks_out_on_a_narrow_screen(
     run: Make, words: Callable[..., Attribution], tmp_path: Path
 ) -> None:
     results = run(methods=9)
-    shown = [c.example({m: words(method=m) for m in c.methods}) for c in chosen(results, 1)]
+    shown = [
+        c.example({m: words(method=m) for m in c.methods}) for c in choose_examples(results, 1)
+    ]
     found = drive(
-        report(results, shown),
+        build_report(results, shown),
         """
         found.width = document.documentElement.clientWidth;
         found.page = document.documentElement.scrollWidth;

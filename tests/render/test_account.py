@@ -20,7 +20,7 @@ def test_no_promise_has_no_account(sentence: Make) -> None:
     assert account(read_samples(sentence())[0]) is None
     page = views["html"].render(sentence())
     assert 'class="gauge"' not in page
-    assert "No promise" in page
+    assert "not expected to sum" in page
 
 
 def test_tokens_and_sinks_make_the_sum(question: Make) -> None:
@@ -66,7 +66,7 @@ def test_a_piece_of_a_page_is_brief(sentence: Make) -> None:
 def test_the_page_says_what_the_gauge_shows(sentence: Make) -> None:
     made = sentence(conservation=torch.tensor([0.83]), sinks={"bias": torch.tensor([0.31])})
     page = views["html"].render(made)
-    assert 'aria-label="83.0 % of the output is accounted for"' in page
+    assert 'aria-label="Scores and sinks sum to 83.0 % of the output"' in page
     table = page.split('<table class="sum">')[1].split("</table>")[0]
     rows = re.findall(r'<tr><th scope="row"[^>]*>([^<]+)</th><td class="number">([^<]+)<', table)
     assert rows == [

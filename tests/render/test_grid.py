@@ -137,7 +137,7 @@ def test_cells_of_one_method_share_a_scale() -> None:
     assert [scale.name for scale in made.scales] == ["gae", "lrp_ah_ln"]
     assert [scale.signed for scale in made.row_scales] == [False, True]
     assert made.column_scales == ()
-    assert "Each method has a colour scale of its own" in made.caption
+    assert "Each method has its own colour scale" in made.caption
     assert "blue against" in made.caption
 
 
@@ -153,7 +153,7 @@ def test_one_scale_is_told_as_one() -> None:
     assert made.row_scales == made.column_scales == ()
     assert "All cells share one colour scale, full at 2.00." in made.caption
     assert "blue" not in made.caption
-    assert "Colour is full at 1.00." in figure_grid(one([1.0])).caption
+    assert "Full colour at 1.00." in figure_grid(one([1.0])).caption
 
 
 def test_a_method_with_other_options_or_models_has_another_scale() -> None:
@@ -166,14 +166,14 @@ def test_a_cell_without_scores_is_no_measure() -> None:
 
 
 def test_an_unknown_way_of_sharing_is_refused() -> None:
-    with pytest.raises(OptionError, match="scale='row' is not known; pass one of method, cell"):
+    with pytest.raises(OptionError, match=r"unknown scale 'row'\. Pass one of method, cell"):
         figure_grid(one([1.0]), scale="row")
 
 
 def test_streams_that_do_not_add_up_have_their_own(question: Make) -> None:
     apart = figure_grid([question(), question()])
     assert [scale.name for scale in apart.scales] == ["text", "image"]
-    assert "Each stream has a colour scale of its own" in apart.caption
+    assert "Each stream has its own colour scale" in apart.caption
     together = figure_grid(
         [question(conservation=torch.ones(1)), question(conservation=torch.ones(1))]
     )

@@ -39,13 +39,13 @@ def batch(count: int, tokens: int = 6, word: str = "word", **more: object) -> At
 def test_one_sample_and_a_few_are_shown_whole(sentence: Make) -> None:
     assert "gripping" in sentence()._repr_html_()
     shown = batch(MOST)._repr_html_()
-    assert "Shown are the first" not in shown
+    assert "The first" not in shown
     assert f"word{MOST - 1}x0" in shown
 
 
 def test_a_large_batch_is_cut_and_says_so() -> None:
     shown = batch(500)._repr_html_()
-    assert f"Shown are the first {MOST} of 500 samples." in shown
+    assert f"The first {MOST} of 500 samples." in shown
     assert f"word{MOST - 1}x5" in shown
     assert f"word{MOST}x" not in shown
     assert len(shown) < 1.1 * len(batch(MOST)._repr_html_()) + 1000, "no larger for being of more"

@@ -108,7 +108,7 @@ def test_what_there_is_to_see(image: Make) -> None:
         "what the model saw",
         "overlay",
         "patches",
-        "pixels, on a scale of their own",
+        "pixels, on their own scale",
     ]
     assert all(picture.shape == (28, 28, 3) for _, picture in panel_pictures(full))
     assert torch.allclose(

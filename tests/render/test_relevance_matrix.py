@@ -117,7 +117,7 @@ def test_what_was_said_is_joined_by_the_words_it_became(translation: Make) -> No
     assert over.generated
     panel = content.panels[1]
     assert isinstance(panel, TextPanel)
-    assert texts(panel.said) == texts(over.rows)
+    assert texts(panel.output_words) == texts(over.rows)
 
 
 def test_what_is_not_said_is_no_row(translation: Make) -> None:
@@ -140,7 +140,7 @@ def test_generated_tokens_that_are_the_output_are_not_said_twice(continuation: M
     content = read_samples(continuation())[0]
     panel = content.panels[1]
     assert isinstance(panel, TextPanel)
-    assert panel.said == ()
+    assert panel.output_words == ()
     (over,) = content.generated
     assert texts(over.rows) == ["time", "there", "was"]
     assert texts(over.columns) == ["once", "upon", "a"]
@@ -168,7 +168,7 @@ def test_one_scale_where_scores_add_up_else_one_each(question: Make) -> None:
     assert [p.span for p in one.panels] == pytest.approx([0.65, 0.65])
     assert all(p.signed for p in one.panels)
     assert isinstance(one.panels[0], TextPanel)
-    assert "the strongest of all streams" in one.panels[0].note
+    assert "the strongest token of all streams" in one.panels[0].note
 
 
 def test_a_stream_without_scores_makes_no_scale(caption: Make) -> None:

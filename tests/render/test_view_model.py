@@ -130,12 +130,12 @@ def test_an_image_names_its_patches_by_row_and_column(image: Make) -> None:
 @pytest.mark.parametrize(
     ("share", "said"),
     [
-        (None, "No promise"),
-        (1.0, "All of the output is accounted for"),
-        (1.0001, "All of the output is accounted for"),
-        (0.83, "83 % of the output is accounted for"),
-        (1.2, "120 % of the output, more than there is"),
-        (-0.2, "\N{MINUS SIGN}20 % of the output: their total points the other way"),
+        (None, "not expected to sum"),
+        (1.0, "Scores and sinks sum to the output."),
+        (1.0001, "Scores and sinks sum to the output."),
+        (0.83, "sum to 83 % of the output"),
+        (1.2, "120 % of the output, which is too much"),
+        (-0.2, "\N{MINUS SIGN}20 % of the output: the total has the opposite sign"),
         (math.nan, "The output is 0"),
         (math.inf, "The output is 0"),
     ],

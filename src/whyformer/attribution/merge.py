@@ -1,4 +1,4 @@
-"""Attributions of parts of a batch, put together to one of the whole."""
+"""Merge the attributions of parts of a batch into one of the whole batch."""
 
 from __future__ import annotations
 
@@ -18,19 +18,22 @@ def merge_parts(
     tokens: tuple[tuple[str, ...], ...] | None,
     word_ids: tuple[tuple[int | None, ...], ...] | None,
 ) -> Attribution:
-    """One attribution; `rows` are the samples of all parts, one after the other.
+    """Return one attribution of the whole batch.
 
-    `tokens` and `word_ids` are those of the whole batch: a part's end at its longest sample.
-
-    Of layers only sums are merge_parts: who keeps maps does not take a batch apart.
+    Args:
+        parts: The attributions of the parts. Of their layers only `relevance_sum` is merged: a
+            batch whose maps are kept is not divided.
+        rows: The row in the batch of every sample, part by part.
+        tokens: The tokens of the whole batch.
+        word_ids: The word ids of the whole batch.
     """
     order = torch.tensor(rows).argsort()
 
     def along(tensors: Sequence[Tensor], axes: int = 0) -> Tensor:
-        """All samples in order; the `axes` of tokens behind are as long as the longest."""
+        """All samples in order; the next `axes` axes are padded to the longest."""
         for axis in range(1, axes + 1):
             longest = max(tensor.shape[axis] for tensor in tensors)
-            tensors = [_filled(tensor, axis, longest) for tensor in tensors]
+            tensors = [_pad_axis(tensor, axis, longest) for tensor in tensors]
         return torch.cat(tuple(tensors))[order]
 
     def if_all(found: Sequence[Tensor | None], axes: int = 0) -> Tensor | None:
@@ -70,7 +73,7 @@ def merge_parts(
     )
 
 
-def _filled(tensor: Tensor, axis: int, count: int) -> Tensor:
-    """The tensor with zeros behind, `count` entries along the axis."""
+def _pad_axis(tensor: Tensor, axis: int, count: int) -> Tensor:
+    """The tensor padded with zeros to `count` entries along the axis."""
     behind = [0, 0] * (tensor.ndim - 1 - axis) + [0, count - tensor.shape[axis]]
     return pad(tensor, behind)

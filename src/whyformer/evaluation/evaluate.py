@@ -11,9 +11,9 @@ from whyformer.datasets import Dataset, Sample
 from whyformer.errors import InputError
 from whyformer.evaluation import fingerprint
 from whyformer.evaluation.chunks import check_ids, check_labels, chunked
-from whyformer.evaluation.examples import Choice, Example, chosen
+from whyformer.evaluation.examples import Choice, ReportExample, choose_examples
 from whyformer.evaluation.plan import Contender, Measure, Plan
-from whyformer.evaluation.report import report as page
+from whyformer.evaluation.report import build_report as page
 from whyformer.evaluation.results import RESULTS, SETTINGS, Results
 from whyformer.evaluation.settings import settings_of
 from whyformer.evaluation.store import Store
@@ -87,14 +87,14 @@ def evaluate(
     if report:
         say("writing the report", done, total)
         figures = summary(results)
-        examples = _examples(chosen(results, PER_SIDE, figures), chunks, subject, plan)
+        examples = _examples(choose_examples(results, PER_SIDE, figures), chunks, subject, plan)
         store.write_text(REPORT, page(results, examples, figures))
     return results
 
 
 def _examples(
     choices: Sequence[Choice], chunks: Sequence[Chunk], subject: Subject, plan: Plan
-) -> list[Example]:
+) -> list[ReportExample]:
     """The chosen samples, explained once more to be drawn."""
     alone = {
         sample.id: Chunk((sample,), (name,), (label,))

@@ -36,15 +36,15 @@ class Choice:
     sample: str
     methods: tuple[str, ...]
 
-    def example(self, attributions: Mapping[str, Attribution]) -> Example:
+    def example(self, attributions: Mapping[str, Attribution]) -> ReportExample:
         """Return the example with these attributions, by method."""
-        return Example(
+        return ReportExample(
             self.metric, self.target, self.kind, self.value, self.sample, dict(attributions)
         )
 
 
 @dataclass(frozen=True)
-class Example:
+class ReportExample:
     """A sample with the attributions to show."""
 
     metric: str
@@ -55,7 +55,7 @@ class Example:
     attributions: Mapping[str, Attribution]  # by method
 
 
-def chosen(
+def choose_examples(
     results: Results, per_side: int = 3, figures: Sequence[Figure] | None = None
 ) -> list[Choice]:
     """Choose the best and worst samples of every target and metric.

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
-from markupsafe import Markup
-
 from whyformer.evaluation.curves import Curves, curves, line_chart
-from whyformer.evaluation.examples import HOW, HOW_AGREEMENT, Choice, Example, chosen
+from whyformer.evaluation.examples import HOW, HOW_AGREEMENT, Choice, ReportExample, choose_examples
 from whyformer.evaluation.matrix import AGREEING, AGREEMENT, Matrix, agreement, divided
 from whyformer.evaluation.results import Results
 from whyformer.evaluation.summary import Bootstrap, Figure, bootstrap, summary
@@ -37,13 +35,15 @@ from whyformer.render.html.page import build_fragment
 
 FOLDER = "whyformer.evaluation/templates"
 
-__all__ = ["Choice", "Example", "chosen", "report"]
+__all__ = ["Choice", "ReportExample", "build_report", "choose_examples"]
 
 SKIPPED = 50  # skipped samples that are listed, at most
 
 
-def report(
-    results: Results, examples: Sequence[Example] = (), figures: Sequence[Figure] | None = None
+def build_report(
+    results: Results,
+    examples: Sequence[ReportExample] = (),
+    figures: Sequence[Figure] | None = None,
 ) -> str:
     """Return the page with tables, curves, agreement, examples and settings.
 
@@ -54,12 +54,14 @@ def report(
     """
     figures = summary(results) if figures is None else figures
     how = figures[0].how if figures else bootstrap(results)
-    drawn = {
-        id(attribution): build_fragment(attribution)
-        for example in examples
-        for attribution in example.attributions.values()
-    }
-    fragments = list(drawn.values())
+    groups = _group_examples(results, examples)
+    fragments = [
+        fragment
+        for group in groups
+        for _, found in group.sides
+        for one in found
+        for _, _, fragment in one.columns
+    ]
     settings = results.settings
     known = dict(facts(results))
     return render_template(
@@ -68,7 +70,7 @@ def report(
         title=f"Evaluation of {known['model']}" if "model" in known else "Evaluation",
         facts=facts(results),
         targets=[_Target.of(results, figures, target, how) for target in _targets(figures)],
-        examples=_group_examples(results, examples, drawn),
+        examples=groups,
         metrics=[(name, part(part(settings, "metrics"), name)) for name in _names(figures)],
         methods=[
             (visible(label), part(part(settings, "methods"), label))
@@ -176,13 +178,11 @@ class _Group:
 
 @dataclass(frozen=True)
 class _ExampleColumns:
-    example: Example
-    columns: list[tuple[str, str, Markup]]  # method, its value, its attribution
+    example: ReportExample
+    columns: list[tuple[str, str, Fragment]]  # method, its value, its attribution
 
 
-def _group_examples(
-    results: Results, examples: Sequence[Example], drawn: Mapping[int, Fragment]
-) -> list[_Group]:
+def _group_examples(results: Results, examples: Sequence[ReportExample]) -> list[_Group]:
     wanted = {(e.target, e.metric, e.sample) for e in examples}
     values = {
         (row["target"], row["metric"], row["sample"], row["method"]): row["value"]
@@ -190,10 +190,10 @@ def _group_examples(
         if (row["target"], row["metric"], row["sample"]) in wanted
     }
 
-    def column(example: Example, method: str) -> tuple[str, str, Markup]:
+    def column(example: ReportExample, method: str) -> tuple[str, str, Fragment]:
         value = values.get((example.target, example.metric, example.sample, method))
         told = "" if value is None else shown(value)
-        return visible(method), told, drawn[id(example.attributions[method])].element
+        return visible(method), told, build_fragment(example.attributions[method])
 
     groups: dict[tuple[str, str], dict[str, list[_ExampleColumns]]] = {}
     for example in examples:

@@ -33,7 +33,7 @@ class ComparedSample:
     def rows(self) -> list[tuple[Panel, ...]]:
         """For each stream, its panel in every content."""
         return [
-            tuple(_named(content, panel.name) for content in self.contents)
+            tuple(_panel_of(content, panel.name) for content in self.contents)
             for panel in self.contents[0].panels
         ]
 
@@ -101,7 +101,7 @@ def compare_samples(
     titles = tuple(map(visible, given)) if isinstance(given, Mapping) else _titles(attributions)
     alike = len(attributions) > 1 and len({_way(a) for a in attributions}) == 1
     return [
-        ComparedSample(titles, _scaled(sample) if alike else sample, alike, named)
+        ComparedSample(titles, _share_scales(sample) if alike else sample, alike, named)
         for sample in zip(*columns, strict=True)
     ]
 
@@ -112,7 +112,7 @@ def _way(attribution: Attribution) -> tuple[str, str, str]:
     return attribution.method, options, str(attribution.provenance.get("model"))
 
 
-def _scaled(contents: tuple[SampleContent, ...]) -> tuple[SampleContent, ...]:
+def _share_scales(contents: tuple[SampleContent, ...]) -> tuple[SampleContent, ...]:
     """The contents with one colour scale per stream, set by the strongest score of all."""
     spans: dict[str, float] = {}
     signed: dict[str, bool] = {}
@@ -121,15 +121,15 @@ def _scaled(contents: tuple[SampleContent, ...]) -> tuple[SampleContent, ...]:
         spans[panel.name] = max(spans.get(panel.name, 0.0), 0.0 if panel.silent else panel.span)
         signed[panel.name] = signed.get(panel.name, False) or panel.signed
 
-    def shared(panel: Panel) -> Panel:
+    def with_shared_scale(panel: Panel) -> Panel:
         span = spans[panel.name] or panel.span
         full_at = f"{panel.full_at} of all"
         return replace(panel, span=span, signed=signed[panel.name], full_at=full_at)
 
-    return tuple(replace(r, panels=tuple(map(shared, r.panels))) for r in contents)
+    return tuple(replace(r, panels=tuple(map(with_shared_scale, r.panels))) for r in contents)
 
 
-def _named(content: SampleContent, name: str) -> Panel:
+def _panel_of(content: SampleContent, name: str) -> Panel:
     return next(panel for panel in content.panels if panel.name == name)
 
 

@@ -76,8 +76,8 @@ class TextPanel:
     signed: bool
     unit: str = "words"
     full_at: str = "the strongest word"
-    said: tuple[Item, ...] = ()  # the generated words, if they are not these words
-    pieces: tuple[Word, ...] = ()  # the tokens, if some word has several
+    output_words: tuple[Item, ...] = ()  # the generated words, if they are not these words
+    subwords: tuple[Word, ...] = ()  # the tokens, if some word has several
 
     def share(self, word: Word) -> float:
         """Return the word's place on the colour scale, -1..1."""
@@ -98,9 +98,9 @@ class TextPanel:
         return self._note(self.words)
 
     @property
-    def pieces_note(self) -> str:
+    def subwords_note(self) -> str:
         """The same note for tokens."""
-        return self._note(self.pieces)
+        return self._note(self.subwords)
 
     def _note(self, words: Sequence[Word]) -> str:
         beyond = [word for word in words if self.is_beyond(word)]

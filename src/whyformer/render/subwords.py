@@ -11,11 +11,11 @@ GOES_ON = "·"  # before a token that continues a word
 
 def as_subwords(attribution: Attribution) -> Attribution:
     """Return the attribution with every token as a word. Special tokens stay special."""
-    streams = {name: _apart(stream) for name, stream in attribution.streams.items()}
+    streams = {name: _split_words(stream) for name, stream in attribution.streams.items()}
     return replace(attribution, streams=streams)
 
 
-def _apart(stream: Stream) -> Stream:
+def _split_words(stream: Stream) -> Stream:
     if stream.word_ids is None:
         return stream
     apart = tuple(
@@ -23,11 +23,11 @@ def _apart(stream: Stream) -> Stream:
         for words in stream.word_ids
     )
     # Generated tokens are matched with `said`, so they stay unmarked.
-    tokens = stream.tokens if stream.said else _marked(stream)
+    tokens = stream.tokens if stream.said else _mark_subwords(stream)
     return replace(stream, word_ids=apart, tokens=tokens)
 
 
-def _marked(stream: Stream) -> tuple[tuple[str, ...], ...] | None:
+def _mark_subwords(stream: Stream) -> tuple[tuple[str, ...], ...] | None:
     """The tokens, with a dot before those that continue a word."""
     if stream.tokens is None or stream.word_ids is None:
         return stream.tokens

@@ -94,13 +94,13 @@ def _read_one(attribution: Attribution, index: int) -> SampleContent:
         sinks=tuple(
             (visible(name).replace("_", " "), float(sink[0])) for name, sink in one.sinks.items()
         ),
-        panels=_shared(panels) if together and len(panels) > 1 else panels,
+        panels=_share_scale(panels) if together and len(panels) > 1 else panels,
         scales=(ONE_SCALE if together else OWN_SCALE) * (len(panels) > 1),
         matrices=_matrices(attribution, parts, index),
     )
 
 
-def _shared(panels: tuple[Panel, ...]) -> tuple[Panel, ...]:
+def _share_scale(panels: tuple[Panel, ...]) -> tuple[Panel, ...]:
     """The panels on one scale, set by the strongest score of all."""
     # A panel without any score has a placeholder span, which must not set the scale.
     span = max((p.span for p in panels if not p.silent), default=1.0)
@@ -139,13 +139,13 @@ def _part(attribution: Attribution, one: Attribution, name: str, index: int) -> 
     answering = word_positions(
         stream.word_ids[0] if stream.word_ids and stream.tokens else [None] * count
     )
-    said, saying = _said(stream) if stream.said else (answers, answering)
+    said, saying = _output_words(stream) if stream.said else (answers, answering)
     panel, apart = _text(stream.name, words), as_subwords(one)
     return _Part(
         replace(
             panel,
-            said=() if _texts(said) == _texts(answers) else said,
-            pieces=_words(apart, apart.streams[name]) if len(words) < count else (),
+            output_words=() if _texts(said) == _texts(answers) else said,
+            subwords=_words(apart, apart.streams[name]) if len(words) < count else (),
         ),
         answers,
         [[kept[i] for i in group] for group in answering],
@@ -155,7 +155,7 @@ def _part(attribution: Attribution, one: Attribution, name: str, index: int) -> 
     )
 
 
-def _said(stream: Stream) -> tuple[tuple[Item, ...], list[list[int]]]:
+def _output_words(stream: Stream) -> tuple[tuple[Item, ...], list[list[int]]]:
     """The generated words and their positions. The stream's word ids tell how tokens join."""
     assert stream.said is not None
     said, count = stream.said[0], len(stream.said[0])

@@ -23,7 +23,7 @@ FARTHEST = 4.0  # a larger share is drawn as a full gauge
 
 
 @dataclass(frozen=True)
-class Line:
+class AccountLine:
     """A line of the account: name, meaning and sum."""
 
     name: str
@@ -54,7 +54,7 @@ class Gauge:
 class Account:
     """Tokens and sinks line by line, their sum, and a gauge if the share is finite."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[AccountLine, ...]
     total: float
     output: float
     share: float
@@ -65,8 +65,10 @@ def account(content: SampleContent) -> Account | None:
     """Return the account of one sample, or None if the method does not conserve."""
     if content.share is None:
         return None
-    tokens = [Line(name, f"tokens of {name}", value) for name, value in content.stream_totals]
-    sinks = [Line(name, SINKS.get(name, "no token"), value) for name, value in content.sinks]
+    tokens = [
+        AccountLine(name, f"tokens of {name}", value) for name, value in content.stream_totals
+    ]
+    sinks = [AccountLine(name, SINKS.get(name, "no token"), value) for name, value in content.sinks]
     lines = (*tokens, *sinks)
     return Account(
         lines,

@@ -9,7 +9,7 @@ from whyformer.render.picture.figure import figure
 
 
 @view("figure", title="a grid of words or overlays with colour bars, for a paper", is_picture=True)
-class Figure:
+class FigureView:
     """One row per attribution and one cell per sample, as PNG."""
 
     def render(self, attribution: Attribution) -> bytes:
