@@ -468,7 +468,7 @@ def test_refusals(vit: nn.Module) -> None:
     pixels = {"pixel_values": torch.randn(1, 3, 8, 8)}
     with pytest.raises(OptionError, match="is not for stream 'image', which is pixels"):
         asked(removal(vit, pixels, "drop"), "image", keep, grid=(2, 2))
-    with pytest.raises(OptionError, match="how the pixels were normalised is not known"):
+    with pytest.raises(OptionError, match="needs the normalisation of the pixels"):
         asked(removal(vit, pixels, "black"), "image", keep, grid=(2, 2))
 
 

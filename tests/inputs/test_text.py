@@ -161,8 +161,10 @@ def test_too_long(
     module = build(name, **settings)
     text = "film " * 50
     message = f"the text has 52 tokens, the model takes {limit}. Pass truncation=True to keep the"
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=message) as refused:
         prepare(text, module, wordpiece)
+    assert refused.value.argument == "truncation"
+    assert refused.value.message == f"the text has 52 tokens, the model takes {limit}"
     prepared = prepare([text, "good"], module, wordpiece, truncation=True)
     assert prepared.arguments["input_ids"].shape == (2, limit)
     assert prepared.arguments["input_ids"][0, -1] == wordpiece.sep_token_id

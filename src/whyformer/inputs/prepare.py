@@ -10,8 +10,9 @@ from whyformer.errors import InputError
 from whyformer.inputs.batch import Batch
 from whyformer.inputs.detect import kind_of, samples_of, texts_of
 from whyformer.inputs.images import read_images
+from whyformer.inputs.raw_inputs import read_raw_inputs
 from whyformer.inputs.streams import read_streams
-from whyformer.inputs.tensors import read_mapping, read_tensor
+from whyformer.inputs.tensors import name_tensor, read_mapping
 from whyformer.inputs.text import read_texts
 from whyformer.models.families import Family
 from whyformer.models.processors import check_processor, image_processor_of, tokenizer_of
@@ -54,13 +55,14 @@ def prepare(
             remedy="Pass one of these as tokens=",
         )
     if family is not None and family.sources:
-        return read_streams(inputs, module, forward, family, processor, truncation)
+        raw = read_raw_inputs(inputs, module, forward, family, processor, truncation)
+        return read_streams(raw, module, forward, family, processor)
     stream = stream_of(module, family)
     kind = kind or kind_of(inputs, stream)
-    if kind == "mapping":
-        return read_mapping(inputs, module, forward, stream, processor, carrier)
-    if kind == "tensor":
-        return read_tensor(inputs, module, forward, stream, processor, carrier)
+    if kind in ("mapping", "tensor"):
+        is_mapping = kind == "mapping"
+        mapping = inputs if is_mapping else name_tensor(inputs, forward, stream, carrier)
+        return read_mapping(mapping, module, forward, stream, processor, carrier)
     samples = samples_of(inputs, stream)
     if stream not in STREAMS_OF_KIND.get(kind, ()):
         raise InputError(

@@ -14,7 +14,7 @@ from whyformer.errors import InputError
 from whyformer.inputs.batch import Batch
 from whyformer.inputs.finite import check_finite
 from whyformer.inputs.images import image_batch
-from whyformer.inputs.raw_inputs import STREAM_NAMES, RawInputs, read_raw_inputs
+from whyformer.inputs.raw_inputs import STREAM_NAMES, RawInputs
 from whyformer.inputs.sequence import Sequences, check_mask, contents, move_to_module
 from whyformer.inputs.tensors import (
     add_batch_axis,
@@ -31,15 +31,9 @@ from whyformer.models.signature import Forward
 
 
 def read_streams(
-    inputs: Any,
-    module: nn.Module,
-    forward: Forward,
-    family: Family,
-    processor: Any,
-    truncation: bool,
+    raw: RawInputs, module: nn.Module, forward: Forward, family: Family, processor: Any
 ) -> Batch:
     """Return all streams of the family as one batch."""
-    raw = read_raw_inputs(inputs, module, forward, family, processor, truncation)
     arguments = dict(raw.arguments)
     for source in family.sources:
         if arguments.get(source.carrier) is None and not source.optional:

@@ -31,15 +31,10 @@ BY_PRODUCTS = (
 CARRIERS = {"text": ("input_ids", "inputs_embeds"), "image": ("pixel_values",)}
 
 
-def read_tensor(
-    value: Any,
-    module: nn.Module,
-    forward: Forward,
-    stream: str,
-    processor: Any,
-    carrier: str | None,
-) -> Batch:
-    """Return a batch from one tensor; its dtype and rank tell which argument it is."""
+def name_tensor(
+    value: Any, forward: Forward, stream: str, carrier: str | None
+) -> dict[str, Tensor]:
+    """Return {argument: tensor} for a single tensor; its dtype and rank tell the argument."""
     tensor = to_tensor(value, "the input")
     whole = not tensor.is_floating_point() and not tensor.is_complex()
     shape = tuple(tensor.shape)
@@ -69,7 +64,7 @@ def read_tensor(
                 " features) or rank 4 (batch, channels, height, width)",
                 argument="inputs",
             )
-    return read_mapping({name: tensor}, module, forward, stream, processor, carrier)
+    return {name: tensor}
 
 
 def read_mapping(
@@ -114,8 +109,8 @@ def read_mapping(
     check_finite(arguments)
     _check_batch(arguments, carrier, stream)
     if stream == "image" or _is_picture(main, module, stream):
-        steps = image_processor_of(processor, module)
-        return image_batch(arguments, carrier, module, forward, steps)
+        found = image_processor_of(processor, module)
+        return image_batch(arguments, carrier, module, forward, found)
     if stream == "text":
         check_rank(main, carrier)
     elif tokenizer is not None and not main.is_floating_point() and main.ndim == 2:

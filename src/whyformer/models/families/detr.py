@@ -10,17 +10,12 @@ from typing import Any
 
 from torch import nn
 
+from whyformer.models.families.encoder_decoder import LAYERS
 from whyformer.models.families.family import Source, Stack, declare
 from whyformer.models.families.tiny import tiny_model
 
 _SIZES = {
-    "d_model": 32,
-    "encoder_layers": 2,
-    "decoder_layers": 2,
-    "encoder_attention_heads": 4,
-    "decoder_attention_heads": 4,
-    "encoder_ffn_dim": 48,
-    "decoder_ffn_dim": 48,
+    **LAYERS,
     "num_queries": 5,
     "num_labels": 3,
     "use_timm_backbone": False,

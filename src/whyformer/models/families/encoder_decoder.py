@@ -50,8 +50,7 @@ def encoder_decoder(
 
 TEXT_SOURCE = Source("source", "input_ids", mask="attention_mask")
 # Config of a tiny model like BART.
-SIZES = {
-    "vocab_size": 60,
+LAYERS = {
     "d_model": 32,
     "encoder_layers": 2,
     "decoder_layers": 2,
@@ -59,6 +58,10 @@ SIZES = {
     "decoder_attention_heads": 4,
     "encoder_ffn_dim": 48,
     "decoder_ffn_dim": 48,
+}
+SIZES = {
+    **LAYERS,
+    "vocab_size": 60,
     "max_position_embeddings": 40,
     "pad_token_id": 0,
     "bos_token_id": 1,
