@@ -65,7 +65,7 @@ def load(place: str, users: int, seconds: float) -> Load:
                     told.seconds.append(time.perf_counter() - start)
                 elif status == 503:
                     told.refused += 1
-                elif status == 413 and "is the most" in says:
+                elif status == 413 and "the limit of" in says:
                     told.limited += 1
                 else:
                     told.failures.append(f"{status}: {says}")

@@ -99,7 +99,7 @@ def test_signs_that_a_terminal_obeys_are_shown_as_signs(run: Run, files: Path) -
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("audit terms", "an audit of terms needs a dataset: write --data NAME:PATH"),
+        ("audit terms", "an audit of terms needs a dataset. Write --data NAME:PATH"),
         ("audit names --data csv:x.csv", "--data belongs to 'whyformer audit terms'"),
         ("audit names --limit 3", "--limit belongs to 'whyformer audit terms'"),
         ("audit names --skip-errors", "--skip-errors belongs to 'whyformer audit terms'"),
@@ -110,7 +110,7 @@ def test_signs_that_a_terminal_obeys_are_shown_as_signs(run: Run, files: Path) -
         ("audit names --methods ,", "is empty"),
         ("audit names --target nice --per-group 1", "there is no class 'nice'"),
         ("audit names --draws 0", "draws=0"),
-        ("audit names --out names.csv", "--out 'names.csv' is a file; name a folder"),
+        ("audit names --out names.csv", "--out 'names.csv' is a file. Name a folder"),
         ("audit terms --data nowhere", "names no dataset"),
         ("audit terms --data csv:none.csv", "none.csv"),
         ("audit terms --data csv:texts.csv --terms none.txt", "to read terms from"),

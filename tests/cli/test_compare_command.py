@@ -24,8 +24,8 @@ def test_methods_side_by_side(run: Run, asked: Any, loads: list[Any]) -> None:
     result = run("compare 'a film' --methods 'gae, rollout,gae' --model here --target 1")
     assert result.exit_code == 0
     assert [keywords["method"] for _, _, keywords in asked.calls] == ["gae", "rollout"]
-    assert {model for _, model, _ in asked.calls} == {"module"}
-    assert {keywords["processor"] for _, _, keywords in asked.calls} == {"processor"}
+    assert {model.module for _, model, _ in asked.calls} == {"module"}
+    assert {model.processor for _, model, _ in asked.calls} == {"processor"}
     assert {keywords["target"] for _, _, keywords in asked.calls} == {1}
     assert loads == ["here"]
     for piece in ("gae", "rollout", "good", "+0.750", "model here"):
@@ -120,5 +120,5 @@ def test_targets_are_for_every_method_that_is_named(run: Run, asked: Any) -> Non
 def test_one_way_to_say_what_to_explain(run: Run, asked: Any) -> None:
     result = run("compare film --targets 0,1 --target 0")
     assert result.exit_code == 2
-    assert "--target and --targets both say what to explain" in result.stderr
+    assert "--target and --targets both name what to explain" in result.stderr
     assert "has an empty name" in run("compare film --targets 0,,1").stderr

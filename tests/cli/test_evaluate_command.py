@@ -20,7 +20,7 @@ from rich.console import Console
 
 import whyformer
 from tests.evaluation.making import classifier, save
-from whyformer.cli.progress import watched
+from whyformer.cli.progress import progress_bar
 from whyformer.evaluation.results import Results
 
 Run = Callable[..., Any]
@@ -157,8 +157,8 @@ def test_long_texts(run: Run, folder: Path, tmp_path: Path) -> None:
 def test_a_bar_with_the_time_left_where_somebody_watches(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = StringIO()
     terminal = Console(file=screen, force_terminal=True, width=100)
-    monkeypatch.setattr("whyformer.cli.progress.aside", lambda: terminal)
-    with watched() as tell:
+    monkeypatch.setattr("whyformer.cli.progress.stderr_console", lambda: terminal)
+    with progress_bar() as tell:
         tell("reading samples", 0, 0)
         tell("gae [red]: x", 1, 4)
         tell("gae [red]: x", 3, 4)
@@ -171,7 +171,7 @@ def test_a_bar_with_the_time_left_where_somebody_watches(monkeypatch: pytest.Mon
 
 
 def test_a_line_for_every_tenth_where_nobody_does(capsys: pytest.CaptureFixture[str]) -> None:
-    with watched() as tell:
+    with progress_bar() as tell:
         tell("reading samples", 0, 0)
         for done in range(101):
             tell("gae", done, 100)
@@ -192,8 +192,8 @@ def test_a_line_for_every_tenth_where_nobody_does(capsys: pytest.CaptureFixture[
     [
         ("--metrics aucc", ("no metric called 'aucc'", "Did you mean 'auac'")),
         ("--metrics auac -M gea", ("no method called 'gea'", "Did you mean 'gae'")),
-        ("--metrics ,", ("--metrics names nothing",)),
-        ("--metrics auac -M ' '", ("--methods names nothing",)),
+        ("--metrics ,", ("--metrics is empty",)),
+        ("--metrics auac -M ' '", ("--methods is empty",)),
         ("--metrics auac --fill erase", ("fill='erase'", "Choose one of drop, mask")),
         ("--metrics conservation --fill erase", ("fill='erase'", "Choose one of drop, mask")),
         ("--metrics auac --fill blur", ("fill='blur' is not for stream 'text'", "drop, mask")),
@@ -227,7 +227,7 @@ def test_refusals(
         ("evaluate --data sst2:nowhere", ("nowhere",)),
         ("evaluate --data nonsense:x", ("no dataset called 'nonsense'",)),
         ("evaluate --data my.csv", ("names no dataset", "NAME:PATH")),
-        ("evaluate --data csv:my.csv,text=review", ("no bundled model was trained for csv",)),
+        ("evaluate --data csv:my.csv,text=review", ("no bundled model was trained on csv",)),
         ("evaluate --data csv:my.csv,text=reviews", ("no column 'reviews'", "review")),
         ("evaluate --model somewhere/else", ("comes without samples", "--data sst2:PATH")),
         ("evaluate --model sst2 --limit 0", ("--limit 0",)),

@@ -34,7 +34,6 @@ def test_a_text_is_explained_and_shown(run: Run, asked: Any) -> None:
     assert result.exit_code == 0
     assert asked.inputs == "a gripping film"
     assert asked.keywords == {
-        "processor": "processor",
         "method": "lrp_ah_ln",
         "target": None,
         "truncation": False,
@@ -111,7 +110,7 @@ def test_a_folder_is_refused(run: Run, asked: Any, tmp_path: Path) -> None:
 
 def test_a_file_that_is_neither_is_refused(run: Run, asked: Any, tmp_path: Path) -> None:
     (tmp_path / "data.bin").write_bytes(b"ok\xff\xfe")
-    refused(run("explain data.bin"), "'data.bin'", "neither an image nor text", "byte 2")
+    refused(run("explain data.bin"), "'data.bin'", "neither an image nor UTF-8 text", "byte 2")
 
 
 @pytest.mark.parametrize(
@@ -166,9 +165,9 @@ def test_the_rest_is_passed_on(run: Run, asked: Any, loads: list[Any]) -> None:
     line = "explain film --model here -M gae --truncation --at embeddings --deciding 2"
     assert run(line).exit_code == 0
     (inputs, model, keywords) = asked.calls[-1]
-    assert (inputs, model, loads) == ("film", "module", ["here"])
+    assert (inputs, model.module, model.processor) == ("film", "module", "processor")
+    assert loads == ["here"]
     assert keywords == {
-        "processor": "processor",
         "method": "gae",
         "target": None,
         "truncation": True,
@@ -205,7 +204,7 @@ def test_a_file_that_cannot_be_written_is_refused_before_the_work(
 
 def test_a_locked_folder_is_refused(run: Run, asked: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("whyformer.cli.files.os.access", lambda *_: False)
-    refused(run("explain film --html w.html"), "--html 'w.html'", "does not allow it")
+    refused(run("explain film --html w.html"), "--html 'w.html'", "you may not write to the folder")
 
 
 def test_a_write_that_fails_later_is_an_error_too(
@@ -218,12 +217,16 @@ def test_a_write_that_fails_later_is_an_error_too(
     refused(run("explain film --quiet --html w.html"), "--html 'w.html'", "No space left on device")
 
 
-def test_a_refusal_is_one_line_in_the_words_of_the_command_line(run: Run, asked: Any) -> None:
+def test_an_error_is_one_line_in_the_terms_of_the_command_line(run: Run, asked: Any) -> None:
     def refuse(method: str) -> None:
-        raise InputError("too long:\n  pass truncation=True, or another model= of [red]yours[/red]")
+        raise InputError(
+            "[red]this[/red]\n  is too long", argument="truncation", remedy="Pass truncation=True"
+        )
 
     asked.instead = refuse
-    refused(run("explain film"), "pass --truncation, or another --model of [red]yours[/red]")
+    result = run("explain film")
+    refused(result, "[red]this[/red] is too long. Pass --truncation, or shorten the text.")
+    assert "=" not in result.stderr
 
 
 def test_a_mistake_of_ours_is_not_hidden(run: Run, asked: Any) -> None:

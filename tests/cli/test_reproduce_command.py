@@ -66,7 +66,7 @@ def test_data_from_the_environment(run: Run, small: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("WHYFORMER_DATA", "nowhere")
     result = run("reproduce ali2022")
     assert result.exit_code == 2
-    assert "error: WHYFORMER_DATA 'nowhere' is no folder" in result.stderr
+    assert "error: WHYFORMER_DATA 'nowhere' is not a folder" in result.stderr
 
 
 def test_tables_fit_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +76,7 @@ def test_tables_fit_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> Non
     def terminal() -> Console:
         return Console(width=80, force_terminal=True, color_system=None)
 
-    monkeypatch.setattr(command, "result", terminal)
+    monkeypatch.setattr(command, "stdout_console", terminal)
     result = run(f"reproduce ali2022 --data data --parts bace,mnist {TWO}")
     assert result.exit_code == 0, result.stderr
     lines = result.stdout.split("\n")
@@ -93,7 +93,7 @@ def test_tables_fit_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> Non
     ("line", "said"),
     [
         ("reproduce ali2023", "there is no experiment 'ali2023'. Did you mean 'ali2022'?"),
-        ("reproduce ali2022 --data nowhere", "--data 'nowhere' is no folder"),
+        ("reproduce ali2022 --data nowhere", "--data 'nowhere' is not a folder"),
         ("reproduce ali2022 --parts mnst", "ali2022 has no part 'mnst'. Did you mean 'mnist'?"),
         ("reproduce ali2022 --methods geo", "ali2022 has no method 'geo'. Did you mean 'gae'?"),
         ("reproduce ali2022 --limit 0", "limit=0 leaves no sample"),

@@ -193,7 +193,7 @@ def test_long_work_shows_progress_and_can_be_cancelled(visitor: Visitor, client:
     visitor.wait("document.body.dataset.state === 'cancelled'")
     assert visitor.run("document.getElementById('progress').hidden")
     ends = time.monotonic() + 30
-    while client.explorer.desk.busy != (0, 0):
+    while client.explorer.jobs.busy != (0, 0):
         assert time.monotonic() < ends
         time.sleep(0.05)
 

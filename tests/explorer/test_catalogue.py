@@ -64,5 +64,5 @@ def test_a_model_is_loaded_once(offered: Catalogue) -> None:
 
 
 def test_a_name_that_is_not_offered_is_refused(offered: Catalogue, folder: Path) -> None:
-    with pytest.raises(InputError, match="name it with --model"):
+    with pytest.raises(InputError, match="with --model NAME to add it"):
         offered[str(folder)]

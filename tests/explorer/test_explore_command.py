@@ -53,7 +53,7 @@ def test_a_port_that_is_taken_is_one_sentence(opened: list[str]) -> None:
         taken.listen()
         done = explore("--port", str(taken.getsockname()[1]))
     assert done.exit_code == 2
-    assert "choose another --port" in done.stderr
+    assert "Choose another --port" in done.stderr
 
 
 def test_a_model_that_is_not_there_is_one_sentence(opened: list[str]) -> None:

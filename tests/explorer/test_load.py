@@ -15,4 +15,4 @@ def test_twenty_users_are_served_or_refused_politely(client: Client) -> None:
     assert told.answered > 0
     assert told.refused > 0  # more ask than there is room for
     assert told.limited > 0
-    assert client.explorer.shelf.size <= client.explorer.limits.kept
+    assert client.explorer.results.size <= client.explorer.limits.kept

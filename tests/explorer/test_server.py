@@ -10,7 +10,7 @@ import html5lib
 import pytest
 
 from tests.explorer.conftest import Client, serving
-from whyformer.explorer.catalogue import Catalogue, Entry
+from whyformer.explorer.catalogue import Catalogue, OfferedModel
 from whyformer.explorer.limits import Limits
 from whyformer.explorer.server import Explorer
 
@@ -120,11 +120,11 @@ def test_what_is_too_large_is_refused_in_a_sentence(small: Client) -> None:
     long = small.explain(text="x" * 11)
     assert (long.status, long.says) == (
         413,
-        "the text has 11 characters, and 10 is the most; shorten it",
+        "the text has 11 characters, more than the limit of 10. Shorten it.",
     )
     heavy = small.explain(text="x" * 50_000)
     assert heavy.status == 413
-    assert "make the image smaller" in heavy.says
+    assert "Make the image smaller" in heavy.says
 
 
 @pytest.mark.parametrize("length", ["-", "-1", "abc", "1" * 5000])
@@ -150,7 +150,7 @@ def test_a_body_that_never_comes_is_given_up(small: Client) -> None:
         answer = b""
         while part := line.recv(1000):
             answer += part
-        assert b"did not arrive whole" in answer
+        assert b"arrived incomplete" in answer
 
 
 def test_one_connection_too_many_is_refused_in_a_sentence(small: Client) -> None:
@@ -211,7 +211,7 @@ def test_hostile_text_is_text_in_the_report(client: Client) -> None:
 
 def test_hostile_names_of_models_are_text_in_the_page() -> None:
     name = '</script><b id="x">&amp; \'"'
-    entry = Entry(name, "none", name, frozenset({"text"}))
+    entry = OfferedModel(name, "none", name, frozenset({"text"}))
     explorer = Explorer(Catalogue([entry]))
     explorer.server_close()
     tree = html5lib.parse(explorer.page.decode(), namespaceHTMLElements=False)
@@ -223,7 +223,7 @@ def test_hostile_names_of_models_are_text_in_the_page() -> None:
 
 
 def test_a_browser_that_leaves_stops_its_job(client: Client) -> None:
-    desk = client.explorer.desk
+    jobs = client.explorer.jobs
     body = json.dumps(
         {
             "model": "sst2",
@@ -235,10 +235,10 @@ def test_a_browser_that_leaves_stops_its_job(client: Client) -> None:
     sent = {"Origin": f"http://{client.place}", "Content-Type": "application/json"}
     line.request("POST", "/explain", body, sent)
     line.getresponse().readline()
-    assert desk.busy[0] >= 1
+    assert jobs.busy[0] >= 1
     line.close()
     ends = time.monotonic() + 20
-    while desk.busy != (0, 0):
+    while jobs.busy != (0, 0):
         assert time.monotonic() < ends
         time.sleep(0.02)
 

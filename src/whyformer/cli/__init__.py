@@ -1,10 +1,10 @@
-"""The command line: one file per sub-command; they register by existing."""
+"""The command line: one file per sub-command, found by `whyformer.cli.app`."""
 
 from __future__ import annotations
 
 
 def main() -> None:
-    """Runs the command that sys.argv names and ends the process with its exit code."""
+    """Run the command in sys.argv and exit with its code."""
     from whyformer.cli.app import application
 
     application()()

@@ -1,22 +1,22 @@
-"""The application: gathers the sub-commands and turns refusals into one line and an exit code."""
+"""The `whyformer` program: its commands, its help pages and its exit codes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args
 
 import typer
 from typer.core import TyperGroup
 
 from whyformer import __version__
-from whyformer.cli.console import complain, result
+from whyformer.cli.console import print_error, stdout_console
 from whyformer.cli.view_files import add_view_options
 from whyformer.errors import WhyformerError
 from whyformer.registry import Registry
 
 REFUSED = 2
-INTERRUPTED = 130  # what shells expect of a program ended by Ctrl-C: 128 + SIGINT
+INTERRUPTED = 130  # what shells expect after Ctrl-C: 128 + SIGINT
 
 FIRST_STEPS = (
     'whyformer explain "a gripping, beautifully acted film"',
@@ -24,23 +24,24 @@ FIRST_STEPS = (
 )
 
 Run = Callable[..., None]
+Heading = Literal["Explain", "Measure", "Look up"]  # of the help page, in this order
 
 
 @dataclass(frozen=True)
 class Command:
-    """One sub-command, the heading it stands under in the help, and examples of its use."""
+    """A sub-command, its heading on the help page, and examples."""
 
     name: str
     run: Run
-    heading: str
+    heading: Heading
     examples: tuple[str, ...]
 
 
 commands: Registry[Command] = Registry("command", "whyformer.cli")
 
 
-def command(name: str, *, heading: str, examples: tuple[str, ...] = ()) -> Callable[[Run], Run]:
-    """Registers a function as a sub-command; its signature is its options."""
+def command(name: str, *, heading: Heading, examples: tuple[str, ...] = ()) -> Callable[[Run], Run]:
+    """Register a function as a sub-command; its parameters are the options."""
 
     def register(run: Run) -> Run:
         commands.register(name, Command(name, run, heading, examples))
@@ -49,53 +50,58 @@ def command(name: str, *, heading: str, examples: tuple[str, ...] = ()) -> Calla
     return register
 
 
-class Careful(TyperGroup):
-    """Shows what whyformer refuses as one line; a traceback is for mistakes of ours."""
+class ErrorReportingGroup(TyperGroup):
+    """Print a `WhyformerError` as one line; other exceptions are bugs and keep their traceback."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except WhyformerError as error:
-            complain(str(error))
+            print_error(error)
             raise typer.Exit(REFUSED) from error
         except KeyboardInterrupt as error:
             raise typer.Exit(INTERRUPTED) from error
 
 
 def application() -> typer.Typer:
-    """The whole command line with every registered command."""
+    """Return the program with every registered command."""
     app = typer.Typer(
-        cls=Careful,
+        cls=ErrorReportingGroup,
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode="rich",
-        epilog=_shown(FIRST_STEPS),
+        epilog=_help_examples(FIRST_STEPS),
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_whyformer)
-    for entry in commands.values():
-        shown = _shown(entry.examples)
+    order = get_args(Heading)
+    for entry in sorted(commands.values(), key=lambda entry: order.index(entry.heading)):
+        examples = _help_examples(entry.examples)
         run = add_view_options(entry.run)
-        app.command(entry.name, rich_help_panel=entry.heading, epilog=shown)(run)
+        app.command(entry.name, rich_help_panel=entry.heading, epilog=examples)(run)
     return app
 
 
-def _shown(examples: tuple[str, ...]) -> str | None:
-    """The examples as the foot of a help page; blank lines keep typer from joining them."""
+def _help_examples(examples: tuple[str, ...]) -> str | None:
+    """Return the last paragraph of a help page."""
+    # Blank lines keep typer from joining the examples.
     lines = "\n\n".join(f"  [cyan]{example}[/cyan]" for example in examples)
     return f"Examples:\n\n{lines}" if examples else None
 
 
-def _version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
-        result().print(f"whyformer {__version__}")
+        stdout_console().print(f"whyformer {__version__}")
         raise typer.Exit
 
 
 def _whyformer(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which version.")
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
     ] = False,
 ) -> None:
-    """Which inputs made a transformer say that, and how far can the answer be trusted?"""
+    """Find out which words or image patches drove a transformer's prediction."""

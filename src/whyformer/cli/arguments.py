@@ -1,4 +1,4 @@
-"""Arguments that several commands share, and how their text is read."""
+"""Arguments and options that several commands share, and functions that read their values."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ from whyformer.targets.specs import parse_target
 FILE_SUFFIXES = (*IMAGE_SUFFIXES, ".txt", ".md")
 STDIN = "-"
 
-Given = Annotated[
+InputText = Annotated[
     str | None,
     typer.Argument(
         metavar="INPUT",
-        help="A text; the path of an image; the path of a text file, which is read as one text;"
-        " or [bold]-[/bold] (or nothing) to read either from stdin. With --image: the text that"
-        " goes with it, such as a question.",
+        help="A text, an image file or a text file. [bold]-[/bold] or nothing reads a text or an"
+        " image from stdin. With --image: the text for that image, such as a question.",
         show_default=False,
     ),
 ]
@@ -33,8 +32,8 @@ ImageFile = Annotated[
         "--image",
         "-i",
         metavar="FILE",
-        help="The image, for models that read one, alone or with a text. Without another file to"
-        " write, a picture goes to [bold]why.png[/bold].",
+        help="An image, for models that read images or text with an image. The result is drawn"
+        " to [bold]why.png[/bold] unless you name an output file.",
         show_default=False,
     ),
 ]
@@ -42,8 +41,7 @@ Query = Annotated[
     int | None,
     typer.Option(
         metavar="N",
-        help="Which object query of a detector to explain, at --target or what it says. Default:"
-        " the surest.",
+        help="Detectors only: the object query to explain. Default: the most confident one.",
         show_default=False,
     ),
 ]
@@ -53,7 +51,8 @@ Model = Annotated[
         "--model",
         "-m",
         metavar="NAME",
-        help="A bundled model, a folder, or a hub id. Default: the bundled model that fits.",
+        help="A bundled model (see whyformer models), a folder, or a Hugging Face id. Default: a"
+        " bundled model that fits the input.",
         show_default=False,
     ),
 ]
@@ -63,90 +62,109 @@ Target = Annotated[
         "--target",
         "-t",
         metavar="WHAT",
-        help="A class index, a label, what a model wrote, or [bold]'a>b'[/bold]: why a rather"
-        " than b. Default: what the model predicts.",
+        help="What to explain: a class index, a label, a generated text, or [bold]'a>b'[/bold]"
+        " for why a rather than b. Default: the prediction.",
         show_default=False,
     ),
 ]
 Truncation = Annotated[
-    bool, typer.Option("--truncation", help="Cut a text that is too long for the model.")
+    bool, typer.Option("--truncation", help="Cut texts that are too long for the model.")
 ]
 Deciding = Annotated[
     str | None,
     typer.Option(
         metavar="WHICH",
-        help="Which token the head reads (an index, or a word such as 'last'), where whyformer"
-        " cannot tell.",
+        help="The token that the model's head reads: first, last, mean or an index. Needed only"
+        " if whyformer cannot find out.",
         show_default=False,
     ),
 ]
+Split = Annotated[
+    str | None,
+    typer.Option(
+        "--split", metavar="NAME", help="The split to read, such as dev.", show_default=False
+    ),
+]
+SampleLimit = Annotated[
+    int | None,
+    typer.Option(
+        "--limit", metavar="N", help="Use at most N samples, drawn at random.", show_default=False
+    ),
+]
+SkipRows = Annotated[bool, typer.Option("--skip-errors", help="Skip rows that cannot be read.")]
 Bars = Annotated[
-    bool, typer.Option("--bars", help="Give every word a bar in the terminal, left or right of 0.")
+    bool, typer.Option("--bars", help="Show each word's score as a bar, in the terminal.")
 ]
 Subwords = Annotated[
     bool,
-    typer.Option("--subwords", help="Show the tokens of each word, in the terminal and pictures."),
+    typer.Option(
+        "--subwords", help="Show tokens instead of whole words, in the terminal and pictures."
+    ),
 ]
-Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Show nothing in the terminal; write files only.")
-]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no result; only write files.")]
 
 
 def read_input(given: str | None) -> Any:
-    """What the user wants explained: a text, the path of an image, or an image from stdin."""
+    """Return the text, the path of an image file, or the image from stdin."""
     if given is None and sys.stdin.isatty():
         raise InputError(
-            "there is nothing to explain: give a text or a file, as in"
-            " whyformer explain 'a gripping film', or pipe one in"
+            "there is nothing to explain",
+            remedy="Give a text or a file, as in whyformer explain 'a gripping film', or pipe one"
+            " in",
         )
     if given is None or given == STDIN:
-        return _decoded(sys.stdin.buffer.read(), "stdin")
+        return _decode(sys.stdin.buffer.read(), "stdin")
     if _is_file(given):
-        return Path(given) if _is_image(given) else _decoded(Path(given).read_bytes(), repr(given))
+        return Path(given) if _is_image(given) else _decode(Path(given).read_bytes(), repr(given))
     alone = not any(c.isspace() for c in given)
     if alone and Path(given).suffix.lower() in FILE_SUFFIXES:
         raise InputError(
-            f"there is no file {given!r}; check the path, or pipe it in if it is the text itself:"
-            f" echo {given!r} | whyformer explain"
+            f"there is no file {given!r}",
+            remedy="Check the path. If it is the text to explain, pipe it in:"
+            f" echo {given!r} | whyformer explain",
         )
     if alone and "/" in given and Path(given).is_dir():
-        raise InputError(f"{given!r} is a folder; give one file of it, or a text")
+        raise InputError(f"{given!r} is a folder", remedy="Give one of its files, or a text")
     return given
 
 
 def read_image(path: Path) -> Any:
-    """The path of an image that is there and can be read, or an image from stdin."""
+    """Return the path of a readable image, or the image from stdin."""
     from whyformer.inputs.images import open_image
 
     if str(path) == STDIN:
-        content = _decoded(sys.stdin.buffer.read(), "stdin")
+        content = _decode(sys.stdin.buffer.read(), "stdin")
         if isinstance(content, str):
-            raise InputError("--image - reads an image from stdin, and stdin holds text")
+            raise InputError(
+                "--image - reads an image from stdin, but stdin holds text",
+                remedy="Pipe in an image file",
+            )
         return content
     open_image(path, "RGB")
     return path
 
 
 def read_target(text: str | None) -> Any:
-    """None, a class index, a label, or a contrast, from what the user typed."""
+    """Return the value of --target: None, a class index, a label or a contrast."""
     return None if text is None else parse_target(text)
 
 
 def read_options(pairs: list[str]) -> dict[str, Any]:
-    """The method's options out of key=value pairs; values are JSON where they can be."""
+    """Return the method's options from key=value pairs; values are read as JSON if possible."""
     options: dict[str, Any] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():
             raise OptionError(
-                f"--option {pair!r} is not of the form key=value, such as start_layer=1"
+                f"--option {pair!r} is not of the form key=value",
+                remedy="Write for example --option start_layer=1",
             )
-        options[key.strip().replace("-", "_")] = scalar(value.strip())
+        options[key.strip().replace("-", "_")] = parse_scalar(value.strip())
     return options
 
 
-def scalar(text: str) -> Any:
-    """A number, true, false or null where the text is one in JSON; the text itself otherwise."""
+def parse_scalar(text: str) -> Any:
+    """Return the number, true, false or null that the text is in JSON, otherwise the text."""
     try:
         value = json.loads(text)
     except json.JSONDecodeError:
@@ -157,7 +175,7 @@ def scalar(text: str) -> Any:
 def _is_file(given: str) -> bool:
     try:
         return Path(given).is_file()
-    except (OSError, ValueError):  # a long text is too long for a path, and a NUL is in none
+    except (OSError, ValueError):  # a text can be too long for a path, or contain NUL
         return False
 
 
@@ -168,11 +186,11 @@ def _is_image(source: Any) -> bool:
         with Image.open(source):
             return True
     except (UnidentifiedImageError, OSError):
-        # A broken image is still meant as one: let it be refused as an image, by name.
+        # A broken image file is still an image: `explain` refuses it with a better message.
         return isinstance(source, str) and Path(source).suffix.lower() in IMAGE_SUFFIXES
 
 
-def _decoded(content: bytes, name: str) -> Any:
+def _decode(content: bytes, name: str) -> Any:
     if _is_image(BytesIO(content)):
         from PIL import Image
 
@@ -181,6 +199,6 @@ def _decoded(content: bytes, name: str) -> Any:
         return content.decode("utf-8").strip()
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{name} is neither an image nor text in UTF-8 (byte {error.start} is not); convert it"
-            " first"
+            f"{name} is neither an image nor UTF-8 text (byte {error.start} is invalid)",
+            remedy="Convert it first",
         ) from error

@@ -1,4 +1,4 @@
-"""`whyformer audit`: how much of a model's decisions rests on names, or on given words."""
+"""`whyformer audit`: measure how much a model relies on names, or on given terms."""
 
 from __future__ import annotations
 
@@ -18,22 +18,31 @@ from whyformer.attribution.characters import hide_controls
 from whyformer.audit import DEFAULT_NAMES, Audit, Table, audit_names, audit_terms, name_lists
 from whyformer.audit.findings import check_parquet
 from whyformer.cli.app import command
-from whyformer.cli.arguments import Model, Quiet, Target, Truncation, read_target
-from whyformer.cli.console import busy, note, result
+from whyformer.cli.arguments import (
+    Model,
+    Quiet,
+    SampleLimit,
+    SkipRows,
+    Split,
+    Target,
+    Truncation,
+    read_target,
+)
+from whyformer.cli.console import busy, note, stdout_console
 from whyformer.cli.files import OutputError, write
-from whyformer.cli.progress import watched
+from whyformer.cli.progress import progress_bar
 from whyformer.errors import ConservationWarning, OptionError
 from whyformer.models.load import load_model
 
-LINES = 12  # of a table in the terminal
-OF_NAMES = ("names", "templates", "per_group")  # the options of the names audit alone
+LINES = 12  # of each table, in the terminal
+OF_NAMES = ("names", "templates", "per_group")  # options of the names audit only
 NAMES_HELP = (
-    f"Names by group: {', '.join(name_lists())}, or a file, JSON by group or CSV name,group."
-    f" Default: {DEFAULT_NAMES}."
+    f"A list of names by group: {', '.join(name_lists())}, or a file (CSV with name,group or JSON"
+    f" by group). Default: {DEFAULT_NAMES}."
 )
 
 
-class What(StrEnum):
+class AuditKind(StrEnum):
     """What is audited."""
 
     names = "names"
@@ -52,18 +61,20 @@ class What(StrEnum):
 )
 def audit(
     what: Annotated[
-        What,
+        AuditKind,
         typer.Argument(
             metavar="names|terms",
-            help="[bold]names[/bold]: sentences with names put in, group against group."
-            " [bold]terms[/bold]: the words of a dataset, and a list of terms among them.",
+            help="[bold]names[/bold]: put names into sentences and compare groups of names."
+            " [bold]terms[/bold]: rank the words of a dataset, and look for given terms.",
             show_default=False,
         ),
     ],
     model: Model = None,
     methods: Annotated[
         str,
-        typer.Option("--methods", "-M", metavar="A,B,...", help="Methods by name."),
+        typer.Option(
+            "--methods", "-M", metavar="A,B,...", help="Names of methods; see whyformer methods."
+        ),
     ] = "lrp_ah_ln",
     target: Target = None,
     names: Annotated[
@@ -78,19 +89,20 @@ def audit(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Sentences with {name} in them, one per line or as JSON. Default: 30 about films.",
+            help="Sentences with {name} in them, one per line or as a JSON list. Default: 30"
+            " sentences about films.",
             show_default=False,
         ),
     ] = None,
     per_group: Annotated[
         int | None,
-        typer.Option(metavar="N", help="The first N names of each group.", show_default=False),
+        typer.Option(metavar="N", help="Use the first N names of each group.", show_default=False),
     ] = None,
     data: Annotated[
         str | None,
         typer.Option(
             metavar="NAME:PATH",
-            help="The dataset whose words are audited, as in sst2:PATH or csv:my.csv,text=review.",
+            help="The dataset to audit, as in sst2:PATH or csv:my.csv,text=review.",
             show_default=False,
         ),
     ] = None,
@@ -98,53 +110,43 @@ def audit(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Terms to look for: one per line, CSV term,group or JSON by group. Default: none,"
-            " all words are ranked.",
+            help="Terms to look for: one per line, CSV with term,group, or JSON by group. Default:"
+            " none; all words are ranked.",
             show_default=False,
         ),
     ] = None,
-    split: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="The dataset's split.", show_default=False),
-    ] = None,
-    limit: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="So many samples, drawn by --seed.", show_default=False),
-    ] = None,
-    skip_errors: Annotated[
-        bool, typer.Option("--skip-errors", help="Leave out rows that cannot be read.")
-    ] = False,
+    split: Split = None,
+    limit: SampleLimit = None,
+    skip_errors: SkipRows = False,
     function_words: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Words without content, one per line. Default: English ones.",
+            help="Function words (the, of, ...), one per line. Default: English ones.",
             show_default=False,
         ),
     ] = None,
     min_count: Annotated[
-        int, typer.Option(metavar="N", help="Rank words that at least N samples have.")
+        int, typer.Option(metavar="N", help="Rank only words that occur in at least N samples.")
     ] = 5,
     truncation: Truncation = False,
-    batch: Annotated[
-        int, typer.Option(metavar="N", help="So many texts are explained at once.")
-    ] = 32,
+    batch: Annotated[int, typer.Option(metavar="N", help="Texts per batch.")] = 32,
     draws: Annotated[
-        int, typer.Option(metavar="N", help="Draws of the bootstrap behind each interval.")
+        int, typer.Option(metavar="N", help="Bootstrap draws for each interval.")
     ] = 1000,
-    seed: Annotated[int, typer.Option(metavar="N", help="Of the draws.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of all random draws.")] = 0,
     out: Annotated[
         Path | None,
         typer.Option(
             "--out",
             metavar="FOLDER",
-            help="Write audit.json, rows.parquet and report.html there.",
+            help="Write audit.json, rows.parquet and report.html to this folder.",
             show_default=False,
         ),
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Show how much of a model's decisions rests on names, or on given words."""
+    """Measure how much a model relies on names, or on given terms."""
     given = {"names": names, "templates": templates, "per_group": per_group}
     given |= {"data": data, "terms": terms, "split": split, "limit": limit}
     given |= {"function_words": function_words, "skip_errors": skip_errors or None}
@@ -161,8 +163,8 @@ def audit(
     }
     with busy("loading the model ..."):
         loaded = load_model(model, None, "text")
-    with _counted(f"explaining for the audit of {what.value}") as tick:
-        if what is What.names:
+    with _progress_then_notes(f"explaining for the audit of {what.value}") as tick:
+        if what is AuditKind.names:
             found = audit_names(
                 loaded,
                 names=names or DEFAULT_NAMES,
@@ -185,41 +187,44 @@ def audit(
                 **shared,
             )
     if not quiet:
-        result().print(_shown(found))
-    for said in found.notes:
-        note(said)
+        stdout_console().print(_render_audit(found))
+    for message in found.notes:
+        note(message)
     write("--out", out, found.save)
 
 
-def _check_options(what: What, given: dict[str, Any]) -> None:
-    """Nothing; raises where an option is of the other audit, or where there is no data."""
+def _check_options(what: AuditKind, given: dict[str, Any]) -> None:
+    """Raise OptionError if an option belongs to the other audit, or --data is missing."""
     for name, value in given.items():
-        if value is not None and (name in OF_NAMES) != (what is What.names):
-            other = What.names if name in OF_NAMES else What.terms
+        if value is not None and (name in OF_NAMES) != (what is AuditKind.names):
+            other = AuditKind.names if name in OF_NAMES else AuditKind.terms
             option = "--" + name.replace("_", "-")
             raise OptionError(
-                f"{option} belongs to 'whyformer audit {other.value}', and this is"
-                f" 'whyformer audit {what.value}'; leave it out"
+                f"{option} belongs to 'whyformer audit {other.value}', but this is"
+                f" 'whyformer audit {what.value}'",
+                remedy="Leave it out",
             )
-    if what is What.terms and given["data"] is None:
+    if what is AuditKind.terms and given["data"] is None:
         raise OptionError(
-            "an audit of terms needs a dataset: write --data NAME:PATH, such as --data sst2:PATH or"
-            " --data csv:reviews.csv"
+            "an audit of terms needs a dataset",
+            remedy="Write --data NAME:PATH, such as --data sst2:PATH or --data csv:reviews.csv",
         )
 
 
 def _check_folder(folder: Path) -> None:
-    """Nothing; raises where the results could not be written, before any work is done."""
+    """Raise OutputError if the results cannot be written, before any work is done."""
     place = folder.expanduser()
     if place.exists() and not place.is_dir():
-        raise OutputError(f"--out {str(folder)!r} is a file; name a folder, or one that is to be")
+        raise OutputError(
+            f"--out {str(folder)!r} is a file", remedy="Name a folder; it is created if missing"
+        )
     check_parquet()
 
 
 @contextmanager
-def _counted(doing: str) -> Iterator[Callable[[int, int], None]]:
-    """A scope with a progress bar where somebody watches; warnings come out as notes behind it."""
-    with warnings.catch_warnings(record=True) as caught, watched() as tell:
+def _progress_then_notes(doing: str) -> Iterator[Callable[[int, int], None]]:
+    """Show a progress bar; print conservation warnings as notes at the end."""
+    with warnings.catch_warnings(record=True) as caught, progress_bar() as tell:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", ConservationWarning)
         yield lambda done, total: tell(doing, done, total)
@@ -227,20 +232,20 @@ def _counted(doing: str) -> Iterator[Callable[[int, int], None]]:
         note(message)
 
 
-def _shown(found: Audit) -> RenderableType:
-    """The headline and the first tables, as a terminal shows them."""
+def _render_audit(found: Audit) -> RenderableType:
+    """Return the headline and the first tables for the terminal."""
     parts: list[RenderableType] = [Text(found.title, style="bold")]
     settings = found.settings
-    told = f"{len(found.rows)} explanations by {', '.join(settings['methods'])}"
-    parts.append(Text(f"{told}, target: {settings['target']}", style="dim"))
+    summary = f"{len(found.rows)} explanations by {', '.join(settings['methods'])}"
+    parts.append(Text(f"{summary}, target: {settings['target']}", style="dim"))
     parts += [Text(hide_controls(sentence)) for sentence in found.headline]
     for name in found.first:
         if name in found.tables:
-            parts += [Text(), _table(found.tables[name])]
+            parts += [Text(), _render_table(found.tables[name])]
     return Group(*parts)
 
 
-def _table(table: Table) -> Grid:
+def _render_table(table: Table) -> Grid:
     grid = Grid(
         title=Text(table.title, style="bold"),
         title_justify="left",
@@ -254,8 +259,8 @@ def _table(table: Table) -> Grid:
         grid.add_column(column.name, justify="right" if right else "left", no_wrap=right)
     for row in table.rows[:LINES]:
         grid.add_row(*(Text(hide_controls(cell)) for cell in table.written(row)))
-    left = len(table.rows) - LINES
-    if left > 0:
-        grid.caption = Text(f"and {left} more: write all with --out FOLDER", style="dim")
+    more = len(table.rows) - LINES
+    if more > 0:
+        grid.caption = Text(f"and {more} more: write all with --out FOLDER", style="dim")
         grid.caption_justify = "left"
     return grid

@@ -1,4 +1,4 @@
-"""`whyformer compare`: one input, several methods side by side."""
+"""`whyformer compare`: explain one input with several methods or targets, side by side."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from typing import Annotated
 
 import typer
 
-import whyformer
-from whyformer.attribution import Attribution
 from whyformer.cli.app import command
 from whyformer.cli.arguments import (
     Bars,
     Deciding,
-    Given,
     ImageFile,
+    InputText,
     Model,
     Query,
     Quiet,
     Subwords,
     Target,
     Truncation,
+    parse_scalar,
     read_target,
-    scalar,
 )
-from whyformer.cli.console import busy, note, result
+from whyformer.cli.command_inputs import read_command_inputs
+from whyformer.cli.console import busy, note, stdout_console
+from whyformer.cli.error_advice import describe_error
 from whyformer.cli.files import check_writable, default_picture
-from whyformer.cli.question import named, read_question
 from whyformer.cli.view_files import NO_FILES, ViewFiles, write_views
 from whyformer.compare import HANDFUL, usual
-from whyformer.errors import InputError, OptionError, WhyformerError
+from whyformer.errors import InputError, OptionError
+from whyformer.explain import Ask, explain_each
 from whyformer.methods import methods as known
 from whyformer.render.terminal.text import comparison_text
 from whyformer.targets.specs import at_query
@@ -49,7 +49,7 @@ ALL = "all"
     ),
 )
 def compare(
-    given: Given = None,
+    given: InputText = None,
     image: ImageFile = None,
     methods: Annotated[
         str | None,
@@ -57,7 +57,7 @@ def compare(
             "--methods",
             "-M",
             metavar="A,B,...",
-            help=f"Methods by name, or [bold]{ALL}[/bold]; see whyformer methods. Default:"
+            help=f"Names of methods, or [bold]{ALL}[/bold]; see whyformer methods. Default:"
             f" {', '.join(HANDFUL)}.",
             show_default=False,
         ),
@@ -68,8 +68,8 @@ def compare(
         str | None,
         typer.Option(
             metavar="A,B,A>B",
-            help="Several targets side by side instead of one, each as --target takes it;"
-            f" with {HANDFUL[0]} alone unless --methods names others.",
+            help="Compare several targets, each written as for --target. Default method:"
+            f" {HANDFUL[0]}.",
             show_default=False,
         ),
     ] = None,
@@ -81,67 +81,65 @@ def compare(
     subwords: Subwords = False,
     quiet: Quiet = False,
 ) -> None:
-    """Put several methods, or several targets, side by side on the same input."""
-    written = {**files, "--png": default_picture(image, files)}
-    check_writable(written, kept=image)
+    """Compare several methods, or several targets, on the same input."""
+    outputs = {**files, "--png": default_picture(image, files)}
+    check_writable(outputs, kept=image)
     wanted = _targets(target, targets)
-    names = _chosen(methods or ",".join(usual(len(wanted))))
-    question = read_question(given, image, wanted[0], query)
-    asked = [question.target, *(at_query(query, read_target(each)) for each in wanted[1:])]
-    attributions: list[Attribution] = []
-    skipped: dict[str, str] = {}
+    names = _method_names(methods or ",".join(usual(len(wanted))))
+    asked = read_command_inputs(given, image, wanted[0], query)
+    parsed = [asked.target, *(at_query(query, read_target(each)) for each in wanted[1:])]
     with busy(f"explaining with {len(names)} methods ..."):
-        loaded = question.load(model)
-        for name, each in product(names, asked):
-            try:
-                attribution = whyformer.explain(
-                    question.inputs,
-                    loaded.module,
-                    processor=loaded.processor,
-                    method=name,
-                    target=each,
-                    truncation=truncation,
-                    deciding=None if deciding is None else scalar(deciding),
-                )
-            except WhyformerError as error:
-                # Who asks for all of them takes what there is; who names one wants that one.
-                if methods != ALL:
-                    raise
-                skipped[name] = str(error)
-                continue
-            attributions.append(named(attribution, loaded))
+        answers = list(
+            explain_each(
+                asked.inputs,
+                asked.load(model),
+                [Ask(name, each) for name, each in product(names, parsed)],
+                truncation=truncation,
+                deciding=None if deciding is None else parse_scalar(deciding),
+                # With "all", methods that do not fit are left out; a named method must work.
+                on_error="return" if methods == ALL else "raise",
+            )
+        )
+    attributions = [answer.attribution for answer in answers if answer.attribution is not None]
+    skipped = {answer.ask.method: answer.error for answer in answers if answer.error is not None}
     if not attributions:
-        raise InputError(f"no method could explain this input: {next(iter(skipped.values()))}")
-    for name, reason in skipped.items():
-        note(f"left out {name}: {reason}")
+        raise next(iter(skipped.values())).prefixed("no method could explain this input")
+    for name, error in skipped.items():
+        note(f"left out {name}: {describe_error(error)}")
     if not quiet:
-        result().print(comparison_text(attributions, bars=bars, subwords=subwords))
+        stdout_console().print(comparison_text(attributions, bars=bars, subwords=subwords))
     write_views(
-        written,
+        outputs,
         lambda view, taken: view.render_comparison(attributions, **taken),
         subwords=subwords,
     )
 
 
-def _chosen(text: str) -> list[str]:
-    """The names in order, each known and each once."""
+def _method_names(text: str) -> list[str]:
+    """Return the names in order, each once; raise UnknownNameError if one is unknown."""
     if text == ALL:
         return list(known)
     names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if not names:
-        raise InputError("--methods names no method; write for example --methods lrp_ah_ln,gae")
+        raise InputError(
+            "--methods names no method", remedy="Write for example --methods lrp_ah_ln,gae"
+        )
     for name in names:
-        known[name]  # an unknown name is refused before the model is loaded
+        known[name]  # raises, before the model is loaded
     return names
 
 
 def _targets(target: str | None, targets: str | None) -> list[str | None]:
-    """What was named by --target or --targets, one of them."""
+    """Return the targets as typed, from --target or --targets."""
     if targets is None:
         return [target]
     if target is not None:
-        raise OptionError("--target and --targets both say what to explain: give one of the two")
-    named_targets = [each.strip() for each in targets.split(",")]
-    if not all(named_targets):
-        raise OptionError(f"--targets {targets!r} has an empty name; write A,B or 'A,B,A>B'")
-    return [*named_targets]
+        raise OptionError(
+            "--target and --targets both name what to explain", remedy="Give one of the two"
+        )
+    names = [each.strip() for each in targets.split(",")]
+    if not all(names):
+        raise OptionError(
+            f"--targets {targets!r} has an empty name", remedy="Write A,B or 'A,B,A>B'"
+        )
+    return [*names]

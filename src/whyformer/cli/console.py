@@ -1,8 +1,7 @@
-"""The two streams of a terminal: results on one, everything else on the other."""
+"""The console: results go to stdout; errors, notes and the spinner to stderr."""
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -10,53 +9,44 @@ from contextlib import contextmanager, nullcontext
 from rich.console import Console
 from rich.text import Text
 
-from whyformer.errors import ConservationWarning
+from whyformer.cli.error_advice import describe_error
+from whyformer.errors import ConservationWarning, WhyformerError
 from whyformer.models.quiet import silence_transformers
 
-# Refusals name Python arguments; whoever reads them here has typed options.
-TYPED = (
-    (re.compile(r"\btarget=wf\.query\(index, label\)"), "--query N --target LABEL"),
-    (re.compile(r"\btruncation=True"), "--truncation"),
-    (re.compile(r"\bon_error='skip'"), "--skip-errors"),
-    (re.compile(r"\b(model|deciding|method|target)=(?=[\s,;.)]|$)"), r"--\1"),
-)
 
-
-def result() -> Console:
-    """Where results go: stdout."""
+def stdout_console() -> Console:
+    """Return the console for results."""
     return Console(highlight=False)
 
 
-def aside() -> Console:
-    """Where errors, notes and the spinner go: stderr."""
+def stderr_console() -> Console:
+    """Return the console for errors, notes and the spinner."""
     return Console(stderr=True, highlight=False)
 
 
-def complain(message: str) -> None:
-    """Says in red what was refused and why, in the command line's own words."""
-    for pattern, option in TYPED:
-        message = pattern.sub(option, message)
-    _say("error: ", "bold red", message)
+def print_error(error: WhyformerError) -> None:
+    """Print in one line what is wrong and which option helps."""
+    _print_line("error: ", "bold red", describe_error(error))
 
 
 def note(message: str) -> None:
-    """Says in yellow what the user should know."""
-    _say("note: ", "yellow", message)
+    """Print what the user should know about the result."""
+    _print_line("note: ", "yellow", message)
 
 
-def _say(kind: str, style: str, message: str) -> None:
-    # soft_wrap: one line stays one line, for people who grep.
-    aside().print(Text.assemble((kind, style), " ".join(message.split())), soft_wrap=True)
+def _print_line(kind: str, style: str, message: str) -> None:
+    # soft_wrap: one line stays one line, so that grep finds it.
+    stderr_console().print(Text.assemble((kind, style), " ".join(message.split())), soft_wrap=True)
 
 
 @contextmanager
 def busy(doing: str) -> Iterator[None]:
-    """A scope with a spinner where somebody watches, in which only whyformer may speak.
+    """Show a spinner in a terminal and keep other packages silent.
 
-    Warnings about conservation come out as notes when it ends; log lines and progress bars of
-    transformers do not come out at all.
+    Conservation warnings are printed as notes at the end. Log lines and progress bars of
+    transformers are suppressed.
     """
-    console = aside()
+    console = stderr_console()
     spinner = console.status(doing) if console.is_terminal else nullcontext()
     with spinner, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""`whyformer evaluate`: methods measured on a dataset, or on what comes with the package."""
+"""`whyformer evaluate`: measure methods on a dataset, or on the bundled samples."""
 
 from __future__ import annotations
 
@@ -12,9 +12,18 @@ import typer
 
 import whyformer
 from whyformer.cli.app import command
-from whyformer.cli.arguments import Model, Quiet, Truncation, scalar
-from whyformer.cli.console import aside, note, result
-from whyformer.cli.progress import Told, watched
+from whyformer.cli.arguments import (
+    Model,
+    Quiet,
+    SampleLimit,
+    SkipRows,
+    Split,
+    Truncation,
+    parse_scalar,
+)
+from whyformer.cli.console import note, stderr_console, stdout_console
+from whyformer.cli.error_advice import describe_error
+from whyformer.cli.progress import ReportProgress, progress_bar
 from whyformer.datasets import Dataset, Sample, open_dataset
 from whyformer.errors import InputError, ModelError, OptionError, WhyformerError
 from whyformer.evaluation.bundled_samples import bundled_samples
@@ -50,38 +59,37 @@ def evaluate_command(
             "--data",
             "-d",
             metavar="NAME:PATH",
-            help="A dataset and where it lies; options of its reader stand behind, as in"
-            " csv:my.csv,text=review,label=y. Default: the bundled samples of the model, or of"
+            help="A dataset, its path and options of its reader, as in"
+            " csv:my.csv,text=review,label=y. Default: the samples that come with --model, or with"
             " every bundled model.",
             show_default=False,
         ),
     ] = None,
-    split: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Which part of the data.", show_default=False)
-    ] = None,
+    split: Split = None,
     methods: Annotated[
         str,
         typer.Option(
-            "--methods", "-M", metavar="A,B,...", help="Methods by name, or [bold]all[/bold]."
+            "--methods", "-M", metavar="A,B,...", help="Names of methods, or [bold]all[/bold]."
         ),
     ] = "all",
     metrics: Annotated[
         str | None,
         typer.Option(
             metavar="A,B,...",
-            help="Metrics by name; see whyformer metrics. Default: all that fit the data.",
+            help="Names of metrics; see whyformer metrics. Default: all that fit the data.",
             show_default=False,
         ),
     ] = None,
     target: Annotated[
-        str, typer.Option(metavar="WHICH", help="Explain the class 'predicted', 'label' or 'both'.")
+        str,
+        typer.Option(metavar="WHICH", help="The class to explain: 'predicted', 'label' or 'both'."),
     ] = "predicted",
     fill: Annotated[
         str | None,
         typer.Option(
             metavar="HOW",
-            help="What fills the place of removed tokens: drop, mask, unknown, zero, mean; of"
-            " pixels: zero, black, mean, blur. Default: drop and zero.",
+            help="What replaces removed tokens (drop, mask, unknown, zero, mean) or pixels (zero,"
+            " black, mean, blur). Default: drop for tokens, zero for pixels.",
             show_default=False,
         ),
     ] = None,
@@ -91,38 +99,37 @@ def evaluate_command(
             "--set",
             metavar="NAME.KEY=VALUE",
             help="An option of a method or metric, such as gae.start_layer=1 or auac.special=keep;"
-            " may be given more than once.",
+            " may be repeated.",
             show_default=False,
         ),
     ] = None,
-    limit: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="At most so many samples, drawn.", show_default=False),
-    ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Draws samples and random scores.")] = 0,
+    limit: SampleLimit = None,
+    seed: Annotated[
+        int, typer.Option(metavar="N", help="Seed for drawing samples and random scores.")
+    ] = 0,
     out: Annotated[
         Path | None,
         typer.Option(
             "--out",
             "-o",
             metavar="FOLDER",
-            help="Where results go; what is there already is not computed again. Default: a folder"
-            " in runs.",
+            help="Write results to this folder. Results that are there already are not computed"
+            " again. Default: a folder in runs.",
             show_default=False,
         ),
     ] = None,
-    skip: Annotated[
-        bool, typer.Option("--skip-errors", help="Leave out rows that cannot be read.")
-    ] = False,
+    skip: SkipRows = False,
     truncation: Truncation = False,
     quiet: Quiet = False,
 ) -> None:
-    """Measure how faithful methods are, on your model and data."""
+    """Measure how faithful methods are on your model and data."""
     if target not in TARGETS:
-        raise OptionError(f"--target {target!r}: choose one of {', '.join(TARGETS)}")
-    chosen = _names(methods, "--methods")
-    named = _names(metrics, "--metrics") if metrics is not None else ()
-    options = _settings(settings or [])
+        raise OptionError(
+            f"--target {target!r} is unknown", remedy=f"Choose one of {', '.join(TARGETS)}"
+        )
+    chosen = _split_names(methods, "--methods")
+    named = _split_names(metrics, "--metrics") if metrics is not None else ()
+    options = _parse_settings(settings or [])
     every = data is None and model is None
     refused: list[WhyformerError] = []
     subjects = _subjects(model, data, split, limit, seed, skip)
@@ -131,28 +138,28 @@ def evaluate_command(
         if out is not None and every:
             place = out / name
         try:
-            with watched() as tell:
+            with progress_bar() as tell:
                 loaded = load_model(name)
-                found = _evaluated(
+                found = _evaluate_model(
                     loaded, samples, chosen, named, options, TARGETS[target], fill, seed, place,
                     truncation, data, every, tell,
                 )  # fmt: skip
         except (InputError, ModelError, OptionError) as error:
-            # Where nobody named a model, those that cannot do it are left out, unless none can.
+            # If no model was named, those that fail are left out, unless all fail.
             refused.append(error)
             if not every or len(refused) == len(subjects):
                 raise refused[0] from error
-            note(f"left out {name}: {error}")
+            note(f"left out {name}: {describe_error(error)}")
             continue
         if not quiet:
-            result().print(terminal_tables(found))
-            for line in _filled(found):
-                result().print(line, markup=False)
+            stdout_console().print(terminal_tables(found))
+            for line in _fill_sentences(found):
+                stdout_console().print(line, markup=False)
         for file in (REPORT, TABLE):
-            aside().print(f"wrote {place / file}", soft_wrap=True, markup=False)
+            stderr_console().print(f"wrote {place / file}", soft_wrap=True, markup=False)
 
 
-def _evaluated(
+def _evaluate_model(
     loaded: Any,
     samples: Dataset | Sequence[Sample],
     methods: Sequence[str],
@@ -165,12 +172,12 @@ def _evaluated(
     truncation: bool,
     data: str | None,
     every: bool,
-    tell: Told,
+    tell: ReportProgress,
 ) -> Results:
     tell("reading samples", 0, 0)
     read = list(samples)
     if not read:
-        raise InputError("there are no samples to evaluate on; check --split and --limit")
+        raise InputError("there are no samples to evaluate on", remedy="Check --split and --limit")
     if every and not metrics:
         other = no_classes_reason(loaded, read[0])
         if other:
@@ -211,67 +218,71 @@ def _subjects(
     seed: int,
     skip: bool,
 ) -> list[tuple[str, Dataset | list[Sample]]]:
-    """The models to be measured, each with its samples."""
+    """Return the models to measure, each with its samples."""
     if limit is not None and limit < 1:
-        raise OptionError(f"--limit {limit}: give a whole number from 1")
+        raise OptionError(f"--limit {limit} leaves no samples", remedy="Give a whole number from 1")
     if data is not None:
         found = open_dataset(
             data, split, limit=limit, seed=seed, on_error="skip" if skip else "raise"
         )
-        return [(model or _default(found), found)]
+        return [(model or _default_model(found), found)]
     known = whyformer.models()
     if model is not None and model not in known:
         raise InputError(
-            f"--model {model!r} comes without samples: name a dataset, as in --data sst2:PATH"
+            f"--model {model!r} comes without samples",
+            remedy="Name a dataset, as in --data sst2:PATH",
         )
     chosen = [known[model]] if model is not None else list(known.values())
     return [(one.name, bundled_samples(one)[:limit]) for one in chosen]
 
 
-def _default(found: Dataset) -> str:
-    """The bundled model that fits the dataset's kind."""
+def _default_model(found: Dataset) -> str:
+    """Return the bundled model that was trained on this dataset."""
     fits = {"sst2": "sst2", "sst_trees": "sst2", "mnist": "mnist"}
     if found.name not in fits or fits[found.name] not in bundled.models():
         raise InputError(
-            f"no bundled model was trained for {found.name}: name yours with --model FOLDER"
+            f"no bundled model was trained on {found.name}",
+            remedy="Name a model with --model FOLDER",
         )
     return fits[found.name]
 
 
-def _names(text: str, option: str) -> tuple[str, ...]:
+def _split_names(text: str, option: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if not names:
-        raise InputError(f"{option} names nothing; write for example {option} auac,au_mse")
+        example = "auac,au_mse" if option == "--metrics" else "lrp_ah_ln,gae"
+        raise InputError(f"{option} is empty", remedy=f"Write for example {option} {example}")
     return names
 
 
-def _settings(pairs: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Options by the name of their method or metric."""
+def _parse_settings(pairs: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return options by the name of their method or metric."""
     found: dict[str, dict[str, Any]] = {}
     for pair in pairs:
         name, dot, rest = pair.partition(".")
         key, equals, value = rest.partition("=")
         if not dot or not equals or not name.strip() or not key.strip():
             raise OptionError(
-                f"--set {pair!r} is not of the form name.key=value, such as gae.start_layer=1"
+                f"--set {pair!r} is not of the form name.key=value",
+                remedy="Write for example --set gae.start_layer=1",
             )
-        found.setdefault(name.strip(), {})[key.strip()] = _value(value.strip())
+        found.setdefault(name.strip(), {})[key.strip()] = _parse_value(value.strip())
     return found
 
 
-def _value(text: str) -> Any:
-    """A number, a word, or several of them with commas between."""
+def _parse_value(text: str) -> Any:
+    """Return a number or a word, or a tuple of them if the text has commas."""
     if "," in text:
-        return tuple(scalar(part.strip()) for part in text.split(",") if part.strip())
-    return scalar(text)
+        return tuple(parse_scalar(part.strip()) for part in text.split(",") if part.strip())
+    return parse_scalar(text)
 
 
-def _filled(found: Results) -> list[str]:
-    """What replaced removed tokens, a sentence for each fill."""
-    fills = {metric["fill"] for metric in found.settings["metrics"].values()}
+def _fill_sentences(found: Results) -> list[str]:
+    """Return a sentence on each way in which removed tokens or pixels were replaced."""
+    fills = {metric.get("fill") for metric in found.settings["metrics"].values()}
     return [
-        f"Filled by '{fill}': removed tokens are {text}."
-        for fill, text in FILL_TEXTS.items()
+        f"Filled by '{fill}': removed tokens are {FILL_TEXTS[fill]}."
+        for fill in FILL_TEXTS
         if fill in fills
     ]
 

@@ -1,4 +1,4 @@
-"""`whyformer explain`: one input or every row of a file, one method."""
+"""`whyformer explain`: explain one input, or every row of a file, with one method."""
 
 from __future__ import annotations
 
@@ -13,21 +13,19 @@ from whyformer.cli.app import command
 from whyformer.cli.arguments import (
     Bars,
     Deciding,
-    Given,
     ImageFile,
+    InputText,
     Model,
     Query,
     Quiet,
     Subwords,
     Target,
     Truncation,
+    parse_scalar,
     read_options,
     read_target,
-    scalar,
 )
-from whyformer.cli.console import busy, result
-from whyformer.cli.files import check_writable, default_picture, write
-from whyformer.cli.many_arguments import (
+from whyformer.cli.bulk_arguments import (
     BatchSize,
     Column,
     Limit,
@@ -37,8 +35,10 @@ from whyformer.cli.many_arguments import (
     Split,
     TargetColumn,
 )
-from whyformer.cli.question import named, read_question
-from whyformer.cli.scoring import Job, score
+from whyformer.cli.bulk_explain import BulkJob, explain_rows
+from whyformer.cli.command_inputs import read_command_inputs
+from whyformer.cli.console import busy, stdout_console
+from whyformer.cli.files import check_writable, default_picture, write
 from whyformer.cli.view_files import NO_FILES, ViewFiles, write_views
 from whyformer.errors import OptionError
 from whyformer.render.terminal.text import sample_text
@@ -61,11 +61,12 @@ from whyformer.render.terminal.text import sample_text
     ),
 )
 def explain(
-    given: Given = None,
+    given: InputText = None,
     image: ImageFile = None,
     model: Model = None,
     method: Annotated[
-        str, typer.Option("--method", "-M", metavar="NAME", help="See whyformer methods.")
+        str,
+        typer.Option("--method", "-M", metavar="NAME", help="The method; see whyformer methods."),
     ] = "lrp_ah_ln",
     target: Target = None,
     query: Query = None,
@@ -75,7 +76,7 @@ def explain(
             "--option",
             "-o",
             metavar="KEY=VALUE",
-            help="An option of the method; may be given more than once.",
+            help="An option of the method; may be repeated. See whyformer methods NAME.",
             show_default=False,
         ),
     ] = None,
@@ -83,7 +84,7 @@ def explain(
         str | None,
         typer.Option(
             metavar="WHERE",
-            help="Where scores are read: 'states' (into the first block) or 'embeddings'.",
+            help="Where to read scores: 'states' (before the first block) or 'embeddings'.",
             show_default=False,
         ),
     ] = None,
@@ -93,7 +94,9 @@ def explain(
     save: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Save everything, for whyformer.load().", show_default=False
+            metavar="FILE",
+            help="Save the result for whyformer.load() in Python.",
+            show_default=False,
         ),
     ] = None,
     bars: Bars = False,
@@ -108,24 +111,30 @@ def explain(
     skip_errors: SkipErrors = False,
     quiet: Quiet = False,
 ) -> None:
-    """Show which words or patches made a model say what it says."""
-    written = {**files, "--save": save}
+    """Show which words or image patches drove a model's prediction."""
+    outputs = {**files, "--save": save}
     options = read_options(option or [])
     if at is not None:
         options["at"] = at
-    options["deciding"] = None if deciding is None else scalar(deciding)
+    options["deciding"] = None if deciding is None else parse_scalar(deciding)
     if source is not None:
-        _refuse(
-            {"INPUT": given, "--image": image, "--query": query, **written},
-            "is about one input, and --input gives many; leave out one of the two",
+        _refuse_options(
+            {"INPUT": given, "--image": image, "--query": query, **outputs},
+            "is for one input, but --input gives many",
+            "Leave out one of the two",
         )
         if out is None:
-            raise OptionError("--input needs a place for the scores, as in --out scores.parquet")
+            raise OptionError(
+                "--input needs a file for the scores", remedy="Add for example --out scores.parquet"
+            )
         if target is not None and target_column is not None:
-            raise OptionError("--target and --target-column both say what to explain; give one")
-        asked = {"method": method, "target": read_target(target), "truncation": truncation}
-        score(
-            Job(
+            raise OptionError(
+                "--target and --target-column both name what to explain",
+                remedy="Give one of the two",
+            )
+        settings = {"method": method, "target": read_target(target), "truncation": truncation}
+        explain_rows(
+            BulkJob(
                 source,
                 out,
                 model,
@@ -135,11 +144,11 @@ def explain(
                 limit,
                 batch_size,
                 skip_errors,
-                {**asked, **options},
+                {**settings, **options},
             )
         )
         return
-    _refuse(
+    _refuse_options(
         {
             "--out": out,
             "--column": column,
@@ -149,30 +158,30 @@ def explain(
             "--batch-size": batch_size,
             "--skip-errors": skip_errors or None,
         },
-        "is about many inputs; give them as well, as in --input reviews.jsonl",
+        "is for many inputs",
+        "Add for example --input reviews.jsonl",
     )
-    written["--png"] = default_picture(image, written)
-    check_writable(written, kept=image)
-    question = read_question(given, image, target, query)
+    outputs["--png"] = default_picture(image, outputs)
+    check_writable(outputs, kept=image)
+    asked = read_command_inputs(given, image, target, query)
     with busy("explaining ..."):
-        loaded = question.load(model)
+        loaded = asked.load(model)
         attribution = whyformer.explain(
-            question.inputs,
-            loaded.module,
-            processor=loaded.processor,
+            asked.inputs,
+            loaded,
             method=method,
-            target=question.target,
+            target=asked.target,
             truncation=truncation,
             **options,
         )
-        attribution = named(attribution, loaded)
     if not quiet:
-        result().print(sample_text(attribution, bars=bars, subwords=subwords))
-    write_views(written, lambda view, taken: view.render(attribution, **taken), subwords=subwords)
+        stdout_console().print(sample_text(attribution, bars=bars, subwords=subwords))
+    write_views(outputs, lambda view, taken: view.render(attribution, **taken), subwords=subwords)
     write("--save", save, attribution.save)
 
 
-def _refuse(given: Mapping[str, Any], why: str) -> None:
-    """Nothing; raises where one of these was given."""
-    for name in (name for name, value in given.items() if value is not None):
-        raise OptionError(f"{name} {why}")
+def _refuse_options(given: Mapping[str, Any], reason: str, remedy: str) -> None:
+    """Raise OptionError if one of these options was given."""
+    for name, value in given.items():
+        if value is not None:
+            raise OptionError(f"{name} {reason}", remedy=remedy)

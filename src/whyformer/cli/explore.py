@@ -1,4 +1,4 @@
-"""`whyformer explore`: a web page on this machine, to try models and methods."""
+"""`whyformer explore`: serve a web page to try models and methods."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from whyformer.cli.app import command
-from whyformer.cli.console import busy, note, result
+from whyformer.cli.console import busy, note, stdout_console
 from whyformer.errors import OptionError
 from whyformer.models.quiet import silence_transformers
 
@@ -26,14 +26,19 @@ def explore(
     port: Annotated[
         int,
         typer.Option(
-            "--port", "-p", metavar="N", min=0, max=65535, help="Where to listen; 0: any free port."
+            "--port",
+            "-p",
+            metavar="N",
+            min=0,
+            max=65535,
+            help="The port to listen on; 0 for any free one.",
         ),
     ] = 7861,
     host: Annotated[
         str,
         typer.Option(
             metavar="ADDRESS",
-            help="Who may connect: this machine only, unless another address is given.",
+            help="The address to listen on. The default admits only this machine.",
         ),
     ] = "127.0.0.1",
     model: Annotated[
@@ -42,18 +47,18 @@ def explore(
             "--model",
             "-m",
             metavar="NAME",
-            help="A folder or a hub id to offer beside the bundled models; may be given more than"
-            " once. Nothing else can be loaded from the page.",
+            help="A folder or Hugging Face id to offer with the bundled models; may be repeated."
+            " The page cannot load any other model.",
             show_default=False,
         ),
     ] = None,
     no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="Print the address and open nothing.")
+        bool, typer.Option("--no-browser", help="Print the address, but do not open a browser.")
     ] = False,
 ) -> None:
-    """Open a web page to try models, texts, images and methods."""
+    """Open a web page to try models and methods on texts and images."""
     from whyformer.explorer.catalogue import catalogue
-    from whyformer.explorer.guard import is_local
+    from whyformer.explorer.security import is_local
     from whyformer.explorer.server import Explorer, warm
 
     with busy("loading the models ..."):
@@ -64,17 +69,19 @@ def explore(
     except OSError as error:
         reason = error.strerror or str(error)
         raise OptionError(
-            f"cannot listen at {host}, port {port}: {reason}; choose another --port, or --port 0"
-            " for any that is free"
+            f"cannot listen on {host}, port {port}: {reason}",
+            remedy="Choose another --port, or --port 0 for any free one",
         ) from error
     if not is_local(host):
         note(
-            f"everybody who can reach {host} can use this explorer, its models and this machine's"
-            " time; there is no password"
+            f"anybody who can reach {host} can use this explorer and its models: there is no"
+            " password"
         )
     with explorer:
         warm(explorer)
-        result().print(f"The explorer is at {explorer.url} (Ctrl+C ends it)", soft_wrap=True)
+        stdout_console().print(
+            f"The explorer is at {explorer.url} (Ctrl+C to stop)", soft_wrap=True
+        )
         if not no_browser:
             webbrowser.open(explorer.url)
         explorer.serve_forever()

@@ -1,4 +1,4 @@
-"""Files that a command writes: refused before the work begins, written after it, told about."""
+"""Output files: checked before the work begins, written after it."""
 
 from __future__ import annotations
 
@@ -7,50 +7,51 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from whyformer.cli.console import aside, note
+from whyformer.cli.console import note, stderr_console
 from whyformer.errors import WhyformerError
 
-PICTURE = Path("why.png")  # what is written where an image was asked about and no file was named
+PICTURE = Path("why.png")  # written for --image if no output file is named
 
 
 class OutputError(WhyformerError, OSError):
-    """A file that cannot be written where the user wants it."""
+    """A file cannot be written."""
 
 
 def check_writable(paths: Mapping[str, Path | None], kept: Path | None = None) -> None:
-    """Nothing; raises where one of the files cannot be written, named by its option.
+    """Raise OutputError if one of the files, by option, cannot be written.
 
-    `kept` is an input that must not be written over.
+    `kept` is an input file that must not be overwritten.
     """
     for option, path in paths.items():
         if path is None:
             continue
         if kept is not None and _same(kept, path):
             raise OutputError(
-                f"{option} {str(path)!r} is the image that is to be explained; name another file to"
-                f" write, such as {option} explained{path.suffix}"
+                f"{option} {str(path)!r} is the image to explain and would be overwritten",
+                remedy=f"Name another file, such as {option} explained{path.suffix}",
             )
         folder = path.expanduser().parent
         if path.expanduser().is_dir():
-            raise OutputError(f"{option} {str(path)!r} is a folder; name a file in it")
+            raise OutputError(f"{option} {str(path)!r} is a folder", remedy="Name a file in it")
         if not folder.is_dir():
             raise OutputError(
-                f"{option} {str(path)!r} cannot be written: there is no folder {str(folder)!r};"
-                " make it first"
+                f"{option} {str(path)!r} cannot be written: there is no folder {str(folder)!r}",
+                remedy="Create the folder first",
             )
         if not os.access(folder, os.W_OK):
             raise OutputError(
-                f"{option} {str(path)!r} cannot be written: the folder {str(folder)!r} does not"
-                " allow it"
+                f"{option} {str(path)!r} cannot be written: you may not write to the folder"
+                f" {str(folder)!r}",
+                remedy="Name a file in another folder",
             )
 
 
-def default_picture(image: Path | None, named: Mapping[str, Path | None]) -> Path | None:
-    """Where the picture goes: why.png where an image was asked about and no file was named."""
-    if image is None or any(path is not None for path in named.values()):
-        return named.get("--png")
+def default_picture(image: Path | None, files: Mapping[str, Path | None]) -> Path | None:
+    """Return the file for --png: why.png if there is an image and no output file is named."""
+    if image is None or any(path is not None for path in files.values()):
+        return files.get("--png")
     if not os.access(Path(), os.W_OK):
-        note("no picture is written: this folder does not allow it; name a file with --png")
+        note("no picture was written, because this folder is read-only. Name a file with --png")
         return None
     return PICTURE
 
@@ -60,7 +61,7 @@ def _same(one: Path, other: Path) -> bool:
 
 
 def write(option: str, path: Path | None, writer: Callable[[Path], Any]) -> None:
-    """Calls the writer with the path, if there is one, and says so."""
+    """Write the file, if a path is given, and print its name."""
     if path is None:
         return
     try:
@@ -68,4 +69,4 @@ def write(option: str, path: Path | None, writer: Callable[[Path], Any]) -> None
     except OSError as error:
         reason = error.strerror or str(error)
         raise OutputError(f"{option} {str(path)!r} cannot be written: {reason}") from error
-    aside().print(f"wrote {path}", soft_wrap=True, markup=False)
+    stderr_console().print(f"wrote {path}", soft_wrap=True, markup=False)

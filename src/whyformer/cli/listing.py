@@ -1,4 +1,4 @@
-"""What there is, as a table; and one of it in detail."""
+"""Terminal tables for the commands that list methods, metrics and models."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.text import Text
 
 
 def listing(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """A row for each entry, its name first and in colour."""
+    """Return a table with one row per entry; the first column is the name."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for heading in headings:
         table.add_column(heading, no_wrap=heading == headings[0], overflow="fold")
@@ -19,9 +19,9 @@ def listing(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
 
 
 def details(facts: Iterable[tuple[str, str]]) -> Table:
-    """One entry: a heading and what is said under it, line by line; empty ones left out."""
+    """Return the details of one entry as headings with text; empty ones are left out."""
     table = Table.grid(padding=(0, 2))
-    for heading, said in facts:
-        if said:
-            table.add_row(Text(heading, style="bold"), Text(said))
+    for heading, text in facts:
+        if text:
+            table.add_row(Text(heading, style="bold"), Text(text))
     return table

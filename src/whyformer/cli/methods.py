@@ -1,4 +1,4 @@
-"""`whyformer methods`: what there is to explain with."""
+"""`whyformer methods`: list the methods, or show one in detail."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from whyformer.cli.app import command
-from whyformer.cli.console import result
+from whyformer.cli.console import stdout_console
 from whyformer.cli.listing import details, listing
 from whyformer.methods import Method
 from whyformer.methods import methods as known
@@ -23,21 +23,21 @@ from whyformer.methods import methods as known
 def methods(
     name: Annotated[
         str | None,
-        typer.Argument(help="Tell all about this one.", metavar="NAME", show_default=False),
+        typer.Argument(help="Show the details of this method.", metavar="NAME", show_default=False),
     ] = None,
 ) -> None:
-    """List the methods, or tell of one its paper, promises and options."""
-    result().print(_all() if name is None else _one(known[name]))
+    """List methods, or show the details of one."""
+    stdout_console().print(_list_table() if name is None else _details_table(known[name]))
 
 
-def _all() -> Table:
+def _list_table() -> Table:
     return listing(
         ("method", "what it does", "promises"),
         ((one.name, one.title, ", ".join(one.promises)) for one in known.values()),
     )
 
 
-def _one(method: Method) -> Table:
+def _details_table(method: Method) -> Table:
     options = [f"{key}={default!r}" for key, default in method.options.items()]
     return details(
         (

@@ -1,4 +1,4 @@
-"""`whyformer metrics`: what there is to measure with."""
+"""`whyformer metrics`: list the metrics, or show one in detail."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from whyformer.cli.app import command
-from whyformer.cli.console import result
+from whyformer.cli.console import stdout_console
 from whyformer.cli.listing import details, listing
 from whyformer.metrics import Metric
 from whyformer.metrics import metrics as known
@@ -23,27 +23,27 @@ from whyformer.metrics import metrics as known
 def metrics(
     name: Annotated[
         str | None,
-        typer.Argument(help="Tell all about this one.", metavar="NAME", show_default=False),
+        typer.Argument(help="Show the details of this metric.", metavar="NAME", show_default=False),
     ] = None,
 ) -> None:
-    """List the metrics, or tell of one its paper, convention and options."""
-    result().print(_all() if name is None else _one(known[name]))
+    """List metrics, or show the details of one."""
+    stdout_console().print(_list_table() if name is None else _details_table(known[name]))
 
 
-def _all() -> Table:
+def _list_table() -> Table:
     return listing(
-        ("metric", "what it says", "better", "needs"),
+        ("metric", "what it measures", "better", "needs"),
         ((one.name, one.title, one.better, ", ".join(one.needs)) for one in known.values()),
     )
 
 
-def _one(metric: Metric) -> Table:
+def _details_table(metric: Metric) -> Table:
     options = [f"{key}={default!r}" for key, default in metric.options.items()]
     low, high = ("open" if end is None else f"{end:g}" for end in metric.range)
     return details(
         (
             ("metric", metric.name),
-            ("what it says", metric.title),
+            ("what it measures", metric.title),
             ("better", metric.better),
             ("range", f"{low} to {high}"),
             ("convention", metric.convention),

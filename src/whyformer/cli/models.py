@@ -1,4 +1,4 @@
-"""`whyformer models`: the trained models that come with the package."""
+"""`whyformer models`: list the bundled models."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from rich.text import Text
 
 import whyformer
 from whyformer.cli.app import command
-from whyformer.cli.console import note, result
+from whyformer.cli.console import note, stdout_console
 
 
 @command("models", heading="Look up", examples=("whyformer models",))
 def models() -> None:
-    """List the bundled models; --model also takes any folder or hub id."""
+    """List the bundled models. --model also takes any folder or Hugging Face id."""
     found = whyformer.models().values()
     if not found:
-        note("no bundled models are installed; give a folder or a hub id as --model")
+        note("no bundled models are installed. Give a folder or a Hugging Face id as --model")
         return
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for heading in ("model", "what it is", "reads", "accuracy", "licence"):
@@ -28,4 +28,4 @@ def models() -> None:
             Text(f"{100 * model.accuracy:.1f} % {model.metric}"),
             Text(model.licence),
         )
-    result().print(table)
+    stdout_console().print(table)

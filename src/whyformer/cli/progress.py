@@ -1,56 +1,69 @@
-"""A progress bar with the time left, where somebody watches."""
+"""Progress of long commands: a bar in a terminal, otherwise a line for every tenth."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich import progress as rich_progress
 
-from whyformer.cli.console import aside
+from whyformer.batching.progress import Progress
+from whyformer.cli.console import stderr_console
 from whyformer.models.quiet import silence_transformers
 
-Told = Callable[[str, int, int], None]
+ReportProgress = Callable[[str, int, int], None]
+Returned = TypeVar("Returned")
+
+
+def show_progress(events: Iterable[Progress | Returned]) -> Returned:
+    """Show each progress event; return the last event, which is the result."""
+    with progress_bar() as report:
+        for event in events:
+            if not isinstance(event, Progress):
+                return event
+            report(event.doing, event.done, event.total)
+    raise AssertionError("the events ended without a result")
 
 
 @contextmanager
-def watched() -> Iterator[Told]:
-    """A function that is told what is going on, how much of it is done, and of how much."""
-    console = aside()
+def progress_bar() -> Iterator[ReportProgress]:
+    """Yield a function that shows what is being done, how many steps are done, and of how many."""
+    console = stderr_console()
     silence_transformers()
     if not console.is_terminal:
-        yield _said_now_and_then()
+        yield _tenths_printer()
         return
     columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(elapsed_when_finished=True),
+        rich_progress.TextColumn("{task.description}", markup=False),
+        rich_progress.BarColumn(),
+        rich_progress.MofNCompleteColumn(),
+        rich_progress.TimeRemainingColumn(elapsed_when_finished=True),
     )
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("", total=None)
+    with rich_progress.Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=None)
         last = (0, 0)
 
-        def tell(doing: str, done: int, total: int) -> None:
+        def report(doing: str, done: int, total: int) -> None:
             nonlocal last
-            # Other work, or the same anew: the clock starts again.
+            # Other work, or the same work from its start: restart the clock.
             if total != last[1] or done < last[0]:
-                progress.reset(task, total=total or None)
+                bar.reset(task, total=total or None)
             last = (done, total)
-            progress.update(task, description=doing, completed=done)
+            bar.update(task, description=doing, completed=done)
 
-        yield tell
+        yield report
 
 
-def _said_now_and_then() -> Told:
-    """Without a terminal: a line on stderr whenever another tenth is done."""
+def _tenths_printer() -> ReportProgress:
+    """Return a function that prints a line to stderr whenever another tenth is done."""
     last = [""]
 
-    def tell(doing: str, done: int, total: int) -> None:
+    def report(doing: str, done: int, total: int) -> None:
         tenth = f"{10 * done // total * 10} %" if total else "..."
         line = f"{doing.partition(':')[0] if ':' in doing else 'working'}: {tenth}"
         if line != last[0]:
             last[0] = line
-            aside().print(line, soft_wrap=True, markup=False)
+            stderr_console().print(line, soft_wrap=True, markup=False)
 
-    return tell
+    return report

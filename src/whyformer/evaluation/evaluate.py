@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from whyformer.batching.progress import Progress
 from whyformer.datasets import Dataset, Sample
 from whyformer.errors import InputError
 from whyformer.evaluation import fingerprint
@@ -33,15 +34,6 @@ TABLE, REPORT = "table.md", "report.html"
 NOT_IN_RESULTS = ("convention", "steps", "fill")  # columns that settings.json has once per metric
 
 Pending = Mapping[str, Sequence[MetricSpec]]  # by target the metrics to compute
-
-
-@dataclass(frozen=True)
-class Progress:
-    """What an evaluation does now, and how many of its steps are done; `total` is 0 if unknown."""
-
-    doing: str
-    done: int
-    total: int
 
 
 @dataclass(frozen=True)

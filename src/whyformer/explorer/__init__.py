@@ -1,1 +1,1 @@
-"""The web page: a model, a text or an image, some methods, and what they say side by side."""
+"""The explorer: a web page to try models and methods, served by the standard library."""

@@ -1,4 +1,4 @@
-"""The models on offer, set at the start: what each reads, and inputs to try it on."""
+"""The models that the explorer offers, with example inputs for each."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from whyformer.models.families import family_of
 from whyformer.models.load import Loaded, load_model
 from whyformer.models.signature import needed_streams
 
-EXAMPLES = 12  # shown of each model
+EXAMPLES = 12  # per model
 
 
 @dataclass(frozen=True)
-class Example:
-    """An input to try: a text, an image that comes with the package, or both."""
+class ExampleInput:
+    """A bundled input: a text, an image file, or both."""
 
     text: str | None = None
     image: Path | None = None
 
 
 @dataclass
-class Entry:
-    """One model on offer; it is loaded when it is first asked."""
+class OfferedModel:
+    """A model on the page; it is loaded on first use."""
 
-    name: str  # what it is called on the page
+    name: str  # shown on the page
     source: str
     title: str
     reads: frozenset[str]
-    examples: tuple[Example, ...] = ()
-    detects: bool = False  # whether an object query can be asked about
+    examples: tuple[ExampleInput, ...] = ()
+    detects: bool = False  # a detector: the page asks for an object query
     _loaded: Loaded | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def load(self) -> Loaded:
-        """The model, once per process and shared by all threads."""
+        """Return the model, loaded once and shared by all threads."""
         with self._lock:
             if self._loaded is None:
                 self._loaded = load_model(self.source)
@@ -48,51 +48,57 @@ class Entry:
 
 
 class Catalogue:
-    """The models by the names that a browser may use, and no others."""
+    """The offered models by name; a browser cannot ask for any other."""
 
-    def __init__(self, entries: Sequence[Entry]) -> None:
+    def __init__(self, entries: Sequence[OfferedModel]) -> None:
         self.entries = {entry.name: entry for entry in entries}
 
-    def __getitem__(self, name: object) -> Entry:
+    def __getitem__(self, name: object) -> OfferedModel:
         if not isinstance(name, str) or name not in self.entries:
             raise InputError(
-                f"there is no model {str(name)[:80]!r} here; choose one of"
-                f" {', '.join(self.entries)}, or name it with --model when the explorer starts"
+                f"there is no model {str(name)[:80]!r} here",
+                remedy=f"Choose one of {', '.join(self.entries)}, or start the explorer with"
+                " --model NAME to add it",
             )
         return self.entries[name]
 
-    def example(self, name: object, index: object) -> Example:
-        """One of the inputs to try a model on."""
+    def example(self, name: object, index: object) -> ExampleInput:
+        """Return one of the model's example inputs."""
         examples = self[name].examples
         if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < len(examples):
-            raise InputError(f"{name} has no example {str(index)[:20]}; choose one of the page's")
+            raise InputError(
+                f"{name} has no example {str(index)[:20]}", remedy="Choose an example on the page"
+            )
         return examples[index]
 
 
-def catalogue(named: Sequence[str] = ()) -> Catalogue:
-    """The models that the user named, loaded so that mistakes show at once, and the bundled."""
+def catalogue(sources: Sequence[str] = ()) -> Catalogue:
+    """Return the models in `sources` and the bundled ones.
+
+    Models in `sources` are loaded now, so that errors show before the server starts.
+    """
     known = bundled.models()
-    own = [_named(source) for source in dict.fromkeys(named) if source not in known]
-    first = [known[source] for source in dict.fromkeys(named) if source in known]
-    rest = [model for model in _usual_first(known) if model not in first]
-    entries = [*own, *map(_bundled, (*first, *rest))]
+    own = [_from_source(source) for source in dict.fromkeys(sources) if source not in known]
+    first = [known[source] for source in dict.fromkeys(sources) if source in known]
+    rest = [model for model in _text_first(known) if model not in first]
+    entries = [*own, *map(_bundled_model, (*first, *rest))]
     taken: set[str] = set()
-    for entry in entries:  # two folders may have the same last name
+    for entry in entries:  # two folders can have the same name
         names = chain([entry.name], (f"{entry.name} ({n})" for n in count(2)))
         entry.name = next(name for name in names if name not in taken)
         taken.add(entry.name)
     return Catalogue(entries)
 
 
-def _usual_first(known: dict[str, bundled.BundledModel]) -> list[bundled.BundledModel]:
-    """Text before images before both, so that the page opens on a sentence."""
+def _text_first(known: dict[str, bundled.BundledModel]) -> list[bundled.BundledModel]:
+    """Return text models first, then images, then both: the page opens with the first."""
     order = ("text", "image", "text+image")
     return sorted(known.values(), key=lambda m: (order.index(m.stream), m.task == "image-to-text"))
 
 
-def _bundled(model: bundled.BundledModel) -> Entry:
+def _bundled_model(model: bundled.BundledModel) -> OfferedModel:
     examples = [_example(sample) for sample in model.samples()[:EXAMPLES]]
-    return Entry(
+    return OfferedModel(
         model.name,
         model.name,
         model.title,
@@ -102,33 +108,34 @@ def _bundled(model: bundled.BundledModel) -> Entry:
     )
 
 
-def _example(sample: bundled.Sample) -> Example:
+def _example(sample: bundled.Sample) -> ExampleInput:
     if isinstance(sample, str):
-        return Example(text=sample)
+        return ExampleInput(text=sample)
     if isinstance(sample, Path):
-        return Example(image=sample)
-    return Example(str(sample["text"]), Path(sample["image"]))
+        return ExampleInput(image=sample)
+    return ExampleInput(str(sample["text"]), Path(sample["image"]))
 
 
-def _named(source: str) -> Entry:
+def _from_source(source: str) -> OfferedModel:
     loaded = load_model(source)
-    # A folder is shown by its last name: where it lies is nobody's business in a browser.
+    # Browsers see only the last part of the path.
     folder = Path(source).expanduser()
     name = folder.resolve().name if folder.is_dir() else source
     family = family_of(loaded.module)
     reads = needed_streams(loaded.module, family)
     if not reads <= {"text", "image"}:
         raise InputError(
-            f"{source} reads {' and '.join(sorted(reads))}, and the explorer has text and images"
-            " only; use whyformer.explain in Python"
+            f"{source} reads {' and '.join(sorted(reads))}, but the explorer has only text and"
+            " images",
+            remedy="Use whyformer.explain in Python",
         )
-    title = f"{type(loaded.module).__name__}, named at the start"
+    title = f"{type(loaded.module).__name__}, added with --model"
     detects = family is not None and family.detects
-    return Entry(name, source, title, frozenset(reads), (), detects, loaded)
+    return OfferedModel(name, source, title, frozenset(reads), (), detects, loaded)
 
 
 def menu(offered: Catalogue) -> list[dict[str, Any]]:
-    """What the page has to know about each model, as plain data."""
+    """Return what the page shows of each model, as JSON values."""
     return [
         {
             "name": entry.name,

@@ -1,4 +1,4 @@
-"""What one explorer gives to everybody who uses it: bytes, pixels, characters, jobs, seconds."""
+"""Limits of the explorer: bytes, pixels, characters, jobs and seconds."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ MEGA = 1_000_000
 
 
 class TooMuchError(InputError):
-    """What the browser sent is beyond a limit."""
+    """The request exceeds a limit."""
 
 
 class BusyError(WhyformerError):
-    """More was asked for than can be done now."""
+    """Too many jobs are running and waiting."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Each of them is told in a sentence to whoever goes beyond it."""
+    """The limits of one explorer; a request beyond one gets an error that names it."""
 
     upload: int = 8 * MEGA  # bytes of an image file
-    pixels: int = 24 * MEGA  # of an image, after it is unpacked
+    pixels: int = 24 * MEGA  # of an image, after decoding
     characters: int = 4000  # of a text
     target: int = 200  # characters of a target
     methods: int = 15  # in one job
-    running: int = 2  # jobs at the same time; those on one model wait for each other
+    running: int = 2  # jobs at the same time; jobs on one model take turns
     waiting: int = 8  # jobs in the queue
     seconds: float = 120.0  # of one job
     connections: int = 64  # at the same time
-    reading: float = 20.0  # seconds until all of a request has arrived
-    results: int = 16  # kept for downloads
-    kept: int = 64 * MEGA  # bytes of all of them
+    reading: float = 20.0  # seconds for a request to arrive
+    results: int = 16  # stored for downloads
+    kept: int = 64 * MEGA  # bytes of all stored results
 
     @property
     def body(self) -> int:
-        """Bytes of a whole request: the image in base64, the texts, and room for their names."""
+        """Bytes of a whole request: the image in base64, the texts, and the field names."""
         return 4 * self.upload // 3 + 16 * self.characters + 20_000

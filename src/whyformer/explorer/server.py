@@ -1,4 +1,4 @@
-"""The server: a page, its files, one way to ask, and results for a while. Standard library only."""
+"""The HTTP server: the page, its files, explain requests, and downloads of recent results."""
 
 from __future__ import annotations
 
@@ -20,15 +20,22 @@ from urllib.parse import unquote, urlsplit
 from whyformer.attribution import file_views
 from whyformer.errors import InputError, WhyformerError
 from whyformer.explorer.catalogue import Catalogue
-from whyformer.explorer.desk import OURS, Desk
+from whyformer.explorer.error_text import error_text
+from whyformer.explorer.explain_job import explain_job
+from whyformer.explorer.explain_request import RELOAD, read_request
 from whyformer.explorer.frame import frame_report
-from whyformer.explorer.guard import HEADERS, PAGE, REPORT, StrangerError, check_host, check_origin
+from whyformer.explorer.jobs import INTERNAL_ERROR, JobQueue
 from whyformer.explorer.limits import BusyError, Limits, TooMuchError
 from whyformer.explorer.page import page
-from whyformer.explorer.question import read_question
-from whyformer.explorer.shelf import Shelf
-from whyformer.explorer.wording import said
-from whyformer.explorer.work import answer
+from whyformer.explorer.result_cache import ResultCache
+from whyformer.explorer.security import (
+    HEADERS,
+    PAGE,
+    REPORT,
+    ForeignRequestError,
+    check_host,
+    check_origin,
+)
 
 FILES = {
     "explorer.css": "text/css; charset=utf-8",
@@ -39,19 +46,23 @@ FILES = {
     "favicon.svg": "image/svg+xml",
 }
 HTML = "text/html; charset=utf-8"
-STATUS: dict[type[WhyformerError], int] = {StrangerError: 403, TooMuchError: 413, BusyError: 503}
+STATUS: dict[type[WhyformerError], int] = {
+    ForeignRequestError: 403,
+    TooMuchError: 413,
+    BusyError: 503,
+}
 FULL = (
     b"HTTP/1.0 503 Service Unavailable\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n"
-    b"too many connections are open; try again in a few seconds\n"
+    b"too many connections are open. Try again in a few seconds.\n"
 )
 
 
 class Explorer(ThreadingHTTPServer):
-    """All that the pages share: the models, the desk, the shelf."""
+    """The server and what all pages share: the models, the jobs and the results."""
 
     daemon_threads = True
     block_on_close = False
-    request_queue_size = 128  # connections that the system holds until they are taken
+    request_queue_size = 128  # connections that wait to be accepted
 
     def __init__(
         self,
@@ -62,7 +73,7 @@ class Explorer(ThreadingHTTPServer):
     ) -> None:
         self.offered = offered
         self.limits = limits or Limits()
-        self.desk, self.shelf = Desk(self.limits), Shelf(self.limits)
+        self.jobs, self.results = JobQueue(self.limits), ResultCache(self.limits)
         self.host = host
         self.page = page(offered, self.limits)
         self._open = threading.BoundedSemaphore(self.limits.connections)
@@ -72,17 +83,17 @@ class Explorer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Where a browser finds the page."""
-        shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(self.host, self.host)
-        shown = f"[{shown}]" if ":" in shown and not shown.startswith("[") else shown
-        return f"http://{shown}:{self.server_address[1]}/"
+        """The address of the page."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(self.host, self.host)
+        host = f"[{host}]" if ":" in host and not host.startswith("[") else host
+        return f"http://{host}:{self.server_address[1]}/"
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Gives a connection its thread; one too many is refused."""
+        """Handle a connection in a thread; refuse it if too many are open."""
         if not self._open.acquire(blocking=False):
-            request.settimeout(0.05)  # everybody else waits meanwhile
+            request.settimeout(0.05)  # other connections wait meanwhile
             with suppress(OSError):
-                request.recv(1 << 16)  # what is closed unread is reset, and the no gets lost
+                request.recv(1 << 16)  # closing unread data resets, and the answer is lost
             with suppress(OSError):
                 request.sendall(FULL)
             self.shutdown_request(request)
@@ -96,49 +107,49 @@ class Explorer(ThreadingHTTPServer):
             self._open.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Browsers leave in the middle; anything else is a mistake of ours and is shown."""
+        """Ignore closed connections; any other error is a bug and is printed."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One request; a connection carries one, so that an idle browser holds no thread."""
+    """Answers one request per connection, so that an idle browser holds no thread."""
 
     server: Explorer
     server_version, sys_version = "whyformer", ""
-    _begun = False  # whether an answer is on its way
+    _begun = False  # whether the response has started
 
     def setup(self) -> None:
         super().setup()
         self.connection.settimeout(self.server.limits.reading)
 
     def do_GET(self) -> None:
-        """The page, its files, an example's image, or a result."""
-        self._polite(self._get)
+        """Send the page, one of its files, an example's image, or a result."""
+        self._answer(self._get)
 
     def do_POST(self) -> None:
-        """Explains, and tells while it does."""
-        self._polite(self._post)
+        """Explain, and stream the job's events."""
+        self._answer(self._post)
 
-    def _polite(self, do: Callable[[], None]) -> None:
+    def _answer(self, do: Callable[[], None]) -> None:
         try:
-            check_host(self._asked, self.server.host)
+            check_host(self._request_headers, self.server.host)
             do()
         except WhyformerError as error:
             status = next((STATUS[kind] for kind in STATUS if isinstance(error, kind)), 400)
-            self._refuse(status, said(error))
+            self._refuse(status, error_text(error))
         except OSError:
-            raise  # the browser has left
+            raise  # the connection was closed
         except Exception as error:
             traceback.print_exc()
             if not self._begun:
-                self._refuse(500, OURS.format(name=type(error).__name__))
+                self._refuse(500, INTERNAL_ERROR.format(name=type(error).__name__))
 
     @property
-    def _asked(self) -> dict[str, str]:
+    def _request_headers(self) -> dict[str, str]:
         return {name.title(): value for name, value in self.headers.items()}
 
-    # -- what can be had ---------------------------------------------------------------------
+    # -- GET ---------------------------------------------------------------------------------
 
     def _get(self) -> None:
         path = urlsplit(self.path).path
@@ -147,7 +158,7 @@ class Handler(BaseHTTPRequestHandler):
             if found:
                 give(self, *found.groups())
                 return
-        self._refuse(404, "there is no such page; go back to the explorer's first")
+        self._refuse(404, "there is no such page. Go back to the explorer.")
 
     def _page(self) -> None:
         self._send(self.server.page, HTML)
@@ -165,55 +176,56 @@ class Handler(BaseHTTPRequestHandler):
         self._send(image.read_bytes(), "image/png")
 
     def _report(self, name: str) -> None:
-        self._send(frame_report(self.server.shelf.get(name).page), HTML, policy=REPORT)
+        self._send(frame_report(self.server.results.get(name).page), HTML, policy=REPORT)
 
     def _download(self, name: str, suffix: str) -> None:
         view = next((v for v in file_views().values() if v.suffix == suffix), None)
         if view is None:
             self._refuse(404, "there is no such file")
             return
-        content = self.server.shelf.get(name).file(view.name)
+        content = self.server.results.get(name).file(view.name)
         self._send(content, view.media_type, policy=REPORT, file=f"why{suffix}")
 
-    # -- what can be asked -------------------------------------------------------------------
+    # -- POST --------------------------------------------------------------------------------
 
     def _post(self) -> None:
-        check_origin(self._asked)
+        check_origin(self._request_headers)
         if urlsplit(self.path).path != "/explain":
-            self._refuse(404, "there is nothing to ask here")
+            self._refuse(404, "there is no such address for requests")
             return
-        if self._asked.get("Content-Type") != "application/json":
-            raise InputError("the request is no JSON; reload the page")
-        question = read_question(self._body(), self.server.offered, self.server.limits)
-        job = self.server.desk.take(answer(question, self.server.shelf))
+        if self._request_headers.get("Content-Type") != "application/json":
+            raise InputError("the request is not JSON", remedy=RELOAD)
+        request = read_request(self._body(), self.server.offered, self.server.limits)
+        job = self.server.jobs.submit(explain_job(request, self.server.results))
         self._head(200, "application/x-ndjson", PAGE)
         try:
             for event in job.events():
                 self.wfile.write(json.dumps(event, allow_nan=False).encode() + b"\n")
         finally:
-            job.cancel()  # the browser has left, or the job has ended anyway
+            job.cancel()  # the connection was closed, or the job has ended anyway
 
     def _body(self) -> bytes:
-        """All that was sent, within its size and time."""
+        """Return the body of the request; raise InputError if it is too large or too slow."""
         limits = self.server.limits
         given = self.headers.get("Content-Length", "")
         if not re.fullmatch("[0-9]{1,12}", given):
-            raise InputError("the request has no length; reload the page")
+            raise InputError("the request has no valid length", remedy=RELOAD)
         length = int(given)
         if length > limits.body:
-            # A browser that still sends does not hear the no: some of it is read and forgotten.
+            # A browser that is still sending ignores the response: read some, and discard it.
             self._read(min(length, 8 * limits.body), 2.0, keep=False)
             raise TooMuchError(
-                f"the request has {length / 1e6:.1f} MB, more than an image of"
-                f" {limits.upload / 1e6:g} MB and a text need; make the image smaller"
+                f"the request has {length / 1e6:.1f} MB; images may have"
+                f" {limits.upload / 1e6:g} MB",
+                remedy="Make the image smaller",
             )
         content = self._read(length, limits.reading)
         if len(content) < length:
-            raise InputError("the request did not arrive whole; try again")
+            raise InputError("the request arrived incomplete", remedy="Try again")
         return content
 
     def _read(self, length: int, seconds: float, keep: bool = True) -> bytes:
-        """What arrives of so many bytes within that time."""
+        """Return up to `length` bytes that arrive in time; b"" if not `keep`."""
         ends, parts = time.monotonic() + seconds, []
         with suppress(TimeoutError):
             while length and time.monotonic() < ends:
@@ -225,7 +237,7 @@ class Handler(BaseHTTPRequestHandler):
                     parts.append(part)
         return b"".join(parts)
 
-    # -- how it is answered ------------------------------------------------------------------
+    # -- responses ---------------------------------------------------------------------------
 
     def _send(self, content: bytes, sort: str, policy: str = PAGE, file: str = "") -> None:
         self._head(200, sort, policy, length=len(content), file=file)
@@ -252,11 +264,11 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """A refusal by the standard library, in the same form as ours."""
-        self._refuse(code, "the request cannot be understood; reload the page")
+        """Send an error of the standard library in the same form as ours."""
+        self._refuse(code, f"the request is invalid. {RELOAD}.")
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: what people type is not written down."""
+        """Log nothing: requests contain what users type."""
 
 
 NAME = "([A-Za-z0-9_-]{16})"
@@ -275,11 +287,11 @@ def _file(name: str) -> bytes:
 
 
 def warm(explorer: Explorer) -> None:
-    """Loads the first model in the background, while the reader reads."""
+    """Load the first model in the background, so that the first request is fast."""
     first = next(iter(explorer.offered.entries.values()))
 
     def load() -> None:
-        with suppress(WhyformerError):  # whoever asks the model is told
+        with suppress(WhyformerError):  # the first request to the model reports it
             first.load()
 
     threading.Thread(target=load, daemon=True).start()

@@ -1,4 +1,4 @@
-"""The image in some bytes, checked before it is unpacked."""
+"""Uploaded images: size and format are checked before decoding."""
 
 from __future__ import annotations
 
@@ -13,39 +13,44 @@ from whyformer.models.quiet import quiet_warnings
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
 
 
-def picture(content: bytes, limits: Limits) -> Any:
-    """The image in RGB, held as it was shot; raises where it is too large, or is none."""
+def read_image(content: bytes, limits: Limits) -> Any:
+    """Return the image in RGB, upright; raise InputError if it is too large or not an image."""
     from PIL import Image, ImageOps, UnidentifiedImageError
 
     if len(content) > limits.upload:
         raise TooMuchError(
-            f"the image file has {_mega(len(content))} MB, and {_mega(limits.upload)} MB is the"
-            " most; make it smaller"
+            f"the image file has {_mega(len(content))} MB, more than the limit of"
+            f" {_mega(limits.upload)} MB",
+            remedy="Make it smaller",
         )
     try:
-        with quiet_warnings():  # our own limit is lower than the one that Pillow warns of
+        with quiet_warnings():  # our own limit is lower than the one that Pillow warns about
             image = Image.open(BytesIO(content), formats=FORMATS)
-        # Its size stands at the front of the file: nothing has been unpacked yet.
+        # The size is in the file's header: nothing has been decoded yet.
         width, height = image.size
         if width * height > limits.pixels:
             raise TooMuchError(
-                f"the image has {width} x {height} pixels, and {_mega(limits.pixels)} million is"
-                " the most; make it smaller"
+                f"the image has {width} x {height} pixels, more than the limit of"
+                f" {_mega(limits.pixels)} million",
+                remedy="Make it smaller",
             )
         return open_image(ImageOps.exif_transpose(image), "RGB")
     except InputError:
         raise
     except Image.DecompressionBombError as error:
         raise TooMuchError(
-            f"the image has more than {_mega(limits.pixels)} million pixels; make it smaller"
+            f"the image has more than {_mega(limits.pixels)} million pixels",
+            remedy="Make it smaller",
         ) from error
     except UnidentifiedImageError as error:
         raise InputError(
-            f"this file is no image that can be read; give one of {', '.join(FORMATS)}"
+            "the file is not an image that can be read",
+            remedy=f"Choose a file of one of these formats: {', '.join(FORMATS)}",
         ) from error
     except Exception as error:  # a broken file can fail anywhere within Pillow
         raise InputError(
-            "the image cannot be read, its file seems broken; open it elsewhere and save it again"
+            "the image cannot be read: its file seems broken",
+            remedy="Open it in another program and save it again",
         ) from error
 
 

@@ -5,7 +5,7 @@ import torch
 
 import whyformer as wf
 from whyformer.explorer.catalogue import Catalogue
-from whyformer.explorer.watch import Stopped, Watch
+from whyformer.explorer.interrupt import InterruptMode, JobStopped
 
 TEXT = "a gripping film"
 
@@ -14,7 +14,7 @@ TEXT = "a gripping film"
 def test_watching_changes_no_number(offered: Catalogue, method: str) -> None:
     loaded = offered["sst2"].load()
     plain = wf.explain(TEXT, loaded.module, processor=loaded.processor, method=method)
-    with Watch(lambda: False):
+    with InterruptMode(lambda: False):
         watched = wf.explain(TEXT, loaded.module, processor=loaded.processor, method=method)
     assert torch.equal(plain.scores, watched.scores)
 
@@ -32,7 +32,7 @@ def test_an_explanation_stops_in_the_middle_and_leaves_the_model_as_it_was(
         asked += 1
         return asked > after
 
-    with pytest.raises(Stopped), Watch(stopped):
+    with pytest.raises(JobStopped), InterruptMode(stopped):
         wf.explain(TEXT, loaded.module, processor=loaded.processor, method="gae")
     assert not loaded.module.training
     assert all(p.grad is None for p in loaded.module.parameters())

@@ -1,4 +1,4 @@
-"""Jobs: a few run, a few wait, the rest are refused; each can be stopped and has its time."""
+"""Jobs and their queue: a few run, a few wait, more are refused; each has a time limit."""
 
 from __future__ import annotations
 
@@ -11,90 +11,90 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from whyformer.errors import WhyformerError
+from whyformer.explorer.error_text import error_text
+from whyformer.explorer.interrupt import InterruptMode, JobStopped
 from whyformer.explorer.limits import BusyError, Limits
-from whyformer.explorer.watch import Stopped, Watch
-from whyformer.explorer.wording import said
 from whyformer.models.quiet import quiet_warnings
 
 Event = dict[str, Any]
 Tell = Callable[..., None]
 Work = Callable[[Tell], None]
 
-BEAT = 0.5  # seconds between two signs of life; a browser that has left is noticed by them
-GRACE = 2.0  # seconds that a job has to stop in
+BEAT = 0.5  # seconds between two heartbeats, by which a closed connection is noticed
+GRACE = 2.0  # seconds that a job has to stop
 CANCELLED = "cancelled"
-OURS = "something went wrong inside the explorer ({name}); the terminal has the details"
+INTERNAL_ERROR = "internal error in the explorer ({name}); see the terminal for details"
 
 
 class Job:
-    """One piece of work: what it tells, and whether it is still wanted."""
+    """Work in a thread: its events, and whether it should stop."""
 
     def __init__(self, work: Work, seconds: float) -> None:
         self._work = work
         self._seconds = seconds
-        self._told: queue.SimpleQueue[Event] = queue.SimpleQueue()
-        self._unwanted = threading.Event()
+        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._cancelled = threading.Event()
         self._ends = float("inf")
-        self.ahead = 0  # jobs that were before it when it came
+        self.ahead = 0  # position in the queue when submitted
 
     def tell(self, event: str, **facts: Any) -> None:
-        """Passes an event on to whoever listens; the end of a job that is not wanted."""
-        if self.stopped():
-            raise Stopped
-        self._told.put({"event": event, **facts})
+        """Queue an event for `events`; raise JobStopped if the job should stop."""
+        if self.should_stop():
+            raise JobStopped
+        self._events.put({"event": event, **facts})
 
     def cancel(self) -> None:
-        """Nobody wants the job any more."""
-        self._unwanted.set()
+        """Ask the job to stop."""
+        self._cancelled.set()
 
-    def stopped(self) -> bool:
-        """Whether the job is unwanted or has had its time."""
-        return self._unwanted.is_set() or time.monotonic() > self._ends
+    def should_stop(self) -> bool:
+        """Whether the job was cancelled or its time is over."""
+        return self._cancelled.is_set() or time.monotonic() > self._ends
 
     @property
     def stuck(self) -> bool:
-        """Whether the job should have stopped and did not."""
+        """Whether the job should have stopped but did not."""
         return time.monotonic() > self._ends + GRACE
 
     def run(self) -> None:
-        """Does the work; whatever goes wrong is told."""
+        """Do the work; an error becomes the last event."""
         self._ends = time.monotonic() + self._seconds
         last: Event = {"event": "done"}
         try:
             self.tell("started")
-            with Watch(self.stopped):
+            with InterruptMode(self.should_stop):
                 self._work(self.tell)
-        except Stopped:
-            last = {"event": "error", "says": self._why}
+        except JobStopped:
+            last = {"event": "error", "says": self._stop_reason}
         except WhyformerError as error:
-            last = {"event": "error", "says": said(error)}
+            last = {"event": "error", "says": error_text(error)}
         except MemoryError:
             last = {"event": "error", "says": "there is not enough memory for this input"}
         except Exception as error:
             traceback.print_exc()
-            last = {"event": "error", "says": OURS.format(name=type(error).__name__)}
+            last = {"event": "error", "says": INTERNAL_ERROR.format(name=type(error).__name__)}
         finally:
-            self._told.put(last)
+            self._events.put(last)
 
     @property
-    def _why(self) -> str:
-        if self._unwanted.is_set():
+    def _stop_reason(self) -> str:
+        if self._cancelled.is_set():
             return CANCELLED
         return (
-            f"this took longer than {self._seconds:g} seconds and was stopped; choose fewer or"
-            " quicker methods, or a shorter input"
+            f"this took longer than {self._seconds:g} seconds and was stopped. Choose fewer or"
+            " faster methods, or a shorter input."
         )
 
     def events(self) -> Iterator[Event]:
-        """What the job tells while it runs, a beat where it is silent; the last one ends it."""
+        """Yield the job's events, and a heartbeat while there are none, until it ends."""
         if self.ahead:
             yield {"event": "queued", "ahead": self.ahead}
         while True:
             try:
-                event = self._told.get(timeout=BEAT)
+                event = self._events.get(timeout=BEAT)
             except queue.Empty:
-                if self.stuck:  # its thread goes on until its operation ends: nobody waits for it
-                    yield {"event": "error", "says": self._why}
+                if self.stuck:  # its thread runs on until the current operation ends
+                    yield {"event": "error", "says": self._stop_reason}
                     return
                 event = {"event": "beat"}
             yield event
@@ -102,8 +102,8 @@ class Job:
                 return
 
 
-class Desk:
-    """Takes jobs, in their order, as far as the limits go."""
+class JobQueue:
+    """Runs jobs in order, within the limits."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -111,21 +111,22 @@ class Desk:
         self._running: set[Job] = set()
         self._waiting: deque[Job] = deque()
 
-    def take(self, work: Work) -> Job:
-        """The job, running or waiting; raises `BusyError` where there is no room."""
+    def submit(self, work: Work) -> Job:
+        """Start the work or queue it; raise BusyError if the queue is full."""
         job = Job(work, self._limits.seconds)
         with self._lock:
-            self._waiting = deque(other for other in self._waiting if not other.stopped())
+            self._waiting = deque(other for other in self._waiting if not other.should_stop())
             full = len(self._running) >= self._limits.running
             if full and all(other.stuck for other in self._running):
                 raise BusyError(
-                    "the explorer is held up by work that does not end; try again in a minute, or"
-                    " start it again"
+                    "the explorer is busy with jobs that do not stop",
+                    remedy="Try again in a minute, or restart the explorer",
                 )
             if full and len(self._waiting) >= self._limits.waiting:
                 raise BusyError(
                     f"{len(self._running)} explanations are running and {len(self._waiting)} are"
-                    " waiting; try again in a few seconds"
+                    " waiting",
+                    remedy="Try again in a few seconds",
                 )
             job.ahead = len(self._waiting) + 1 if full else 0
             if full:
@@ -136,7 +137,7 @@ class Desk:
 
     @property
     def busy(self) -> tuple[int, int]:
-        """How many jobs run, and how many wait."""
+        """The number of running and of waiting jobs."""
         with self._lock:
             return len(self._running), len(self._waiting)
 
@@ -153,5 +154,5 @@ class Desk:
                 self._running.discard(job)
                 while self._waiting and len(self._running) < self._limits.running:
                     following = self._waiting.popleft()
-                    if not following.stopped():
+                    if not following.should_stop():
                         self._start(following)

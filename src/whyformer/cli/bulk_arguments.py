@@ -1,4 +1,4 @@
-"""Arguments of `whyformer explain` where there are many inputs."""
+"""Options of `whyformer explain --input FILE`, which explains every row of a file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 
 def _option(*names: str, metavar: str | None, help: str) -> Any:
-    """An option under a heading of its own; typer lists them there."""
+    """Return an option for the help panel "Many inputs"."""
     return typer.Option(
         *names, metavar=metavar, help=help, show_default=False, rich_help_panel="Many inputs"
     )
@@ -21,7 +21,7 @@ Source = Annotated[
         "--input",
         metavar="FILE",
         help="Explain every row of a .jsonl, .csv, .tsv or .parquet file, every line of a .txt"
-        " file, or a dataset as in sst2:PATH. A run that was broken off goes on.",
+        " file, or a dataset such as sst2:PATH. An interrupted run can be continued.",
     ),
 ]
 Out = Annotated[
@@ -29,7 +29,7 @@ Out = Annotated[
     _option(
         "--out",
         metavar="FILE",
-        help="Where the scores go, a row for each input: a .parquet or .jsonl file.",
+        help="Write the scores, one row per input, to this .parquet or .jsonl file.",
     ),
 ]
 Column = Annotated[
@@ -37,7 +37,7 @@ Column = Annotated[
     _option(
         "--column",
         metavar="NAME",
-        help="The column of the texts. Default: text, sentence, review, ...",
+        help="The column that holds the text. Default: text, sentence, review, ...",
     ),
 ]
 TargetColumn = Annotated[
@@ -45,20 +45,18 @@ TargetColumn = Annotated[
     _option(
         "--target-column",
         metavar="NAME",
-        help="The column of the classes to explain, by index or label.",
+        help="The column that holds the class to explain, as index or label.",
     ),
 ]
 Split = Annotated[
-    str | None, _option("--split", metavar="NAME", help="Which part of the data to read.")
+    str | None, _option("--split", metavar="NAME", help="The split to read, such as dev.")
 ]
-Limit = Annotated[int | None, _option("--limit", metavar="N", help="The first so many rows.")]
+Limit = Annotated[int | None, _option("--limit", metavar="N", help="Read only the first N rows.")]
 BatchSize = Annotated[
     int | None,
-    _option(
-        "--batch-size", metavar="N", help="Inputs that run together. Default: by their length."
-    ),
+    _option("--batch-size", metavar="N", help="Inputs per batch. Default: chosen by length."),
 ]
 SkipErrors = Annotated[
     bool,
-    _option("--skip-errors", metavar=None, help="Leave out rows that cannot be read or explained."),
+    _option("--skip-errors", metavar=None, help="Skip rows that cannot be read or explained."),
 ]

@@ -1,18 +1,19 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 import whyformer as wf
 from tests.explorer.conftest import Client
+from whyformer.explain import Answer, Ask, explain_each
 from whyformer.explorer.catalogue import Catalogue
-from whyformer.explorer.curve import STEPS
+from whyformer.explorer.deletion_curve import STEPS
+from whyformer.explorer.explain_job import explain_job
+from whyformer.explorer.explain_request import ExplainRequest
 from whyformer.explorer.limits import Limits
-from whyformer.explorer.question import Question
-from whyformer.explorer.shelf import Shelf
-from whyformer.explorer.work import answer
+from whyformer.explorer.result_cache import ResultCache
 from whyformer.inputs.prepare import prepare
 from whyformer.inputs.removal import Removal
 from whyformer.metrics import metrics
@@ -31,8 +32,8 @@ def do(offered: Catalogue) -> Do:
 
     def run(model: str, inputs: Any, *methods: str, target: Any = None) -> Told:
         told: Told = []
-        question = Question(offered[model], methods, inputs, target)
-        answer(question, Shelf(Limits()))(
+        question = ExplainRequest(offered[model], methods, inputs, target)
+        explain_job(question, ResultCache(Limits()))(
             lambda event, **facts: told.append({"event": event, **facts})
         )
         return told
@@ -101,7 +102,7 @@ def test_a_question_about_an_image_has_a_curve_for_each_stream(do: Do) -> None:
     [
         ("clip_shapes", "one number"),
         ("detr_shapes", "object queries"),
-        ("caption_shapes", "token by token"),
+        ("caption_shapes", "generates text"),
     ],
 )
 def test_a_model_without_classes_says_why_there_is_no_curve(do: Do, model: str, says: str) -> None:
@@ -114,14 +115,14 @@ def test_a_model_without_classes_says_why_there_is_no_curve(do: Do, model: str, 
 def test_a_method_that_cannot_is_told_and_the_others_go_on(
     do: Do, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    explain = wf.explain
+    def but_not_gae(inputs: Any, model: Any, asks: list[Ask], **settings: Any) -> Iterator[Answer]:
+        for ask in asks:
+            if ask.method == "gae":
+                yield Answer(ask, None, wf.errors.ModelError("gae has no attention here"), 0.0)
+            else:
+                yield from explain_each(inputs, model, [ask], **settings)
 
-    def but_not_gae(*given: Any, **asked: Any) -> Any:
-        if asked["method"] == "gae":
-            raise wf.errors.ModelError("gae has no attention here")
-        return explain(*given, **asked)
-
-    monkeypatch.setattr("whyformer.explain", but_not_gae)
+    monkeypatch.setattr("whyformer.explorer.explain_job.explain_each", but_not_gae)
     told = do("sst2", TEXT, "gae", "rollout")
     assert of(told, "failed") == [
         {"event": "failed", "method": "gae", "says": "gae has no attention here"}

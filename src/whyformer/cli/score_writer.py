@@ -1,7 +1,7 @@
-"""Scores of many inputs in one file, a row each: made of parts, so that a killed run goes on.
+"""Scores of many inputs in one file, written in parts so that an interrupted run can continue.
 
-While a run lasts, its parts lie in a folder beside the file. Each is whole or not there, and holds
-the same inputs in every run, so that the file ends with the same rows whatever happened.
+During a run the parts are in a folder beside the file. A part is written completely or not at all,
+and holds the same inputs in every run, so that the finished file is always the same.
 """
 
 from __future__ import annotations
@@ -22,29 +22,31 @@ Row = dict[str, Any]
 FACTS = "facts.json"
 
 
-def row_of(sample: Sample, index: int, attribution: Attribution) -> Row:
-    """One sample's scores and what they are about, in plain values."""
+def score_row(sample: Sample, index: int, attribution: Attribution) -> Row:
+    """Return the output row of one sample: its input, target, scores and words."""
     main = attribution.streams[attribution.main]
     words = attribution.words() if main.tokens is not None else None
     held = attribution.conservation
     return {
         "index": index,
         "id": sample.id,
-        **said(sample),
+        **input_columns(sample),
         "target": int(attribution.target[0]),
         "target_label": attribution.labels[0],
         "output": float(attribution.output[0]),
         "conservation": None if held is None else float(held[0]),
         "method": attribution.method,
-        **_scored(main),
+        **_stream_columns(main),
         "words": words and [word for word, _ in words],
         "word_scores": words and [score for _, score in words],
-        "others": [_scored(s) for name, s in attribution.streams.items() if name != main.name],
+        "others": [
+            _stream_columns(s) for name, s in attribution.streams.items() if name != main.name
+        ],
     }
 
 
-def said(sample: Sample) -> Row:
-    """What a sample is, as far as a table can hold it."""
+def input_columns(sample: Sample) -> Row:
+    """Return the columns `text`, `text2` and `image` of a sample."""
     inputs = sample.inputs
     parts = dict(inputs) if isinstance(inputs, Mapping) else {"text": inputs}
     texts = parts.get("text")
@@ -57,7 +59,7 @@ def said(sample: Sample) -> Row:
     }
 
 
-def _scored(stream: Stream) -> Row:
+def _stream_columns(stream: Stream) -> Row:
     return {
         "stream": stream.name,
         "tokens": stream.tokens and list(stream.tokens[0]),
@@ -67,21 +69,21 @@ def _scored(stream: Stream) -> Row:
 
 
 @dataclass(frozen=True)
-class Form:
-    """A kind of file: how rows are written to a part, read back, and parts become the file."""
+class FileFormat:
+    """How to write rows to a part, read them back, and join parts to the file."""
 
     write: Callable[[Sequence[Row], Path, str], None]
     read: Callable[[Path], Iterator[Row]]
     join: Callable[[Sequence[Path], Path, str], None]
 
 
-class ScoreFile:
-    """The rows of one run on their way into a file."""
+class ScoreWriter:
+    """Writes the rows of one run to a file, part by part."""
 
     def __init__(self, path: Path, facts: Mapping[str, Any]) -> None:
-        """`facts` are what decides the rows: parts that were made with others are refused."""
+        """Raise OutputError if parts exist that were made with other `facts`."""
         self.path = path
-        self.form = form_of(path)
+        self.format = format_of(path)
         self.facts = json.dumps(facts, indent=2, sort_keys=True, default=str)
         self.folder = path.with_name(f"{path.name}.parts")
         self.parts: list[Path] = []
@@ -91,60 +93,61 @@ class ScoreFile:
             self._check_facts()
 
     def _check_facts(self) -> None:
-        before, now = _facts(self.folder / FACTS), json.loads(self.facts)
+        before, now = _read_facts(self.folder / FACTS), json.loads(self.facts)
         for key in sorted(set(before) | set(now)):
             if before.get(key) != now.get(key):
                 raise OutputError(
-                    f"{str(self.folder)!r} holds the beginning of another run, whose {key} was"
-                    f" {before.get(key)!r} and not {now.get(key)!r}: delete the folder, or name"
-                    " another file with --out"
+                    f"{str(self.folder)!r} holds parts of another run, whose {key} was"
+                    f" {before.get(key)!r} and not {now.get(key)!r}",
+                    remedy="Delete the folder, or name another file with --out",
                 )
 
     def _part(self, number: int) -> Path:
         return self.folder / f"{number:06d}{self.path.suffix}"
 
-    def done(self) -> Iterator[list[Row]]:
-        """The rows of each part that an earlier run has finished."""
+    def finished_rows(self) -> Iterator[list[Row]]:
+        """Yield the rows of each part that an earlier run finished."""
         for part in self.parts:
             try:
-                yield list(self.form.read(part))
+                yield list(self.format.read(part))
             except (OSError, ValueError) as error:
                 raise OutputError(
-                    f"{str(part)!r}, a part of an earlier run, cannot be read"
-                    f" ({str(error).splitlines()[0]}): delete it, and the run goes on before it"
+                    f"{str(part)!r}, a part of an earlier run, cannot be read:"
+                    f" {str(error).splitlines()[0]}",
+                    remedy="Delete it: its rows are then computed again",
                 ) from error
 
     def add(self, rows: Sequence[Row]) -> None:
-        """Keeps the rows of the next part, at once and for good."""
+        """Write the next part."""
         if not self.parts:
-            self._safely(lambda: self.folder.mkdir(exist_ok=True))
-            self._replace(self.folder / FACTS, lambda beside: _text(beside, self.facts))
+            self._report_os_errors(lambda: self.folder.mkdir(exist_ok=True))
+            self._replace(self.folder / FACTS, lambda beside: _write_text(beside, self.facts))
         part = self._part(len(self.parts))
-        self._replace(part, lambda beside: self.form.write(rows, beside, self.facts))
+        self._replace(part, lambda beside: self.format.write(rows, beside, self.facts))
         self.parts.append(part)
 
     def finish(self) -> None:
-        """Makes the file of its parts, and takes them away."""
-        self._replace(self.path, lambda beside: self.form.join(self.parts, beside, self.facts))
+        """Join the parts to the file and delete them."""
+        self._replace(self.path, lambda beside: self.format.join(self.parts, beside, self.facts))
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _replace(self, path: Path, writer: Callable[[Path], None]) -> None:
-        """Writes among the parts, down to the disk, and then takes the file's place."""
-        self._safely(lambda: write_atomically(path, writer, self.folder))
+        """Write a file atomically, with the parts' folder for the temporary file."""
+        self._report_os_errors(lambda: write_atomically(path, writer, self.folder))
 
-    def _safely(self, act: Callable[[], None]) -> None:
+    def _report_os_errors(self, act: Callable[[], None]) -> None:
         try:
             act()
         except OSError as error:
             raise OutputError(
-                f"--out {str(self.path)!r} cannot be written: {error.strerror or error}. What is"
-                f" finished is kept in {str(self.folder)!r}: make room, and give the same command"
-                " again to go on"
+                f"--out {str(self.path)!r} cannot be written: {error.strerror or error}",
+                remedy=f"Finished rows are saved in {str(self.folder)!r}. Free some space and run"
+                " the same command again to continue",
             ) from error
 
 
-def _facts(file: Path) -> dict[str, Any]:
-    """What the parts beside the file were made with; nothing where that is lost."""
+def _read_facts(file: Path) -> dict[str, Any]:
+    """Return the facts that the parts were made with; empty if they cannot be read."""
     try:
         facts: dict[str, Any] = json.loads(file.read_text("utf-8"))
     except (OSError, ValueError):
@@ -152,22 +155,25 @@ def _facts(file: Path) -> dict[str, Any]:
     return facts
 
 
-def form_of(path: Path) -> Form:
-    """The kind of file that a name asks for."""
-    if path.suffix.lower() not in FORMS:
-        raise OutputError(f"--out {str(path)!r}: name a file that ends in {' or '.join(FORMS)}")
-    return FORMS[path.suffix.lower()]
+def format_of(path: Path) -> FileFormat:
+    """Return the format of a file by its suffix."""
+    if path.suffix.lower() not in FORMATS:
+        raise OutputError(
+            f"--out {str(path)!r} has an unknown suffix",
+            remedy=f"Name a file that ends in {' or '.join(FORMATS)}",
+        )
+    return FORMATS[path.suffix.lower()]
 
 
 # -- JSON lines ------------------------------------------------------------------------------------
 
 
-def _text(path: Path, text: str) -> None:
+def _write_text(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
 
 
 def _write_lines(rows: Sequence[Row], path: Path, facts: str) -> None:
-    _text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    _write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
 def _read_lines(path: Path) -> Iterator[Row]:
@@ -200,7 +206,7 @@ def _read_parquet(path: Path) -> Iterator[Row]:
 
 
 def _join_parquet(parts: Sequence[Path], path: Path, facts: str) -> None:
-    """One part in memory at a time, each a row group."""
+    """Copy one part at a time, each as a row group, to keep memory small."""
     from pyarrow import parquet
 
     with parquet.ParquetWriter(path, _schema(facts), compression="zstd") as whole:
@@ -237,7 +243,7 @@ def _schema(facts: str) -> Any:
     return pa.schema(list(columns.items()), metadata={"whyformer": facts})
 
 
-FORMS = {
-    ".parquet": Form(_write_parquet, _read_parquet, _join_parquet),
-    ".jsonl": Form(_write_lines, _read_lines, _join_lines),
+FORMATS = {
+    ".parquet": FileFormat(_write_parquet, _read_parquet, _join_parquet),
+    ".jsonl": FileFormat(_write_lines, _read_lines, _join_lines),
 }

@@ -1,4 +1,4 @@
-"""The last few results, for the frame and for downloads; the oldest make room."""
+"""The latest results, kept in memory for the report frame and for downloads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Result:
     def file(self, view: str) -> bytes:
         """Return the report as the file of one view."""
         if view not in self._files:
-            # A character that no font has causes a warning and is drawn as a box.
+            # A character that no font has gives a warning and is drawn as a box.
             with _DRAWING, quiet_warnings():
                 content = self._render(view)
             self._files[view] = content if isinstance(content, bytes) else content.encode()
@@ -39,8 +39,8 @@ class Result:
         return self._size
 
 
-class Shelf:
-    """Results by a name that nobody can guess."""
+class ResultCache:
+    """Results by a random name; the least recently used are dropped."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -48,7 +48,7 @@ class Shelf:
         self._results: OrderedDict[str, Result] = OrderedDict()
 
     def put(self, result: Result) -> str:
-        """The name under which the result can be had for a while."""
+        """Store a result; return its name."""
         name = secrets.token_urlsafe(12)
         with self._lock:
             self._results[name] = result
@@ -62,16 +62,16 @@ class Shelf:
         return len(self._results) > self._limits.results or size > self._limits.kept
 
     def get(self, name: str) -> Result:
-        """The result, which is then the last to go."""
+        """Return a result and mark it as used."""
         with self._lock:
             if name not in self._results:
-                raise InputError("this result is not kept any more; explain again")
+                raise InputError("this result is no longer stored", remedy="Explain again")
             self._results.move_to_end(name)
             return self._results[name]
 
     @property
     def size(self) -> int:
-        """Bytes of all results."""
+        """The bytes of all results."""
         with self._lock:
             return sum(result.size for result in self._results.values())
 

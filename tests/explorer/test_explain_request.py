@@ -11,9 +11,9 @@ from PIL import Image
 import whyformer as wf
 from whyformer.errors import WhyformerError
 from whyformer.explorer.catalogue import Catalogue
+from whyformer.explorer.explain_request import ExplainRequest, read_request
+from whyformer.explorer.image_upload import read_image
 from whyformer.explorer.limits import Limits, TooMuchError
-from whyformer.explorer.picture import picture
-from whyformer.explorer.question import Question, read_question
 
 LIMITS = Limits(characters=50, upload=100_000, pixels=1_000_000)
 
@@ -28,9 +28,9 @@ def coded(content: bytes) -> str:
     return base64.b64encode(content).decode()
 
 
-def read(offered: Catalogue, **asked: Any) -> Question:
+def read(offered: Catalogue, **asked: Any) -> ExplainRequest:
     body = json.dumps({"model": "sst2", "methods": ["gae"], **asked}).encode()
-    return read_question(body, offered, LIMITS)
+    return read_request(body, offered, LIMITS)
 
 
 def test_a_text_a_pair_an_image_and_both(offered: Catalogue) -> None:
@@ -74,36 +74,40 @@ def test_a_detectors_object_is_named_by_its_number(offered: Catalogue) -> None:
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
-        ({"text": ""}, "reads text, and there is none"),
-        ({"text": "x" * 51}, "51 characters, and 50 is the most"),
+        ({"text": ""}, "sst2 needs a text"),
+        ({"text": "x" * 51}, "51 characters, more than the limit of 50"),
         ({"text": "a", "second": "x" * 51}, "the second text has 51 characters"),
-        ({"text": ["a"]}, "is no text"),
+        ({"text": ["a"]}, "must be a text"),
         ({"text": "a", "target": "positive>"}, "lacks a side"),
         ({"text": "a", "target": "x" * 201}, "the target has 201 characters"),
-        ({"text": "a", "methods": []}, "tick at least one"),
-        ({"text": "a", "methods": "gae"}, "no list of names"),
+        ({"text": "a", "methods": []}, "Choose at least one"),
+        ({"text": "a", "methods": "gae"}, "not a list of names"),
         ({"text": "a", "methods": ["gea"]}, "gae"),
-        ({"text": "a", "methods": [["gae"]]}, "no list of names"),
+        ({"text": "a", "methods": [["gae"]]}, "not a list of names"),
         ({"text": "a", "model": "../../etc/passwd"}, "there is no model"),
         ({"text": "a", "model": "bert-base-uncased"}, "there is no model"),
         ({"text": "a", "model": None}, "there is no model"),
         ({"text": "a", "model": ["sst2"]}, "there is no model"),
-        ({"text": "a", "path": "/etc/passwd"}, "the request may have"),
-        ({"text": "a", "query": 1}, "sst2 finds no objects"),
+        ({"text": "a", "path": "/etc/passwd"}, "the request may only have"),
+        ({"text": "a", "query": 1}, "sst2 does not detect objects"),
         ({"model": "detr_shapes", "example": 0, "query": -1}, "a whole number from 0"),
         ({"model": "detr_shapes", "example": 0, "query": 1.5}, "a whole number from 0"),
         ({"model": "detr_shapes", "example": 0, "query": True}, "a whole number from 0"),
         ({"model": "detr_shapes", "example": 0, "query": "1"}, "a whole number from 0"),
-        ({"model": "mnist"}, "there is none; drop one"),
+        ({"model": "detr_shapes", "example": 0, "target": "red circle"}, "needs an object"),
+        ({"model": "mnist"}, "mnist needs an image"),
         ({"model": "mnist", "example": 99}, "no example 99"),
         ({"model": "mnist", "example": -1}, "no example -1"),
         ({"model": "mnist", "example": True}, "no example True"),
         ({"model": "mnist", "example": "../x.png"}, "no example"),
-        ({"model": "mnist", "image": "/etc/passwd"}, "did not arrive whole"),
-        ({"model": "mnist", "image": 7}, "did not arrive whole"),
-        ({"model": "mnist", "image": coded(b"GIF89a nonsense")}, "no image that can be read"),
-        ({"model": "mnist", "image": coded(b"<svg onload=alert(1)>")}, "no image that can be read"),
-        ({"model": "mnist", "image": coded(png()[:40])}, "no image that can be read"),
+        ({"model": "mnist", "image": "/etc/passwd"}, "arrived incomplete"),
+        ({"model": "mnist", "image": 7}, "arrived incomplete"),
+        ({"model": "mnist", "image": coded(b"GIF89a nonsense")}, "not an image that can"),
+        (
+            {"model": "mnist", "image": coded(b"<svg onload=alert(1)>")},
+            "not an image that can",
+        ),
+        ({"model": "mnist", "image": coded(png()[:40])}, "not an image that can"),
         ({"model": "lxmert_shapes", "text": "a", "second": "b", "example": 0}, "one text with an"),
     ],
 )
@@ -116,27 +120,27 @@ def test_everything_else_is_refused_in_a_sentence(
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"null", b"{", b"\xff\xfe", b"[" * 100_000])
 def test_what_is_no_json_object_is_refused(offered: Catalogue, body: bytes) -> None:
-    with pytest.raises(WhyformerError, match="reload the page"):
-        read_question(body, offered, LIMITS)
+    with pytest.raises(WhyformerError, match="Reload the page"):
+        read_request(body, offered, LIMITS)
 
 
 def test_a_large_image_is_refused_before_it_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
     bomb = png(5000, 5000, "1")  # a few hundred bytes
     monkeypatch.setattr(Image.Image, "load", lambda self: pytest.fail("unpacked"))
-    with pytest.raises(TooMuchError, match=r"5000 x 5000 pixels, and 1 million"):
-        picture(bomb, LIMITS)
+    with pytest.raises(TooMuchError, match=r"5000 x 5000 pixels, more than the limit of 1 million"):
+        read_image(bomb, LIMITS)
 
 
 def test_a_bomb_beyond_pillows_own_limit_is_refused_too() -> None:
     with pytest.raises(WhyformerError, match="more than 24 million pixels"):
-        picture(png(20000, 10000, "1"), Limits(upload=10**8))
+        read_image(png(20000, 10000, "1"), Limits(upload=10**8))
 
 
 def test_a_large_file_is_refused() -> None:
-    with pytest.raises(TooMuchError, match=r"0.2 MB, and 0.1 MB is the most"):
-        picture(b"x" * 200_000, LIMITS)
+    with pytest.raises(TooMuchError, match=r"0.2 MB, more than the limit of 0.1 MB"):
+        read_image(b"x" * 200_000, LIMITS)
 
 
 @pytest.mark.parametrize("mode", ["L", "RGBA", "P", "1", "LA"])
 def test_every_usual_kind_of_image_is_read(mode: str) -> None:
-    assert picture(png(mode=mode), LIMITS).mode == "RGB"
+    assert read_image(png(mode=mode), LIMITS).mode == "RGB"

@@ -1,4 +1,4 @@
-"""Who may ask, and what a browser may do with the answer."""
+"""Security: who may send requests, and the headers that restrict what a browser does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PAGE = (
     " connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none';"
     " frame-ancestors 'none'"
 )
-# Scripts are held to digests by the report's own policy; both policies have to agree.
+# The report's own policy allows scripts by digest only; a browser applies both policies.
 REPORT = (
     "sandbox allow-scripts; default-src 'none'; img-src data:; style-src 'unsafe-inline';"
     " script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
@@ -28,38 +28,39 @@ HEADERS = {
 LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
-class StrangerError(WhyformerError):
-    """A request that did not come from the explorer's own page."""
+class ForeignRequestError(WhyformerError):
+    """A request that does not come from the explorer's own page."""
 
 
 def check_host(headers: Mapping[str, str], own: str) -> None:
-    """Nothing; raises where the browser was led here under a name of somebody else's.
+    """Raise ForeignRequestError if the Host header is a foreign name (DNS rebinding).
 
-    A name can be made to point at this machine by whoever owns it, an address cannot.
+    The owner of a name can point it at this machine; an IP address cannot be redirected.
     """
     host = _host(headers.get("Host", ""))
     if host in LOCAL or host == own.lower() or _is_address(host):
         return
-    raise StrangerError(
-        "the explorer answers under its own address only; open the one that it printed"
+    raise ForeignRequestError(
+        "the explorer answers only at its own address",
+        remedy="Open the address that it printed",
     )
 
 
 def check_origin(headers: Mapping[str, str]) -> None:
-    """Nothing; raises where another site's page asks."""
+    """Raise ForeignRequestError if another site's page sent the request."""
     origin = headers.get("Origin", "")
     if origin and origin == f"http://{headers.get('Host', '')}":
         return
-    raise StrangerError("the explorer does what its own page asks, and nobody else's")
+    raise ForeignRequestError("the explorer accepts requests only from its own page")
 
 
 def is_local(host: str) -> bool:
-    """Whether only this machine can reach the address."""
+    """Return whether only this machine can reach the address."""
     return host == "localhost" or (_is_address(host) and ipaddress.ip_address(host).is_loopback)
 
 
 def _host(given: str) -> str:
-    """The name or address without the port; nothing where it is neither."""
+    """Return the name or address without the port; "" if it is invalid."""
     try:
         return urlsplit(f"//{given}").hostname or ""
     except ValueError:

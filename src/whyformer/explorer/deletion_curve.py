@@ -1,4 +1,4 @@
-"""The deletion curve of one method, point by point while it is measured."""
+"""Deletion curves: the class probability while the most relevant tokens are removed."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from whyformer.targets.labels import ClassNames
 
 STEPS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 METRIC = "perturbation_positive"
-NAMED = 1000  # a model of more classes than this speaks a vocabulary
-TOP = 6  # classes that are shown
+MOST_CLASSES = 1000  # more "classes" than this are a vocabulary, and are not listed
+TOP = 6  # classes shown
 
 Point = Callable[[float, float], None]
 
 
-class Deletion:
-    """One input whose most relevant tokens go first, and the model asked again each time."""
+class DeletionCurves:
+    """Measures deletion curves of one input, by running the model again at each step."""
 
     def __init__(self, inputs: Any, loaded: Loaded) -> None:
         self._module = loaded.module
@@ -35,19 +35,19 @@ class Deletion:
         self._rerun = Rerun(Removal(self._prepared, loaded.module, family))
 
     def streams(self, attribution: Attribution) -> list[str]:
-        """The streams of the attribution that can lose tokens, the main one first."""
+        """Return the streams whose tokens can be removed, the main one first."""
         names = [name for name in attribution.streams if self._prepared.of(name) is not None]
         return sorted(names, key=lambda name: name != attribution.main)
 
-    def answers(self, attribution: Attribution) -> Tensor:
-        """What the model says about the whole input, as probabilities (classes,)."""
+    def probabilities(self, attribution: Attribution) -> Tensor:
+        """Return the class probabilities of the whole input, (classes,)."""
         rerun = self._rerun.with_grids_of(attribution)
         stream = attribution.streams[self.streams(attribution)[0]]
         return kept_logits(rerun, stream.name, stream.mask)[0].softmax(0)
 
     def classes(self, shares: Tensor) -> list[dict[str, Any]]:
-        """The likeliest classes by name; none where the model's output is no list of classes."""
-        if not 1 < len(shares) <= NAMED:
+        """Return the most probable classes with names; empty if the output is not classes."""
+        if not 1 < len(shares) <= MOST_CLASSES:
             return []
         names = ClassNames(self._module, len(shares))
         best = shares.topk(min(TOP, len(shares)))
@@ -55,9 +55,10 @@ class Deletion:
         return [{"name": names.name(index), "share": share} for index, share in found]
 
     def curve(self, attribution: Attribution, stream: str, point: Point) -> float:
-        """The area under the curve of one stream; `point` is told every (share gone, probability).
+        """Return the area under the curve of one stream.
 
-        It follows the explained class, or the predicted one where a target is no class.
+        `point` is called with each (share removed, probability). The curve follows the explained
+        class, or the predicted one if the target is not a class.
         """
         rerun = self._rerun.with_grids_of(attribution)
         one = attribution.streams[stream]
@@ -65,10 +66,10 @@ class Deletion:
         target = int(attribution.target[0])
         against: Against = "target" if 0 <= target < full.shape[1] else "predicted"
         followed = int(followed_class(against, full, attribution, None)[0])
-        told = _Told(rerun, followed, point)
+        reporting = _ReportingRerun(rerun, followed, point)
         score = metrics[METRIC](
             attribution[0],
-            rerun=told,
+            rerun=reporting,
             stream=stream,
             steps=STEPS,
             against=against,
@@ -77,12 +78,12 @@ class Deletion:
         return float(score.values[0])
 
 
-class _Told:
-    """A rerun that tells each answer as it comes; as it is no `Rerun`, they come one by one."""
+class _ReportingRerun:
+    """A rerun that reports each probability; it is no `Rerun`, so steps run one by one."""
 
     def __init__(self, rerun: Rerun, followed: int, point: Point) -> None:
         self._rerun, self._followed, self._point = rerun, followed, point
-        self._asked = -1  # the first answer is about the whole input
+        self._asked = -1  # the first call is on the whole input
 
     def __call__(self, kept: Mapping[str, Tensor]) -> Tensor:
         logits = self._rerun(kept)

@@ -14,7 +14,7 @@ from pyarrow import parquet
 
 import whyformer
 from tests.wordpiece import wordpiece_of
-from whyformer.cli.score_file import ScoreFile
+from whyformer.cli.score_writer import ScoreWriter
 from whyformer.models.load import Loaded
 
 Run = Callable[..., Any]
@@ -28,7 +28,7 @@ PART = 16 * 2  # of --batch-size 2
 def small(monkeypatch: pytest.MonkeyPatch) -> Loaded:
     """A tiny model in the place of every other."""
     loaded = Loaded(whyformer.families()["bert"].tiny(), wordpiece_of(PIECES), "tiny")
-    monkeypatch.setattr("whyformer.cli.scoring.load_model", lambda *_: loaded)
+    monkeypatch.setattr("whyformer.cli.bulk_explain.load_model", lambda *_: loaded)
     return loaded
 
 
@@ -118,7 +118,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(
     Path(out).unlink()
     explain, seen = whyformer.explain, []
 
-    def watched(inputs: Any, *args: Any, **keywords: Any) -> Any:
+    def interrupted(inputs: Any, *args: Any, **keywords: Any) -> Any:
         dies = not seen
         for number, one in enumerate(explain(inputs, *args, **keywords)):
             if dies and number == PART + 5:
@@ -126,15 +126,15 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(
             seen.append(one.provenance["id"])
             yield one
 
-    monkeypatch.setattr(whyformer, "explain", watched)
+    monkeypatch.setattr(whyformer, "explain", interrupted)
     stopped = run(line)
     assert stopped.exit_code == 130
-    assert f"{PART} inputs are kept in {out}.parts" in stopped.stderr
+    assert f"{PART} inputs are saved in {out}.parts" in stopped.stderr
     assert not Path(out).exists()
     del seen[:-1]
     again = run(line)
     assert again.exit_code == 0, again.output
-    assert f"{PART} inputs of which an earlier run had finished" in again.stderr
+    assert f"{PART} inputs were finished by an earlier run" in again.stderr
     assert seen[1:] == [f"all/{i}" for i in range(PART, len(TEXTS))]
     assert Path(out).read_bytes() == whole
     assert not Path(f"{out}.parts").exists()
@@ -143,7 +143,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(
 def begun(run: Run, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
     """Leaves the parts of a run behind that could not write its file."""
     with monkeypatch.context() as patch:
-        patch.setattr(ScoreFile, "finish", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(ScoreWriter, "finish", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
         assert run(line).exit_code == 130
 
 
@@ -154,7 +154,7 @@ def test_parts_of_another_run_are_not_taken(run: Run, monkeypatch: pytest.Monkey
         run("explain --input in.jsonl --out o.jsonl --method gae"),
         "o.jsonl.parts",
         "another run, whose method was 'lrp_ah_ln' and not 'gae'",
-        "delete the folder",
+        "Delete the folder",
     )
 
 
@@ -182,7 +182,7 @@ def test_an_input_that_has_changed_is_noticed(run: Run, monkeypatch: pytest.Monk
     begun(run, monkeypatch, "explain --input in.jsonl --out o.jsonl")
     write("in.jsonl", {"text": TEXTS[0]}, {"text": "dull"}, {"text": TEXTS[2]})
     refused(
-        run("explain --input in.jsonl --out o.jsonl"), "'all/1'", "not what it was", "o.jsonl.parts"
+        run("explain --input in.jsonl --out o.jsonl"), "'all/1'", "has changed", "o.jsonl.parts"
     )
 
 
@@ -193,7 +193,7 @@ def test_a_damaged_part_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> N
         begun(run, monkeypatch, line)
         (part,) = Path(f"{out}.parts").glob("0*")
         part.write_bytes(part.read_bytes()[:40])
-        refused(run(line), part.name, "delete it")
+        refused(run(line), part.name, "Delete it")
         part.unlink()
         assert run(line).exit_code == 0
 
@@ -207,7 +207,7 @@ def test_a_full_disk_is_one_sentence(run: Run, monkeypatch: pytest.MonkeyPatch) 
     refused(
         run("explain --input in.jsonl --out o.parquet"),
         "No space left on device",
-        "give the same command again",
+        "the same command again",
     )
     assert not list(Path("o.parquet.parts").glob(".*"))
 
@@ -219,7 +219,7 @@ def test_rows_that_cannot_be_read_or_explained(run: Run) -> None:
     refused(run("explain --input in.jsonl --out o.jsonl"), "in.jsonl, line 2", "--skip-errors")
     result = run("explain --input in.jsonl --out p.jsonl --skip-errors")
     assert result.exit_code == 0, result.output
-    assert "2 inputs were left out" in result.stderr
+    assert "2 inputs were skipped" in result.stderr
     assert "line 2" in result.stderr
     assert "'all/3'" in result.stderr
     assert [row["text"] for row in lines("p.jsonl")] == ["good", "bad", "dull"]
@@ -231,30 +231,33 @@ def test_rows_that_cannot_be_read_or_explained(run: Run) -> None:
 def test_a_row_without_its_target_is_refused_or_left_out(run: Run) -> None:
     write("in.jsonl", {"text": "good", "y": 1}, {"text": "bad", "y": None})
     line = "explain --input in.jsonl --target-column y --out"
-    refused(run(f"{line} o.jsonl"), "'all/1' has nothing in the column 'y'", "--skip-errors")
+    refused(run(f"{line} o.jsonl"), "'all/1' has no value in the column 'y'", "--skip-errors")
     result = run(f"{line} p.jsonl --skip-errors")
     assert result.exit_code == 0
-    assert "nothing in the column" in result.stderr
+    assert "no value in the column" in result.stderr
     assert len(lines("p.jsonl")) == 1
 
 
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("--input in.jsonl", "--input needs a place for the scores"),
+        ("--input in.jsonl", "--input needs a file for the scores"),
         ("--input in.jsonl --out o.txt", "ends in .parquet or .jsonl"),
         ("--input in.jsonl --out no/o.jsonl", "there is no folder 'no'"),
-        ("--input in.jsonl --out in.jsonl", "'in.jsonl' is what --input reads"),
+        ("--input in.jsonl --out in.jsonl", "'in.jsonl' is the file that --input reads"),
         ("--input none.jsonl --out o.jsonl", "there is no file 'none.jsonl'"),
         ("--input in.xml --out o.jsonl", "one of .jsonl, .ndjson, .csv"),
         ("--input in.jsonl --out o.jsonl --column body", "no column 'body'"),
-        ("--input in.jsonl --out o.jsonl --limit 0", "--limit 0: give a whole number from 1"),
-        ("--input in.jsonl --out o.jsonl --batch-size 0", "batch_size is 0"),
-        ("--input in.jsonl --out o.jsonl --html x.html", "--html is about one input"),
-        ("--input in.jsonl --out o.jsonl --target 1 --target-column y", "give one"),
-        ("'a text' --input in.jsonl --out o.jsonl", "INPUT is about one input"),
-        ("'a text' --out o.jsonl", "--out is about many inputs"),
-        ("'a text' --skip-errors", "--skip-errors is about many inputs"),
+        (
+            "--input in.jsonl --out o.jsonl --limit 0",
+            "--limit 0 leaves no rows. Give a whole number from 1",
+        ),
+        ("--input in.jsonl --out o.jsonl --batch-size 0", "Give --batch-size a whole number"),
+        ("--input in.jsonl --out o.jsonl --html x.html", "--html is for one input"),
+        ("--input in.jsonl --out o.jsonl --target 1 --target-column y", "Give one"),
+        ("'a text' --input in.jsonl --out o.jsonl", "INPUT is for one input"),
+        ("'a text' --out o.jsonl", "--out is for many inputs"),
+        ("'a text' --skip-errors", "--skip-errors is for many inputs"),
     ],
 )
 def test_mistakes_are_one_line(run: Run, line: str, said: str) -> None:
@@ -268,7 +271,7 @@ def test_an_image_has_a_grid_and_a_path(run: Run, monkeypatch: pytest.MonkeyPatc
 
     from whyformer.models.load import load_model
 
-    monkeypatch.setattr("whyformer.cli.scoring.load_model", load_model)
+    monkeypatch.setattr("whyformer.cli.bulk_explain.load_model", load_model)
     Image.new("L", (28, 28), 90).save("five.png")
     write("in.jsonl", {"image": "five.png"})
     assert run("explain --input in.jsonl --out o.parquet --method gae").exit_code == 0

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from whyformer.errors import InputError
-from whyformer.explorer import desk as module
-from whyformer.explorer.desk import Desk, Job, Tell
+from whyformer.explorer import jobs as module
+from whyformer.explorer.jobs import Job, JobQueue, Tell
 from whyformer.explorer.limits import BusyError, Limits
 
 SMALL = Limits(running=1, waiting=1, seconds=30.0)
@@ -21,7 +21,7 @@ def kinds(job: Job) -> list[str]:
 
 
 def test_a_job_tells_what_it_does_and_ends() -> None:
-    job = Desk(SMALL).take(lambda tell: tell("found", what=1))
+    job = JobQueue(SMALL).submit(lambda tell: tell("found", what=1))
     assert list(job.events()) == [
         {"event": "started"},
         {"event": "found", "what": 1},
@@ -30,24 +30,24 @@ def test_a_job_tells_what_it_does_and_ends() -> None:
 
 
 def test_one_runs_one_waits_and_the_third_is_refused_in_a_sentence() -> None:
-    desk, go = Desk(SMALL), threading.Event()
-    first = desk.take(lambda tell: bool(go.wait(20)))
-    second = desk.take(lambda tell: None)
-    assert desk.busy == (1, 1)
-    with pytest.raises(BusyError, match=r"1 explanations are running and 1 are waiting; try again"):
-        desk.take(lambda tell: None)
+    jobs, go = JobQueue(SMALL), threading.Event()
+    first = jobs.submit(lambda tell: bool(go.wait(20)))
+    second = jobs.submit(lambda tell: None)
+    assert jobs.busy == (1, 1)
+    with pytest.raises(BusyError, match=r"1 explanations are running and 1 are waiting. Try again"):
+        jobs.submit(lambda tell: None)
     go.set()
     assert kinds(first) == ["started", "done"]
     assert kinds(second) == ["queued", "started", "done"]
-    assert _idle(desk)
+    assert _idle(jobs)
 
 
 def test_a_waiting_job_that_nobody_wants_never_runs_and_makes_room() -> None:
-    desk, go, ran = Desk(SMALL), threading.Event(), []
-    desk.take(lambda tell: bool(go.wait(20)))
-    left = desk.take(lambda tell: ran.append("left"))
+    jobs, go, ran = JobQueue(SMALL), threading.Event(), []
+    jobs.submit(lambda tell: bool(go.wait(20)))
+    left = jobs.submit(lambda tell: ran.append("left"))
     left.cancel()
-    stays = desk.take(lambda tell: ran.append("stays"))
+    stays = jobs.submit(lambda tell: ran.append("stays"))
     go.set()
     assert kinds(stays)[-1] == "done"
     assert ran == ["stays"]
@@ -55,10 +55,10 @@ def test_a_waiting_job_that_nobody_wants_never_runs_and_makes_room() -> None:
 
 def test_a_refusal_is_told_as_its_sentence() -> None:
     def work(tell: Tell) -> None:
-        raise InputError("there is\n nothing; pass another model=")
+        raise InputError("there is\n nothing", argument="model", remedy="Pass model=")
 
-    *_, last = Desk(SMALL).take(work).events()
-    assert last == {"event": "error", "says": "there is nothing; pass another model"}
+    *_, last = JobQueue(SMALL).submit(work).events()
+    assert last == {"event": "error", "says": "there is nothing. Choose another model."}
 
 
 def test_a_mistake_of_ours_is_told_without_a_traceback_which_the_terminal_has(
@@ -67,7 +67,7 @@ def test_a_mistake_of_ours_is_told_without_a_traceback_which_the_terminal_has(
     def work(tell: Tell) -> None:
         raise ZeroDivisionError("secret")
 
-    *_, last = Desk(SMALL).take(work).events()
+    *_, last = JobQueue(SMALL).submit(work).events()
     assert last["event"] == "error"
     assert "ZeroDivisionError" in last["says"]
     assert "secret" not in last["says"]
@@ -82,12 +82,12 @@ def test_cancel_stops_between_two_operations() -> None:
         while True:  # nothing in here asks whether it is wanted: torch does
             torch.ones(1) + 1
 
-    job = (desk := Desk(SMALL)).take(work)
+    job = (jobs := JobQueue(SMALL)).submit(work)
     started.wait(10)
     job.cancel()
     *_, last = job.events()
     assert last == {"event": "error", "says": "cancelled"}
-    assert _idle(desk)
+    assert _idle(jobs)
 
 
 def test_a_job_that_takes_too_long_is_stopped() -> None:
@@ -95,41 +95,41 @@ def test_a_job_that_takes_too_long_is_stopped() -> None:
         while True:
             torch.ones(1) + 1
 
-    *_, last = (desk := Desk(Limits(running=1, seconds=0.2))).take(work).events()
+    *_, last = (jobs := JobQueue(Limits(running=1, seconds=0.2))).submit(work).events()
     assert "longer than 0.2 seconds" in last["says"]
-    assert _idle(desk)
+    assert _idle(jobs)
 
 
 def test_a_job_that_cannot_be_stopped_is_left_and_new_work_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "GRACE", 0.2)
-    desk, go = Desk(Limits(running=1, waiting=5, seconds=0.1)), threading.Event()
-    *_, last = desk.take(lambda tell: bool(go.wait(20))).events()
+    jobs, go = JobQueue(Limits(running=1, waiting=5, seconds=0.1)), threading.Event()
+    *_, last = jobs.submit(lambda tell: bool(go.wait(20))).events()
     assert "longer than 0.1 seconds" in last["says"]
-    with pytest.raises(BusyError, match="held up by work that does not end"):
-        desk.take(lambda tell: None)
+    with pytest.raises(BusyError, match="busy with jobs that do not stop"):
+        jobs.submit(lambda tell: None)
     go.set()
-    assert _idle(desk)
-    assert kinds(desk.take(lambda tell: None)) == ["started", "done"]
+    assert _idle(jobs)
+    assert kinds(jobs.submit(lambda tell: None)) == ["started", "done"]
 
 
 def test_warnings_of_two_jobs_at_once_are_silent_and_the_filters_come_back() -> None:
     before = list(warnings.filters)
-    desk, both = Desk(Limits(running=2)), threading.Barrier(2)
+    jobs, both = JobQueue(Limits(running=2)), threading.Barrier(2)
 
     def work(tell: Tell) -> None:
         both.wait(10)
         warnings.warn("would be an error in a test", UserWarning, stacklevel=1)
 
-    jobs = [desk.take(work) for _ in range(2)]
-    assert [kinds(job)[-1] for job in jobs] == ["done", "done"]
-    assert _idle(desk)
+    both_jobs = [jobs.submit(work) for _ in range(2)]
+    assert [kinds(job)[-1] for job in both_jobs] == ["done", "done"]
+    assert _idle(jobs)
     _soon(lambda: warnings.filters == before)
 
 
-def _idle(desk: Desk) -> bool:
-    return _soon(lambda: desk.busy == (0, 0))
+def _idle(jobs: JobQueue) -> bool:
+    return _soon(lambda: jobs.busy == (0, 0))
 
 
 def _soon(truth: Any) -> bool:

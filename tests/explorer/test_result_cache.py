@@ -5,7 +5,7 @@ from markupsafe import Markup
 
 from whyformer.errors import InputError
 from whyformer.explorer.limits import Limits
-from whyformer.explorer.shelf import Result, Shelf
+from whyformer.explorer.result_cache import Result, ResultCache
 from whyformer.render.html.fragment import Page
 
 
@@ -18,25 +18,25 @@ def result(size: int = 10) -> Result:
 
 
 def test_the_oldest_makes_room() -> None:
-    shelf = Shelf(Limits(results=2))
-    first, second = shelf.put(result()), shelf.put(result())
-    shelf.get(first)  # used, so that the other is the oldest now
-    third = shelf.put(result())
-    assert shelf.get(first)
-    assert shelf.get(third)
-    with pytest.raises(InputError, match="not kept any more; explain again"):
-        shelf.get(second)
+    results = ResultCache(Limits(results=2))
+    first, second = results.put(result()), results.put(result())
+    results.get(first)  # used, so that the other is the oldest now
+    third = results.put(result())
+    assert results.get(first)
+    assert results.get(third)
+    with pytest.raises(InputError, match=r"no longer stored\. Explain again"):
+        results.get(second)
 
 
 def test_bytes_are_bounded_but_the_newest_stays() -> None:
-    shelf = Shelf(Limits(results=100, kept=1000))
+    results = ResultCache(Limits(results=100, kept=1000))
     for _ in range(50):
-        last = shelf.put(result(300))
-    assert shelf.size <= 1000
-    huge = shelf.put(result(5000))
-    assert shelf.get(huge)
+        last = results.put(result(300))
+    assert results.size <= 1000
+    huge = results.put(result(5000))
+    assert results.get(huge)
     with pytest.raises(InputError):
-        shelf.get(last)
+        results.get(last)
 
 
 def test_a_picture_is_drawn_once_and_when_it_is_wanted() -> None:

@@ -1,0 +1,116 @@
+"""The inputs and target of `explain` and `compare`, and a model that can read them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import whyformer
+from whyformer.cli.arguments import STDIN, read_image, read_input, read_target
+from whyformer.errors import InputError, TargetError
+from whyformer.inputs.detect import kind_of
+from whyformer.models.families import family_of
+from whyformer.models.load import Loaded, load_model
+from whyformer.models.signature import needed_streams
+from whyformer.targets.specs import at_query
+
+STREAM_NAMES = {"text": "text", "image": "images", "audio": "sound"}
+EXAMPLE = "whyformer explain --image scene.png 'what colour is the circle?'"
+
+
+@dataclass(frozen=True)
+class CommandInputs:
+    """Inputs and target as `whyformer.explain` takes them."""
+
+    inputs: Any
+    target: Any
+    query: int | None = None
+
+    @property
+    def streams(self) -> set[str]:
+        """Which of "text" and "image" were given."""
+        if isinstance(self.inputs, dict):
+            return set(self.inputs)
+        return {"text" if isinstance(self.inputs, str) else "image"}
+
+    def load(self, model: str | None) -> Loaded:
+        """Load the model; raise InputError if it reads something else than what was given."""
+        loaded = load_model(model, None, kind_of(self.inputs) if model is None else None)
+        family = family_of(loaded.module)
+        reads = needed_streams(loaded.module, family)
+        _check_streams(self.streams, reads, loaded.name, family is not None and family.writes)
+        if family is not None and family.detects and self.query is None and self.target is not None:
+            raise TargetError(
+                f"{loaded.name} predicts a class for each object query, so --target needs a query",
+                remedy="Add --query N, or leave out --target",
+            )
+        if self.query is not None and family is not None and not family.detects:
+            raise TargetError(
+                f"--query {self.query} needs a detector, but {loaded.name} has no object queries",
+                remedy="Leave out --query, or choose a detector as"
+                f" --model{_bundled_names('object-detection')}",
+            )
+        return loaded
+
+
+def read_command_inputs(
+    given: str | None, image: Path | None, target: str | None, query: int | None
+) -> CommandInputs:
+    """Return the inputs and target from INPUT, --image, --target and --query."""
+    wanted = at_query(query, read_target(target))
+    if image is None:
+        return CommandInputs(read_input(given), wanted, query)
+    if given == STDIN and str(image) == STDIN:
+        raise InputError(
+            "INPUT and --image are both '-', but stdin holds only one of them",
+            remedy="Name a file for the other",
+        )
+    picture = read_image(image)
+    # Without INPUT stdin is not read: most models that read images need no text.
+    text = None if given is None else read_input(given)
+    if text is None:
+        return CommandInputs(picture, wanted, query)
+    if not isinstance(text, str):
+        raise InputError(
+            f"INPUT is an image, and so is --image {str(image)!r}",
+            remedy=f"Give one image, and the text as INPUT: {EXAMPLE}",
+        )
+    return CommandInputs({"text": text, "image": picture}, wanted, query)
+
+
+def _check_streams(given: set[str], reads: set[str], name: str, writes: bool) -> None:
+    """Raise InputError if the model lacks an input, or does not read one that was given.
+
+    `writes` says that the model generates text, which a user may have passed as INPUT.
+    """
+    if not reads <= set(STREAM_NAMES) or given == reads:
+        return
+    fact = f"{name} reads {' and '.join(STREAM_NAMES[one] for one in sorted(reads, reverse=True))}"
+    if given < reads:
+        options = {"text": "a text as INPUT", "image": "--image FILE"}
+        missing = " and ".join(options.get(one, one) for one in sorted(reads - given))
+        raise InputError(fact, remedy=f"Also give {missing}, as in {EXAMPLE}")
+    extra = sorted(given - reads)[0]
+    others = _bundled_names(streams=given)
+    if not given > reads:
+        raise InputError(
+            f"{fact}, but was given {STREAM_NAMES[extra]}",
+            remedy=f"Choose another --model{others}",
+        )
+    what = "an image" if extra == "image" else "a text"
+    hint = ". Name the text it generates with --target" if writes and extra == "text" else ""
+    raise InputError(
+        f"{fact}, but was given {what}",
+        remedy=f"Leave it out, or choose another --model{others}{hint}",
+    )
+
+
+def _bundled_names(task: str = "", streams: set[str] | None = None) -> str:
+    """Return ", such as a, b" with the bundled models for a task or for these inputs."""
+    names = [
+        model.name
+        for model in whyformer.models().values()
+        if model.task == task or set(model.streams) == streams
+    ]
+    return f", such as {', '.join(names)}" if names else ""

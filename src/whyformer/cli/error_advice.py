@@ -1,0 +1,38 @@
+"""Errors in the command line's terms: which option to change, instead of which Python argument."""
+
+from __future__ import annotations
+
+from whyformer.errors import WhyformerError, join_sentences
+
+# What to do if an error is about this argument of the Python API. {remedy} is the error's own
+# advice: it stays if it is specific, and goes if it only names the Python argument.
+ADVICE = {
+    "truncation": "Pass --truncation, or shorten the text",
+    "on_error": "Pass --skip-errors to leave out such inputs",
+    "processor": "Add the tokenizer or image processor files to the --model folder",
+    "model": "{remedy} (--model)",
+    "deciding": "{remedy} (--deciding)",
+    "at": "{remedy} (--at)",
+    "blocks": "{remedy} (whyformer explain --option blocks=PATH)",
+    "tokens": "{remedy} (whyformer explain --option tokens=NAME)",
+    "batch_first": "{remedy} (whyformer explain --option batch_first=false)",
+    "memory": "{remedy} (whyformer explain --option memory=maps)",
+    "method": "{remedy} (see: whyformer methods)",
+    "methods": "{remedy} (see: whyformer methods)",
+    "metric": "{remedy} (see: whyformer metrics)",
+    "metrics": "{remedy} (see: whyformer metrics)",
+    "batch_size": "Give --batch-size a whole number from 1, or leave it out",
+    "batch": "{remedy} (--batch)",
+    "limit": "{remedy} (--limit)",
+    "fill": "{remedy} (--fill)",
+    "base": "{remedy} (--base)",
+}
+
+
+def describe_error(error: WhyformerError) -> str:
+    """Return what is wrong and what to do about it, in one line."""
+    advice = ADVICE.get(error.argument or "", "{remedy}")
+    if error.remedy is None and "{remedy}" in advice:
+        advice = ""
+    remedy = (error.remedy or "").rstrip(".")
+    return " ".join(join_sentences(error.message, advice.format(remedy=remedy)).split())

@@ -1,0 +1,134 @@
+"""The work of one request: explain with every method, make the report, measure the curves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from whyformer.attribution import Attribution, View, views
+from whyformer.errors import WhyformerError
+from whyformer.explain import Ask, explain_each
+from whyformer.explorer.deletion_curve import STEPS, DeletionCurves
+from whyformer.explorer.error_text import error_text
+from whyformer.explorer.explain_request import ExplainRequest
+from whyformer.explorer.jobs import Tell
+from whyformer.explorer.result_cache import Result, ResultCache
+from whyformer.methods import methods
+from whyformer.models.families import family_of
+from whyformer.models.load import Loaded
+from whyformer.render.html.page import build_comparison_page, build_page
+
+KEPT = ("attention", "gradient")  # for one method alone: its report shows layers and heads
+ONE_NUMBER = "the model's output is one number, not classes, so it has no probability"
+
+
+def explain_job(request: ExplainRequest, results: ResultCache) -> Callable[[Tell], None]:
+    """Return the work that answers a request; it tells its results as events."""
+
+    def work(tell: Tell) -> None:
+        steps = 2 + 2 * len(request.methods)
+        tell("step", done=0, of=steps, says=f"loading {request.entry.name}")
+        loaded = replace(request.entry.load(), name=request.entry.name)
+        attributions = _explain(request, loaded, tell, steps)
+        done = 1 + len(request.methods)
+        tell("step", done=done, of=steps, says="drawing")
+        tell("report", id=results.put(_result(attributions)), label=attributions[0].labels[0])
+        _measure(request, loaded, attributions, tell, steps)
+
+    return work
+
+
+def _explain(request: ExplainRequest, loaded: Loaded, tell: Tell, steps: int) -> list[Attribution]:
+    """Return the attributions of the methods that work; raise the first error if none does."""
+    family = family_of(loaded.module)
+    alone = len(request.methods) == 1 and not (family is not None and family.writes)
+    answers = explain_each(
+        request.inputs,
+        loaded,
+        [Ask(name, request.target) for name in request.methods],
+        keep=KEPT if alone else (),
+        on_error="return",
+    )
+    attributions, errors = [], []
+    for number, name in enumerate(request.methods):
+        tell("step", done=1 + number, of=steps, says=f"explaining with {name}")
+        answer = next(answers)
+        if answer.error is not None:
+            errors.append(answer.error)
+            tell("failed", method=name, says=error_text(answer.error))
+        if answer.attribution is not None:
+            attributions.append(answer.attribution)
+            tell("method", seconds=answer.seconds, **_facts(answer.attribution))
+    if not attributions:
+        raise errors[0]
+    return attributions
+
+
+def _facts(attribution: Attribution) -> dict[str, Any]:
+    """Return one row of the table of methods, as JSON values."""
+    share = attribution.conservation
+    known = share is not None and math.isfinite(float(share[0]))
+    return {
+        "method": attribution.method,
+        "label": attribution.labels[0],
+        "output": _finite(float(attribution.output[0])),
+        "conservation": float(share[0]) if known and share is not None else None,
+        "promises": methods[attribution.method].promises_sum,
+        "notes": [str(note) for note in attribution.provenance.get("notes", ())],
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _result(attributions: list[Attribution]) -> Result:
+    """Return the report as files; only the page shows layers."""
+    light = [replace(attribution, layers=()) for attribution in attributions]
+    alone = len(attributions) == 1
+    page = build_page(attributions[0]) if alone else build_comparison_page(attributions)
+
+    def render(name: str) -> str | bytes:
+        if name == "html":
+            return page.to_html()
+        view: View = views[name]
+        return view.render(light[0]) if alone else view.render_comparison(light)
+
+    return Result(page, str(render("json")).encode(), render)
+
+
+def _measure(
+    request: ExplainRequest,
+    loaded: Loaded,
+    attributions: list[Attribution],
+    tell: Tell,
+    steps: int,
+) -> None:
+    """Tell the class probabilities and every point of every deletion curve."""
+    try:
+        deletion = DeletionCurves(request.inputs, loaded)
+        streams = deletion.streams(attributions[0])
+        shares = deletion.probabilities(attributions[0])
+    except WhyformerError as error:
+        tell("unmeasured", says=error_text(error))
+        return
+    tell("answers", classes=deletion.classes(shares))
+    if len(shares) == 1:
+        tell("unmeasured", says=ONE_NUMBER)
+        return
+    tell("curves", streams=streams, steps=STEPS)
+    for number, attribution in enumerate(attributions):
+        done = 2 + len(request.methods) + number
+        tell("step", done=done, of=steps, says=f"measuring {attribution.method}")
+        for stream in streams:
+            curve = {"method": attribution.method, "stream": stream}
+
+            def point(share: float, value: float, curve: dict[str, str] = curve) -> None:
+                tell("point", share=share, value=value, **curve)
+
+            try:
+                tell("area", value=deletion.curve(attribution, stream, point), **curve)
+            except WhyformerError as error:
+                tell("unmeasured", says=error_text(error), **curve)

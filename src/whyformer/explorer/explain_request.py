@@ -1,0 +1,145 @@
+"""The browser's request, read from JSON: only known names and checked sizes pass."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from whyformer.errors import InputError
+from whyformer.explorer.catalogue import Catalogue, ExampleInput, OfferedModel
+from whyformer.explorer.image_upload import read_image
+from whyformer.explorer.limits import Limits, TooMuchError
+from whyformer.methods import methods
+from whyformer.targets.specs import at_query, parse_target
+
+FIELDS = frozenset({"model", "methods", "text", "second", "target", "query", "example", "image"})
+RELOAD = "Reload the page"
+
+
+@dataclass(frozen=True)
+class ExplainRequest:
+    """A model, methods, inputs and target, as `explain_each` takes them."""
+
+    entry: OfferedModel
+    methods: tuple[str, ...]
+    inputs: Any
+    target: Any = None
+
+
+def read_request(body: bytes, offered: Catalogue, limits: Limits) -> ExplainRequest:
+    """Return the request; raise InputError if a field is wrong."""
+    fields = _parse_object(body)
+    entry = offered[fields.get("model")]
+    names = _methods(fields.get("methods"), limits)
+    target = _target(_text(fields, "target", limits.target))
+    query = _query(fields.get("query"), entry)
+    if entry.detects and query is None and target is not None:
+        raise InputError(
+            f"{entry.name} predicts a class for each object, so a target needs an object",
+            remedy="Enter a number in the field Object",
+        )
+    number = fields.get("example")
+    example = ExampleInput() if number is None else offered.example(entry.name, number)
+    text, second = (_text(fields, name, limits.characters) for name in ("text", "second"))
+    parts: dict[str, Any] = {}
+    if "text" in entry.reads:
+        parts["text"] = _text_input(text, second, entry)
+    if "image" in entry.reads:
+        parts["image"] = _image(fields.get("image"), example, entry, limits)
+    return ExplainRequest(
+        entry,
+        names,
+        parts if len(parts) > 1 else next(iter(parts.values())),
+        at_query(query, target),
+    )
+
+
+def _parse_object(body: bytes) -> dict[str, Any]:
+    try:
+        fields = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise InputError("the request is not JSON", remedy=RELOAD) from error
+    if not isinstance(fields, dict) or not fields.keys() <= FIELDS:
+        raise InputError(f"the request may only have {', '.join(sorted(FIELDS))}", remedy=RELOAD)
+    return fields
+
+
+def _methods(names: Any, limits: Limits) -> tuple[str, ...]:
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise InputError("the methods are not a list of names", remedy=RELOAD)
+    chosen = tuple(dict.fromkeys(names))
+    if not chosen:
+        raise InputError("no method is chosen", remedy="Choose at least one")
+    if len(chosen) > limits.methods:
+        raise TooMuchError(
+            f"{len(chosen)} methods are chosen, more than the limit of {limits.methods}",
+            remedy="Choose fewer",
+        )
+    for name in chosen:
+        methods[name[:80]]  # raises if unknown
+    return chosen
+
+
+def _text(fields: Mapping[str, Any], name: str, most: int) -> str:
+    text = fields.get(name) or ""
+    if not isinstance(text, str):
+        raise InputError(f"the field {name!r} must be a text", remedy=RELOAD)
+    if len(text) > most:
+        what = {"second": "second text"}.get(name, name)
+        raise TooMuchError(
+            f"the {what} has {len(text)} characters, more than the limit of {most}",
+            remedy="Shorten it",
+        )
+    return text
+
+
+def _text_input(text: str, second: str, entry: OfferedModel) -> str | tuple[str, str]:
+    if not text.strip():
+        raise InputError(f"{entry.name} needs a text", remedy="Type one, or choose an example")
+    if not second.strip():
+        return text
+    if "image" in entry.reads:
+        raise InputError(
+            f"{entry.name} reads only one text with an image", remedy="Clear the second text"
+        )
+    return text, second
+
+
+def _image(given: Any, example: ExampleInput, entry: OfferedModel, limits: Limits) -> Any:
+    if given is None and example.image is not None:
+        return read_image(example.image.read_bytes(), limits)
+    if given is None:
+        raise InputError(f"{entry.name} needs an image", remedy="Drop one, or choose an example")
+    if isinstance(given, str) and len(given) > limits.body:
+        raise TooMuchError("the image file is too large", remedy="Make it smaller")
+    try:
+        content = base64.b64decode(given, validate=True)
+    except (TypeError, ValueError, binascii.Error) as error:
+        raise InputError("the image arrived incomplete", remedy="Choose it again") from error
+    return read_image(content, limits)
+
+
+def _target(text: str) -> Any:
+    """Return None, a class index, a label or a contrast."""
+    if not text.strip():
+        return None
+    return parse_target(text)
+
+
+def _query(number: Any, entry: OfferedModel) -> int | None:
+    """Return the object query of a detector, or None for the most confident one."""
+    if number is None:
+        return None
+    if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+        raise InputError(
+            f"the object {str(number)[:20]!r} is not a number", remedy="Enter a whole number from 0"
+        )
+    if not entry.detects:
+        raise InputError(
+            f"{entry.name} does not detect objects", remedy="Leave the field Object empty"
+        )
+    return number
