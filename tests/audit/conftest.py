@@ -10,9 +10,9 @@ import torch
 
 from tests.audit.making import classifier, wordpiece
 from whyformer.attribution import Attribution, Stream
-from whyformer.audit.answers import Answer
-from whyformer.audit.explaining import Explained
-from whyformer.audit.places import Span
+from whyformer.audit.class_target import Answer
+from whyformer.audit.explainer import Explained
+from whyformer.audit.token_spans import Span
 from whyformer.models.load import Loaded, load_model
 
 

@@ -14,9 +14,9 @@ from tests.audit.making import classifier, wordpiece
 from whyformer.audit import Audit, audit_names
 from whyformer.audit.bootstrap import Bootstrap
 from whyformer.audit.grid import Grid
-from whyformer.audit.lists import Template, read_names
 from whyformer.audit.name_summary import headline
 from whyformer.audit.name_tables import name_tables
+from whyformer.audit.word_lists import Template, read_names
 from whyformer.errors import InputError, OptionError, UnknownNameError
 from whyformer.models.load import Loaded
 

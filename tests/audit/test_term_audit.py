@@ -11,9 +11,9 @@ import whyformer as wf
 from tests.audit.test_name_audit import planted
 from whyformer.audit import audit_terms
 from whyformer.audit.bootstrap import Bootstrap
-from whyformer.audit.lists import read_terms
+from whyformer.audit.scored_words import KINDS, Hit
 from whyformer.audit.term_tables import Gathered, headline, term_tables
-from whyformer.audit.wording import KINDS, Hit
+from whyformer.audit.word_lists import read_terms
 from whyformer.datasets import Sample, open_dataset
 from whyformer.errors import InputError
 from whyformer.models.load import Loaded

@@ -357,7 +357,7 @@ def test_real_molecules_and_digits(
     """The published recipes on the published files, only shorter."""
     monkeypatch.setitem(RECIPES, "bace", replace(RECIPES["bace"], limit=64, epochs=1))
     monkeypatch.setitem(RECIPES, "mnist", replace(RECIPES["mnist"], limit=256, epochs=1))
-    monkeypatch.setattr("whyformer.reproduce.training.MEASURED", 64)
+    monkeypatch.setattr("whyformer.reproduce.train_recipe.MEASURED", 64)
     found = reproduce(
         ALI, data, tmp_path, parts=["bace", "mnist"], methods=["gae", "lrp_ah_ln"], limit=6
     )

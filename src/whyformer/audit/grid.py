@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from whyformer.audit.lists import Grouped, Template
+from whyformer.audit.word_lists import Grouped, Template
 
 Row = Mapping[str, Any]
 

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from whyformer.audit.answers import Question
 from whyformer.audit.bootstrap import Bootstrap
-from whyformer.audit.explaining import BATCH, Explained, Explainer, Tick, check_methods, counted
+from whyformer.audit.class_target import Question
+from whyformer.audit.explainer import BATCH, Explained, Explainer, Tick, check_methods, counted
 from whyformer.audit.findings import Audit, Example, Table
 from whyformer.audit.grid import Grid
-from whyformer.audit.lists import Grouped, Template, read_names, read_templates
 from whyformer.audit.name_summary import charts, headline
 from whyformer.audit.name_tables import name_tables
-from whyformer.audit.places import covered
+from whyformer.audit.token_spans import covered
+from whyformer.audit.word_lists import Grouped, Template, read_names, read_templates
 
 DEFAULT_NAMES = "us_gender"
 FEW = 5  # fewer names or templates than this make an interval that says little

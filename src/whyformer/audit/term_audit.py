@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from whyformer.audit.bootstrap import Bootstrap
-from whyformer.audit.explaining import BATCH, Explained, Explainer, Tick, check_methods, counted
+from whyformer.audit.explainer import BATCH, Explained, Explainer, Tick, check_methods, counted
 from whyformer.audit.findings import Audit, Example
-from whyformer.audit.lists import Grouped, read_function_words, read_terms
-from whyformer.audit.places import parts_of
+from whyformer.audit.scored_words import CONTENT, KINDS, Hit, Reading, pattern
 from whyformer.audit.term_tables import Gathered, charts, headline, term_tables
-from whyformer.audit.wording import CONTENT, KINDS, Hit, Reading, pattern
+from whyformer.audit.token_spans import parts_of
+from whyformer.audit.word_lists import Grouped, read_function_words, read_terms
 from whyformer.datasets import Dataset, Sample, open_dataset
 from whyformer.errors import InputError
 from whyformer.inputs.detect import Text

@@ -10,8 +10,8 @@ from typing import Any
 
 from whyformer.audit.bootstrap import Bootstrap, Estimate
 from whyformer.audit.findings import Cell, Chart, Column, Point, Table
-from whyformer.audit.lists import Grouped
-from whyformer.audit.wording import CONTENT, KINDS, Hit
+from whyformer.audit.scored_words import CONTENT, KINDS, Hit
+from whyformer.audit.word_lists import Grouped
 
 RANKED = 50  # words that get an interval and a line
 CHARTED = 25  # lines of a chart

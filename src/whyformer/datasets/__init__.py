@@ -13,7 +13,7 @@ from whyformer.datasets.dataset import (
     datasets,
 )
 from whyformer.datasets.mask import Mask
-from whyformer.datasets.opening import open_dataset
+from whyformer.datasets.open import open_dataset
 
 __all__ = [
     "Contents",

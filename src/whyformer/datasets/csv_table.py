@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from whyformer.datasets.columns import choose, label_names
 from whyformer.datasets.dataset import Contents, Row, Sample, dataset
 from whyformer.datasets.files import Record, Where, table
+from whyformer.datasets.tabular import choose, label_names
 
 SPLITS = ("all", "train", "dev", "test", "validation")
 

@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from whyformer.datasets.columns import USUAL, choose
 from whyformer.datasets.dataset import Contents, Dataset, Row, Sample, Spot
+from whyformer.datasets.tabular import USUAL, choose
 from whyformer.errors import InputError, OptionError
 
 

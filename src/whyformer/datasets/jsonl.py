@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from whyformer.datasets.columns import choose, label_names
 from whyformer.datasets.csv_table import SPLITS
 from whyformer.datasets.dataset import Contents, Row, Sample, Spot, dataset
 from whyformer.datasets.files import Where, lines, parse_line
+from whyformer.datasets.tabular import choose, label_names
 from whyformer.errors import InputError
 
 

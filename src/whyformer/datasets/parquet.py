@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from whyformer.datasets.columns import choose, label_names
 from whyformer.datasets.csv_table import SPLITS
 from whyformer.datasets.dataset import Contents, Row, Spot, dataset
 from whyformer.datasets.files import Where, optional
+from whyformer.datasets.tabular import choose, label_names
 from whyformer.errors import InputError
 
 AT_ONCE = 256  # rows: images may be stored in them

@@ -15,8 +15,8 @@ from whyformer.models.load import Loaded, load_model
 from whyformer.registry import nearest
 from whyformer.reproduce.experiments import Experiment, Part
 from whyformer.reproduce.recipes import RECIPES, parted
-from whyformer.reproduce.selection import selected, understood
-from whyformer.reproduce.training import trained
+from whyformer.reproduce.samples import selected, understood
+from whyformer.reproduce.train_recipe import trained
 
 Told = Callable[[str, int, int], None]
 

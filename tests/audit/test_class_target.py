@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 import whyformer as wf
 from tests.audit.making import classifier, wordpiece
-from whyformer.audit.answers import Question
+from whyformer.audit.class_target import Question
 from whyformer.errors import TargetError
 
 TEXTS = ["the film is good", "Anna saw a dull film by Bob", "bad"]

@@ -20,9 +20,9 @@ import whyformer as wf
 from tests.reproduce.making import BACE, EMOTION, MNIST, TINY, base, digits, molecules, tweets
 from whyformer.errors import InputError, ModelError, WhyformerError
 from whyformer.models.load import load_model
-from whyformer.reproduce import learners, training
+from whyformer.reproduce import learners, train_recipe
 from whyformer.reproduce.recipes import RECIPES, Recipe
-from whyformer.reproduce.training import FACTS, STATE, Trained, trained
+from whyformer.reproduce.train_recipe import FACTS, STATE, Trained, trained
 
 Make = Callable[..., Trained]
 
@@ -154,7 +154,7 @@ def test_a_stopped_training_ends_with_the_same_weights(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(training, "EVERY", 0)
+    monkeypatch.setattr(train_recipe, "EVERY", 0)
     with pytest.raises(StoppedError):
         trained(recipe, data, tmp_path, data / "base", Stop(after))
     assert not (tmp_path / recipe.name / FACTS).exists()
@@ -172,13 +172,13 @@ def test_a_killed_training_ends_with_the_same_weights(
         import os, signal, torch
         from pathlib import Path
         from tests.reproduce.making import BACE
-        from whyformer.reproduce import training
+        from whyformer.reproduce import train_recipe
         torch.set_num_threads(1)
-        training.EVERY = 0
+        train_recipe.EVERY = 0
         def tell(doing, done, total):
             if done == 4:
                 os.kill(os.getpid(), signal.SIGKILL)
-        training.trained(BACE, Path({str(data)!r}), Path({str(tmp_path)!r}), None, tell)
+        train_recipe.trained(BACE, Path({str(data)!r}), Path({str(tmp_path)!r}), None, tell)
     """
     root = Path(__file__).parents[2]
     done = subprocess.run(
@@ -204,7 +204,7 @@ def test_a_checkpoint_is_stored_every_now_and_then(
 def test_the_state_of_another_recipe_counts_for_nothing(
     whole: dict[str, Trained], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(training, "EVERY", 0)
+    monkeypatch.setattr(train_recipe, "EVERY", 0)
     with pytest.raises(StoppedError):
         trained(replace(BACE, peak=0.5), data, tmp_path, None, Stop(after=4))
     stop = Stop()
@@ -216,7 +216,7 @@ def test_the_state_of_another_recipe_counts_for_nothing(
 def test_a_damaged_state_counts_for_nothing(
     whole: dict[str, Trained], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(training, "EVERY", 0)
+    monkeypatch.setattr(train_recipe, "EVERY", 0)
     with pytest.raises(StoppedError):
         trained(BACE, data, tmp_path, None, Stop(after=3))
     state = tmp_path / "bace" / STATE
@@ -282,7 +282,7 @@ def test_facts_never_stand_beside_the_weights_of_another_recipe(
         raise StoppedError
 
     with monkeypatch.context() as patch:
-        patch.setattr(training, "replace", cut)
+        patch.setattr(train_recipe, "replace", cut)
         with pytest.raises(StoppedError):
             trained(replace(first, peak=0.1), data, tmp_path)
     stop = Stop()

@@ -9,8 +9,8 @@ from typing import Any
 from torch import Tensor
 
 from whyformer.attribution import Attribution, Stream
-from whyformer.audit.answers import Answer, Question
-from whyformer.audit.places import Span, parts_of, token_spans
+from whyformer.audit.class_target import Answer, Question
+from whyformer.audit.token_spans import Span, parts_of, token_spans
 from whyformer.errors import InputError, OptionError
 from whyformer.explain import explain
 from whyformer.inputs.detect import Text

@@ -10,7 +10,7 @@ import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from whyformer.attribution import Stream
-from whyformer.audit.places import Span, covered, token_spans
+from whyformer.audit.token_spans import Span, covered, token_spans
 from whyformer.inputs.text import tokenized
 from whyformer.inputs.words import read_words
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from whyformer.audit.lists import (
+from whyformer.audit.word_lists import (
     SLOT,
     Template,
     name_lists,

@@ -11,8 +11,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from whyformer.audit.explaining import Explained
-from whyformer.audit.places import covered, parts_of
+from whyformer.audit.explainer import Explained
+from whyformer.audit.token_spans import covered, parts_of
 
 CONTENT, FUNCTION, PUNCTUATION, SPECIAL = (
     "content words",

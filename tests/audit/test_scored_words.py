@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from whyformer.audit.explaining import Explained
-from whyformer.audit.wording import CONTENT, FUNCTION, PUNCTUATION, SPECIAL, Reading, pattern
+from whyformer.audit.explainer import Explained
+from whyformer.audit.scored_words import CONTENT, FUNCTION, PUNCTUATION, SPECIAL, Reading, pattern
 
 Make = Callable[..., Explained]
 SMALL = {"the", "is", "it's"}
