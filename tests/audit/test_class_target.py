@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 import whyformer as wf
 from tests.audit.making import classifier, wordpiece
-from whyformer.audit.class_target import Question
+from whyformer.audit.class_target import ClassTarget
 from whyformer.errors import TargetError
 
 TEXTS = ["the film is good", "Anna saw a dull film by Bob", "bad"]
@@ -25,7 +25,7 @@ def logits(module: nn.Module) -> Tensor:
 
 
 def asked(module: nn.Module, target: Any = None, method: str = "lrp_ah_ln") -> tuple[Any, list]:
-    question = Question(module, target)
+    question = ClassTarget(module, target)
     a = wf.explain(TEXTS, module, processor=wordpiece(), method=method, target=question)
     return a, [question, *question.answers(a.output)]
 
@@ -102,7 +102,7 @@ def test_several_labels_at_once_are_decided_one_by_one() -> None:
 def test_an_unknown_class_and_a_model_without_classes_are_refused() -> None:
     with pytest.raises(TargetError, match="there is no class 'nice'"):
         asked(classifier(), "nice")
-    question = Question(classifier())
+    question = ClassTarget(classifier())
     with pytest.raises(TargetError, match="no list of classes"):
         question({"last_hidden_state": torch.zeros(1, 2, 3)})
     assert question((torch.zeros(2, 2), "more")).shape == (2,)

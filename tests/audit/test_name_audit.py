@@ -13,7 +13,7 @@ import whyformer as wf
 from tests.audit.making import classifier, wordpiece
 from whyformer.audit import Audit, audit_names
 from whyformer.audit.bootstrap import Bootstrap
-from whyformer.audit.grid import Grid
+from whyformer.audit.grid import NameGrid
 from whyformer.audit.name_summary import headline
 from whyformer.audit.name_tables import name_tables
 from whyformer.audit.word_lists import Template, read_names
@@ -60,7 +60,7 @@ def by_hand(method: str = "lrp_ah_ln") -> list[dict[str, Any]]:
 
 @pytest.fixture
 def tables() -> Mapping[str, Any]:
-    grids = {"lrp_ah_ln": Grid(by_hand(), "lrp_ah_ln", TEMPLATES, NAMES)}
+    grids = {"lrp_ah_ln": NameGrid(by_hand(), "lrp_ah_ln", TEMPLATES, NAMES)}
     return name_tables(grids, Bootstrap(200), "positive")
 
 

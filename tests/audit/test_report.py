@@ -12,7 +12,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from tests.chromium import CHROMIUM
-from whyformer.audit import Audit, Column, Table, audit_names, audit_terms
+from whyformer.audit import Audit, AuditColumn, AuditTable, audit_names, audit_terms
 from whyformer.audit.bootstrap import Estimate
 from whyformer.audit.drawing import drawn
 from whyformer.audit.findings import Chart, Point
@@ -55,7 +55,9 @@ def test_rows_of_terms_survive_parquet(tiny: Loaded, tmp_path: Path) -> None:
 
 
 def test_json_has_no_numbers_that_are_none(tmp_path: Path, found: Audit) -> None:
-    table = Table("t", (Column("x", "number"),), ((float("nan"),), (float("inf"),), (1.5,)))
+    table = AuditTable(
+        "t", (AuditColumn("x", "number"),), ((float("nan"),), (float("inf"),), (1.5,))
+    )
     odd = Audit("names", "t", ("said",), {"t": table}, found.rows, {"seed": 0})
     odd.save(tmp_path)
     rows = json.loads((tmp_path / "audit.json").read_text("utf-8"))["tables"]["t"]["rows"]
@@ -173,7 +175,7 @@ def test_without_pyarrow_saving_says_what_to_install(
     ],
 )
 def test_cells(kind: str, cell: object, text: str) -> None:
-    assert Column("x", kind).written(cell) == text  # type: ignore[arg-type]
+    assert AuditColumn("x", kind).format(cell) == text  # type: ignore[arg-type]
 
 
 def test_a_chart_puts_everything_on_one_scale() -> None:

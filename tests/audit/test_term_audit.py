@@ -12,7 +12,7 @@ from tests.audit.test_name_audit import planted
 from whyformer.audit import audit_terms
 from whyformer.audit.bootstrap import Bootstrap
 from whyformer.audit.scored_words import KINDS, Hit
-from whyformer.audit.term_tables import Gathered, headline, term_tables
+from whyformer.audit.term_tables import MethodFindings, headline, term_tables
 from whyformer.audit.word_lists import read_terms
 from whyformer.datasets import Sample, open_dataset
 from whyformer.errors import InputError
@@ -40,11 +40,11 @@ def row(sample: str, shares: tuple[float, ...], top: str) -> dict[str, Any]:
     }
 
 
-def by_hand() -> Gathered:
+def by_hand() -> MethodFindings:
     """Two samples: 'film' leads in one of two, 'plot' trails in one."""
     film = [Hit(0, 1.0, 0.4, 0.4, 0.1, True, 0.25), Hit(1, 3.0, 0.2, 0.2, 0.3, False, 0.5)]
     plot = [Hit(1, -1.0, 0.1, 0.1, 0.2, False, 0.5)]
-    return Gathered(
+    return MethodFindings(
         rows=[
             row("s0", (0.7, 0.1, 0.1, 0.1), KINDS[0]),
             row("s1", (0.3, 0.2, 0.2, 0.3), KINDS[1]),

@@ -52,10 +52,10 @@ def test_function_words_leave_out_what_changes_a_sentence() -> None:
 
 
 def test_a_name_fills_every_slot() -> None:
-    text, places = Template("{name} met {name}'s aunt").filled("Jo Ann")
+    text, places = Template("{name} met {name}'s aunt").fill("Jo Ann")
     assert text == "Jo Ann met Jo Ann's aunt"
     assert [text[a:b] for a, b in places] == ["Jo Ann", "Jo Ann"]
-    assert Template("by {name}").filled("{name}") == ("by {name}", ((3, 9),))
+    assert Template("by {name}").fill("{name}") == ("by {name}", ((3, 9),))
 
 
 @pytest.mark.parametrize(

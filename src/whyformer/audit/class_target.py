@@ -17,7 +17,7 @@ FAVOURABLE = ("positive", "pos", "favorable", "favourable", "good", "yes", "enta
 
 
 @dataclass(frozen=True)
-class Answer:
+class Prediction:
     """What a model says of one text; a model of one number has no classes and no probability."""
 
     value: float
@@ -30,7 +30,7 @@ class Answer:
         return self.said is not None
 
 
-class Question:
+class ClassTarget:
     """A target that is the same class for every text, and hears the whole answer.
 
     It is handed to `explain` as a callable, so that probability and prediction come out of the
@@ -60,14 +60,14 @@ class Question:
         self._heard.append((value.detach(), scores.detach()))
         return value
 
-    def answers(self, values: Tensor) -> list[Answer]:
+    def answers(self, values: Tensor) -> list[Prediction]:
         """What the model said in the pass whose values these are; forgets all passes."""
         heard, self._heard = self._heard, []
         # A method may look at other inputs too: the explained pass is the one with these values.
         value, scores = min(heard, key=lambda call: float((call[0].cpu() - values).abs().max()))
         names = ClassNames(self.module, scores.shape[1])
         if scores.shape[1] == 1:
-            return [Answer(v, None, None) for v in value.tolist()]
+            return [Prediction(v, None, None) for v in value.tolist()]
         if _is_multi_label(self.module):
             chance = scores[:, self.index].sigmoid()
             said = [self.label if s > 0 else f"not {self.label}" for s in scores[:, self.index]]
@@ -75,7 +75,7 @@ class Question:
             chance = scores.double().softmax(1)[:, self.index]
             said = [names.name(int(best)) for best in scores.argmax(1)]
         together = zip(value.tolist(), chance.tolist(), said, strict=True)
-        return [Answer(v, p, s) for v, p, s in together]
+        return [Prediction(v, p, s) for v, p, s in together]
 
     def _classes(self, names: ClassNames) -> tuple[int, int | None]:
         """The class that is explained, and the one it is set against."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from whyformer.audit.findings import Chart, Column, Kind
+from whyformer.audit.findings import AuditColumn, Chart, Kind
 
 WIDTH, LABELS, FIGURES, LINE, FOOT = 860, 320, 220, 24, 26
 SIGN = 8.2  # about the width of a letter, bold
@@ -62,7 +62,9 @@ def drawn(chart: Chart) -> Drawing:
     for number, point in enumerate(chart.points):
         one = point.estimate
         known = math.isfinite(one.low) and math.isfinite(one.high)
-        value, least, most = (Column("", kind).written(v) for v in (one.value, one.low, one.high))
+        value, least, most = (
+            AuditColumn("", kind).format(v) for v in (one.value, one.low, one.high)
+        )
         marks.append(
             Mark(
                 label=_cut(point.label),

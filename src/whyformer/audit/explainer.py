@@ -9,8 +9,8 @@ from typing import Any
 from torch import Tensor
 
 from whyformer.attribution import Attribution, Stream
-from whyformer.audit.class_target import Answer, Question
-from whyformer.audit.token_spans import Span, parts_of, token_spans
+from whyformer.audit.class_target import ClassTarget, Prediction
+from whyformer.audit.token_spans import Span, text_parts, token_spans
 from whyformer.errors import InputError, OptionError
 from whyformer.explain import explain
 from whyformer.inputs.detect import Text
@@ -26,13 +26,13 @@ Tick = Callable[[int, int], None]  # how many explanations are done, and how man
 
 
 @dataclass(frozen=True)
-class Explained:
+class ExplainedText:
     """One text, its attribution, where its tokens stand, and where it was asked for the answer."""
 
     text: Text
     attribution: Attribution
     spans: tuple[Span | None, ...]
-    answer: Answer | None = None
+    answer: Prediction | None = None
 
     @property
     def stream(self) -> Stream:
@@ -79,19 +79,19 @@ class Explainer:
         """What the model is called in tables."""
         return self.loaded.name
 
-    def says_something(self, text: Text) -> bool:
+    def has_content(self, text: Text) -> bool:
         """Whether the tokenizer keeps anything of the text."""
-        if not all(part.strip() for part in parts_of(text)):
+        if not all(part.strip() for part in text_parts(text)):
             return False
         with unchanged(self.tokenizer):
-            ids = self.tokenizer(*parts_of(text))["input_ids"]
+            ids = self.tokenizer(*text_parts(text))["input_ids"]
         return not set(ids) <= special_ids(self.tokenizer)
 
     def __call__(
         self, texts: Sequence[Text], method: str, target: Any = None, tick: Tick | None = None
-    ) -> Iterator[tuple[int, Explained]]:
+    ) -> Iterator[tuple[int, ExplainedText]]:
         """(place in `texts`, explanation) of every text; texts of one length go together."""
-        order = sorted(range(len(texts)), key=lambda i: sum(map(len, parts_of(texts[i]))))
+        order = sorted(range(len(texts)), key=lambda i: sum(map(len, text_parts(texts[i]))))
         done = 0
         for start in range(0, len(order), self.batch):
             chosen = order[start : start + self.batch]
@@ -102,7 +102,7 @@ class Explainer:
             if tick is not None:
                 tick(done, len(texts))
 
-    def _batch(self, texts: list[Text], method: str, target: Any) -> Iterator[Explained]:
+    def _batch(self, texts: list[Text], method: str, target: Any) -> Iterator[ExplainedText]:
         together = explain(
             texts,
             self.module,
@@ -112,7 +112,7 @@ class Explainer:
             truncation=self.truncation,
         )
         self.versions = dict(together.provenance.get("versions", {}))
-        asked = isinstance(target, Question)
+        asked = isinstance(target, ClassTarget)
         answers = target.answers(together.output) if asked else [None] * len(texts)
         for text, one, answer in zip(texts, together, answers, strict=True):
             attribution = replace(one, provenance={**one.provenance, "model": self.name})
@@ -120,7 +120,7 @@ class Explainer:
             if stream.tokens is None:
                 raise InputError(f"{self.name} reads no text: an audit is about words")
             spans = token_spans(text, stream, self.tokenizer, self.limit)
-            yield Explained(text, attribution, spans, answer)
+            yield ExplainedText(text, attribution, spans, answer)
 
 
 def check_methods(methods: str | Sequence[str]) -> tuple[str, ...]:

@@ -22,13 +22,13 @@ Cell = str | int | float | bool | None
 
 
 @dataclass(frozen=True)
-class Column:
+class AuditColumn:
     """What a column is called, what it holds, and how its cells are to be written."""
 
     name: str
     kind: Kind = "text"
 
-    def written(self, cell: Cell) -> str:
+    def format(self, cell: Cell) -> str:
         """A cell as text; nothing where there is nothing."""
         if cell is None or (isinstance(cell, float) and not math.isfinite(cell)):
             return "–"
@@ -45,11 +45,11 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Table:
+class AuditTable:
     """Columns and rows; `shown` is how many rows are seen before one asks for all."""
 
     title: str
-    columns: tuple[Column, ...]
+    columns: tuple[AuditColumn, ...]
     rows: tuple[tuple[Cell, ...], ...]
     note: str = ""
     shown: int = 12
@@ -59,9 +59,9 @@ class Table:
         names = [column.name for column in self.columns]
         return [dict(zip(names, row, strict=True)) for row in self.rows]
 
-    def written(self, row: Sequence[Cell]) -> list[str]:
+    def format_row(self, row: Sequence[Cell]) -> list[str]:
         """One row as texts."""
-        return [column.written(cell) for column, cell in zip(self.columns, row, strict=True)]
+        return [column.format(cell) for column, cell in zip(self.columns, row, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Chart:
 
 
 @dataclass(frozen=True)
-class Example:
+class AuditExample:
     """An explanation worth a look, and why."""
 
     caption: str
@@ -97,12 +97,12 @@ class Audit:
     kind: str  # "names" or "terms"
     title: str
     headline: tuple[str, ...]
-    tables: Mapping[str, Table]
+    tables: Mapping[str, AuditTable]
     rows: tuple[Mapping[str, Any], ...]  # one per explanation
     settings: Mapping[str, Any]
     notes: tuple[str, ...] = ()
     charts: tuple[Chart, ...] = ()
-    examples: tuple[Example, ...] = ()
+    examples: tuple[AuditExample, ...] = ()
     first: tuple[str, ...] = field(default=())  # the tables that a terminal shows
 
     def __post_init__(self) -> None:

@@ -7,14 +7,14 @@ from statistics import fmean
 from typing import Any
 
 from whyformer.audit.bootstrap import Bootstrap
-from whyformer.audit.class_target import Question
-from whyformer.audit.explainer import BATCH, Explained, Explainer, Tick, check_methods, counted
-from whyformer.audit.findings import Audit, Example, Table
-from whyformer.audit.grid import Grid
+from whyformer.audit.class_target import ClassTarget
+from whyformer.audit.explainer import BATCH, ExplainedText, Explainer, Tick, check_methods, counted
+from whyformer.audit.findings import Audit, AuditExample, AuditTable
+from whyformer.audit.grid import NameGrid
 from whyformer.audit.name_summary import charts, headline
 from whyformer.audit.name_tables import name_tables
-from whyformer.audit.token_spans import covered
-from whyformer.audit.word_lists import Grouped, Template, read_names, read_templates
+from whyformer.audit.token_spans import tokens_within
+from whyformer.audit.word_lists import Template, WordGroups, read_names, read_templates
 
 DEFAULT_NAMES = "us_gender"
 FEW = 5  # fewer names or templates than this make an interval that says little
@@ -48,13 +48,13 @@ def audit_names(
     sentences = read_templates(templates)
     bootstrap = Bootstrap(draws, seed)
     explainer = Explainer(model, processor, truncation=truncation, batch=batch)
-    question = Question(explainer.module, target)
-    filled = _filled(sentences, listed)
+    question = ClassTarget(explainer.module, target)
+    filled = _sentences(sentences, listed)
     rows: list[Mapping[str, Any]] = []
     for number, method in enumerate(chosen):
         part = counted(tick, number * len(filled), len(chosen) * len(filled))
         rows += _rows(explainer, method, question, sentences, listed, filled, part)
-    grids = {method: Grid(rows, method, sentences, listed) for method in chosen}
+    grids = {method: NameGrid(rows, method, sentences, listed) for method in chosen}
     tables = name_tables(grids, bootstrap, question.__name__)
     return Audit(
         kind="names",
@@ -86,25 +86,25 @@ def audit_names(
 Places = tuple[tuple[int, int], ...]
 
 
-def _filled(templates: Sequence[Template], names: Grouped) -> dict[tuple[str, Places], None]:
+def _sentences(templates: Sequence[Template], names: WordGroups) -> dict[tuple[str, Places], None]:
     """Every sentence with its name in it and the places of the name, each once."""
     every = dict.fromkeys(name for group in names.groups.values() for name in group)
-    return dict.fromkeys(template.filled(name) for template in templates for name in every)
+    return dict.fromkeys(template.fill(name) for template in templates for name in every)
 
 
 def _rows(
     explainer: Explainer,
     method: str,
-    question: Question,
+    question: ClassTarget,
     templates: Sequence[Template],
-    names: Grouped,
+    names: WordGroups,
     filled: Mapping[tuple[str, Places], None],
     tick: Tick | None,
 ) -> list[Mapping[str, Any]]:
     """A row for every template, group and name; a name of two groups is explained once."""
     sentences = list(filled)
     measured = {
-        sentences[index]: _measured(found, sentences[index][1], question)
+        sentences[index]: _measures(found, sentences[index][1], question)
         for index, found in explainer([text for text, _ in sentences], method, question, tick)
     }
     return [
@@ -114,8 +114,8 @@ def _rows(
             "tone": template.tone,
             "group": group,
             "name": name,
-            "text": template.filled(name)[0],
-            **measured[template.filled(name)],
+            "text": template.fill(name)[0],
+            **measured[template.fill(name)],
         }
         for at, template in enumerate(templates)
         for group, members in names.groups.items()
@@ -123,16 +123,16 @@ def _rows(
     ]
 
 
-def _measured(found: Explained, places: Places, question: Question) -> dict[str, Any]:
+def _measures(found: ExplainedText, places: Places, question: ClassTarget) -> dict[str, Any]:
     """What one explanation says of the name that stands at these places."""
     scores, shares = found.scores, found.shares
-    own = sorted({i for start, stop in places for i in covered(found.spans, 0, start, stop)})
+    own = sorted({i for start, stop in places for i in tokens_within(found.spans, 0, start, stop)})
     answer = found.answer
     assert answer is not None
     conservation = found.attribution.conservation
     return {
         # Of one occurrence: a sentence may have the name twice.
-        "tokens": len(covered(found.spans, 0, *places[0])),
+        "tokens": len(tokens_within(found.spans, 0, *places[0])),
         "relevance": sum(scores[i] for i in own),
         "share": sum(shares[i] for i in own),
         "even_share": len(own) / len(scores),
@@ -144,7 +144,7 @@ def _measured(found: Explained, places: Places, question: Question) -> dict[str,
     }
 
 
-def _notes(grid: Grid, tables: Mapping[str, Table]) -> tuple[str, ...]:
+def _notes(grid: NameGrid, tables: Mapping[str, AuditTable]) -> tuple[str, ...]:
     """What a reader has to know about these figures before believing them."""
     notes = list(grid.names.notes)
     lengths = {group: fmean(grid.tokens(group)) for group in grid.groups}
@@ -171,8 +171,8 @@ def _notes(grid: Grid, tables: Mapping[str, Table]) -> tuple[str, ...]:
 
 
 def _examples(
-    explainer: Explainer, method: str, question: Question, rows: Sequence[Mapping[str, Any]]
-) -> tuple[Example, ...]:
+    explainer: Explainer, method: str, question: ClassTarget, rows: Sequence[Mapping[str, Any]]
+) -> tuple[AuditExample, ...]:
     """The sentences in which a name speaks most for the target, most against it, and loudest."""
     own = [row for row in rows if row["method"] == method]
     wanted = {
@@ -184,5 +184,5 @@ def _examples(
     for caption, row in wanted.items():
         ((_, one),) = explainer([row["text"]], method, question)
         text = f"{caption}: {row['name']} ({row['group']}), relevance {row['relevance']:+.4f}."
-        found.append(Example(text, one.attribution))
+        found.append(AuditExample(text, one.attribution))
     return tuple(found)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from whyformer.audit.bootstrap import Estimate
-from whyformer.audit.findings import Cell, Chart, Column, Point, Table
+from whyformer.audit.findings import AuditColumn, AuditTable, Cell, Chart, Point
 from whyformer.audit.name_tables import ANSWER, CLASSES, MODEL, RELEVANCE
 
 
-def headline(tables: Mapping[str, Table], target: str) -> tuple[str, ...]:
+def headline(tables: Mapping[str, AuditTable], target: str) -> tuple[str, ...]:
     """The differences that leave 0 out, as sentences; or that there are none."""
     table = tables.get("differences")
     if table is None:
@@ -20,14 +20,14 @@ def headline(tables: Mapping[str, Table], target: str) -> tuple[str, ...]:
         if not row["leaves 0 out"]:
             continue
         words, kind = called[str(row["measure"])]
-        column = Column("", kind)
+        column = AuditColumn("", kind)
         difference, low, high = (row[part] for part in ("difference", "low", "high"))
         more = "higher" if float(difference or 0) > 0 else "lower"
         by = "" if row["of"] == MODEL else f" by {row['of']}"
         found.append(
             f"{words[0].upper()}{words[1:]}{by} is {more} for '{row['group']}' than for"
-            f" '{row['less group']}': {column.written(difference)}"
-            f" [{column.written(low)}, {column.written(high)}].{_matched(row, column)}"
+            f" '{row['less group']}': {column.format(difference)}"
+            f" [{column.format(low)}, {column.format(high)}].{_matched(row, column)}"
         )
     total = len(table.rows)
     if not found:
@@ -36,7 +36,7 @@ def headline(tables: Mapping[str, Table], target: str) -> tuple[str, ...]:
     return (told, *found)
 
 
-def _matched(row: Mapping[str, Cell], column: Column) -> str:
+def _matched(row: Mapping[str, Cell], column: AuditColumn) -> str:
     """A sentence on the same difference between names of the same length, where it is another."""
     value, low, high = (row[part] for part in ("same length", "same low", "same high"))
     if value is None:
@@ -45,12 +45,12 @@ def _matched(row: Mapping[str, Cell], column: Column) -> str:
         return ""
     return (
         f" Between names of the same token counts, {row['alike']} in each group:"
-        f" {column.written(value)}"
-        f" [{column.written(low)}, {column.written(high)}]."
+        f" {column.format(value)}"
+        f" [{column.format(low)}, {column.format(high)}]."
     )
 
 
-def charts(tables: Mapping[str, Table]) -> tuple[Chart, ...]:
+def charts(tables: Mapping[str, AuditTable]) -> tuple[Chart, ...]:
     """The differences with their intervals, one chart per measure, and the flips."""
     found: list[Chart] = []
     records = tables["differences"].records() if "differences" in tables else []

@@ -11,8 +11,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from whyformer.audit.explainer import Explained
-from whyformer.audit.token_spans import covered, parts_of
+from whyformer.audit.explainer import ExplainedText
+from whyformer.audit.token_spans import text_parts, tokens_within
 
 CONTENT, FUNCTION, PUNCTUATION, SPECIAL = (
     "content words",
@@ -28,7 +28,7 @@ _WORD = re.compile(rf"[^\W_]+(?:['{APOSTROPHE}\-][^\W_]+)*")
 
 
 @dataclass(frozen=True)
-class Word:
+class ScoredWord:
     """One word of the text, its tokens, and what they carry together."""
 
     text: str  # in lower case
@@ -54,36 +54,38 @@ class Hit:
     chance: float  # of being the top word if all words were alike
 
 
-class Reading:
+class ScoredText:
     """One explained text as words."""
 
-    def __init__(self, found: Explained, function_words: Collection[str]) -> None:
-        self.parts = parts_of(found.text)
+    def __init__(self, found: ExplainedText, function_words: Collection[str]) -> None:
+        self.parts = text_parts(found.text)
         self.spans = found.spans
         self.scores, self.shares = found.scores, found.shares
         self._function_words = function_words
 
     @cached_property
-    def words(self) -> tuple[Word, ...]:
+    def words(self) -> tuple[ScoredWord, ...]:
         """The words that the model read, in order; a token belongs to the first it touches."""
         taken: set[int] = set()
         words = []
         for part, text in enumerate(self.parts):
             for match in _WORD.finditer(text):
-                touched = covered(self.spans, part, *match.span())
+                touched = tokens_within(self.spans, part, *match.span())
                 tokens = tuple(i for i in touched if i not in taken)
                 taken.update(tokens)
                 if tokens:
                     words.append(self._word(match[0].casefold(), part, match.span(), tokens))
         return tuple(words)
 
-    def _word(self, text: str, part: int, span: tuple[int, int], tokens: tuple[int, ...]) -> Word:
+    def _word(
+        self, text: str, part: int, span: tuple[int, int], tokens: tuple[int, ...]
+    ) -> ScoredWord:
         kind = FUNCTION if text.replace(APOSTROPHE, "'") in self._function_words else CONTENT
         relevance, share = (sum(values[i] for i in tokens) for values in (self.scores, self.shares))
-        return Word(text, part, *span, kind, tokens, relevance, share)
+        return ScoredWord(text, part, *span, kind, tokens, relevance, share)
 
     @cached_property
-    def top(self) -> Word | None:
+    def top(self) -> ScoredWord | None:
         """The word with the largest share."""
         return max(self.words, key=lambda word: word.share, default=None)
 
@@ -101,7 +103,7 @@ class Reading:
             totals[kind][1] += 1 / len(self.spans)
         return {kind: (share, even) for kind, (share, even) in totals.items()}
 
-    def hit(self, sample: int, words: Sequence[Word], tokens: Collection[int]) -> Hit:
+    def hit(self, sample: int, words: Sequence[ScoredWord], tokens: Collection[int]) -> Hit:
         """What these tokens carry, which are of these words."""
         chosen = {id(word) for word in words}
         others = [word.share for word in self.words if id(word) not in chosen]
@@ -122,7 +124,7 @@ class Reading:
         places = []
         for part, text in enumerate(self.parts):
             for match in term.finditer(text):
-                tokens.update(covered(self.spans, part, *match.span()))
+                tokens.update(tokens_within(self.spans, part, *match.span()))
                 places.append((part, *match.span()))
         if not tokens:
             return None
@@ -135,7 +137,7 @@ class Reading:
 
     def every_word(self, sample: int) -> dict[str, Hit]:
         """What each word carries, all of its occurrences together."""
-        same: dict[str, list[Word]] = {}
+        same: dict[str, list[ScoredWord]] = {}
         for word in self.words:
             same.setdefault(word.text, []).append(word)
         return {
@@ -144,7 +146,7 @@ class Reading:
         }
 
 
-def pattern(term: str) -> re.Pattern[str]:
+def term_pattern(term: str) -> re.Pattern[str]:
     """The term as whole words, in any case, with any blanks between its words."""
     words = r"\s+".join(re.escape(word) for word in term.split())
     return re.compile(rf"(?<!\w){words}(?!\w)", re.IGNORECASE)

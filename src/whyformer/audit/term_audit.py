@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from whyformer.audit.bootstrap import Bootstrap
-from whyformer.audit.explainer import BATCH, Explained, Explainer, Tick, check_methods, counted
-from whyformer.audit.findings import Audit, Example
-from whyformer.audit.scored_words import CONTENT, KINDS, Hit, Reading, pattern
-from whyformer.audit.term_tables import Gathered, charts, headline, term_tables
-from whyformer.audit.token_spans import parts_of
-from whyformer.audit.word_lists import Grouped, read_function_words, read_terms
+from whyformer.audit.explainer import BATCH, ExplainedText, Explainer, Tick, check_methods, counted
+from whyformer.audit.findings import Audit, AuditExample
+from whyformer.audit.scored_words import CONTENT, KINDS, Hit, ScoredText, term_pattern
+from whyformer.audit.term_tables import MethodFindings, charts, headline, term_tables
+from whyformer.audit.token_spans import text_parts
+from whyformer.audit.word_lists import WordGroups, read_function_words, read_terms
 from whyformer.datasets import Dataset, Sample, open_dataset
 from whyformer.errors import InputError
 from whyformer.inputs.detect import Text
@@ -52,13 +52,13 @@ def audit_terms(
     bootstrap = Bootstrap(draws, seed)
     samples, origin, damaged = _samples(data, split, limit, seed, on_error)
     explainer = Explainer(model, processor, truncation=truncation, batch=batch)
-    kept = [sample for sample in samples if explainer.says_something(sample.inputs)]
+    kept = [sample for sample in samples if explainer.has_content(sample.inputs)]
     if not kept:
         raise InputError(f"{origin} has no text that can be explained: {len(samples)} are empty")
-    found: dict[str, Gathered] = {}
+    found: dict[str, MethodFindings] = {}
     for number, method in enumerate(chosen):
         part = counted(tick, number * len(kept), len(chosen) * len(kept))
-        found[method] = _gathered(explainer, method, target, kept, listed, small, part)
+        found[method] = _explain_samples(explainer, method, target, kept, listed, small, part)
     tables = term_tables(found, listed, bootstrap, min_count)
     empty = len(samples) - len(kept)
     return Audit(
@@ -129,25 +129,25 @@ def _check_text(sample: Sample) -> None:
         )
 
 
-def _gathered(
+def _explain_samples(
     explainer: Explainer,
     method: str,
     target: Any,
     samples: Sequence[Sample],
-    terms: Grouped | None,
+    terms: WordGroups | None,
     function_words: frozenset[str],
     tick: Tick | None,
-) -> Gathered:
-    patterns = {term: pattern(term) for term in _every(terms)}
+) -> MethodFindings:
+    patterns = {term: term_pattern(term) for term in _all_terms(terms)}
     readings: dict[int, tuple[dict[str, Any], dict[str, Hit], dict[str, Hit]]] = {}
     texts: list[Text] = [sample.inputs for sample in samples]
     for index, found in explainer(texts, method, target, tick):
-        reading = Reading(found, function_words)
+        reading = ScoredText(found, function_words)
         hits = {term: reading.find(index, one) for term, one in patterns.items()}
         there = {term: hit for term, hit in hits.items() if hit is not None}
         row = _row(method, samples[index], found, reading, there)
         readings[index] = row, there, reading.every_word(index)
-    gathered = Gathered(terms={term: [] for term in patterns})
+    gathered = MethodFindings(terms={term: [] for term in patterns})
     for index in range(len(samples)):  # texts were explained by length: back to their own order
         row, there, words = readings[index]
         gathered.rows.append(row)
@@ -158,15 +158,15 @@ def _gathered(
     return gathered
 
 
-def _every(terms: Grouped | None) -> Iterable[str]:
+def _all_terms(terms: WordGroups | None) -> Iterable[str]:
     return () if terms is None else dict.fromkeys(t for g in terms.groups.values() for t in g)
 
 
 def _row(
     method: str,
     sample: Sample,
-    found: Explained,
-    reading: Reading,
+    found: ExplainedText,
+    reading: ScoredText,
     hits: Mapping[str, Hit],
 ) -> dict[str, Any]:
     """One explanation as it stands in rows.parquet."""
@@ -175,7 +175,7 @@ def _row(
     return {
         "method": method,
         "sample": sample.id,
-        "text": " | ".join(parts_of(found.text)),
+        "text": " | ".join(text_parts(found.text)),
         "target": attribution.labels[0],
         "output": float(attribution.output[0]),
         "tokens": len(found.spans),
@@ -193,7 +193,9 @@ def _row(
     }
 
 
-def _notes(found: Gathered, terms: Grouped | None, empty: int, damaged: int) -> tuple[str, ...]:
+def _notes(
+    found: MethodFindings, terms: WordGroups | None, empty: int, damaged: int
+) -> tuple[str, ...]:
     notes = []
     if empty:
         notes.append(f"{empty} texts are empty or hold nothing that the tokenizer keeps: left out.")
@@ -216,8 +218,8 @@ def _examples(
     method: str,
     target: Any,
     samples: Sequence[Sample],
-    found: Gathered,
-) -> tuple[Example, ...]:
+    found: MethodFindings,
+) -> tuple[AuditExample, ...]:
     """Samples in which a term is the top word, and samples that look away from the content."""
     leading = sorted(
         (
@@ -240,5 +242,5 @@ def _examples(
     examples = []
     for sample, caption in captions.items():
         ((_, one),) = explainer([samples[sample].inputs], method, target)
-        examples.append(Example(caption, one.attribution))
+        examples.append(AuditExample(caption, one.attribution))
     return tuple(examples)

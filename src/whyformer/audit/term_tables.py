@@ -9,9 +9,9 @@ from statistics import fmean
 from typing import Any
 
 from whyformer.audit.bootstrap import Bootstrap, Estimate
-from whyformer.audit.findings import Cell, Chart, Column, Point, Table
+from whyformer.audit.findings import AuditColumn, AuditTable, Cell, Chart, Point
 from whyformer.audit.scored_words import CONTENT, KINDS, Hit
-from whyformer.audit.word_lists import Grouped
+from whyformer.audit.word_lists import WordGroups
 
 RANKED = 50  # words that get an interval and a line
 CHARTED = 25  # lines of a chart
@@ -19,15 +19,15 @@ SAMPLES = 20  # samples that look away from the content
 EXCERPT = 120  # characters of a sample's text
 
 CARRIED = (
-    Column("samples", "count"),
-    Column("relevance", "signed"),
-    Column("share per word", "percent"),
-    Column("other words", "percent"),
-    Column("lead", "percent"),
-    Column("low", "percent"),
-    Column("high", "percent"),
-    Column("top word", "percent"),
-    Column("by chance", "percent"),
+    AuditColumn("samples", "count"),
+    AuditColumn("relevance", "signed"),
+    AuditColumn("share per word", "percent"),
+    AuditColumn("other words", "percent"),
+    AuditColumn("lead", "percent"),
+    AuditColumn("low", "percent"),
+    AuditColumn("high", "percent"),
+    AuditColumn("top word", "percent"),
+    AuditColumn("by chance", "percent"),
 )
 CARRIED_NOTE = (
     "Share per word is its part of all |relevance|, in the samples that have it; other words is"
@@ -37,7 +37,7 @@ CARRIED_NOTE = (
 
 
 @dataclass
-class Gathered:
+class MethodFindings:
     """What one method said of all samples."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)  # in the order of the samples
@@ -46,8 +46,11 @@ class Gathered:
 
 
 def term_tables(
-    found: Mapping[str, Gathered], terms: Grouped | None, bootstrap: Bootstrap, min_count: int
-) -> dict[str, Table]:
+    found: Mapping[str, MethodFindings],
+    terms: WordGroups | None,
+    bootstrap: Bootstrap,
+    min_count: int,
+) -> dict[str, AuditTable]:
     """All tables by name."""
     tables = {}
     if terms is not None:
@@ -62,7 +65,7 @@ def term_tables(
     return {name: table for name, table in tables.items() if table.rows}
 
 
-def _carried(hits: Sequence[Hit], bootstrap: Bootstrap) -> tuple[Cell, ...]:
+def _carried_cells(hits: Sequence[Hit], bootstrap: Bootstrap) -> tuple[Cell, ...]:
     """The cells of what a word or a term carries; nothing but 0 samples where it is nowhere."""
     if not hits:
         return (0, *([None] * (len(CARRIED) - 1)))
@@ -85,20 +88,22 @@ def _share(hits: Sequence[Hit]) -> float:
     return fmean(compared or [hit.per_word for hit in hits])
 
 
-def _terms(found: Mapping[str, Gathered], terms: Grouped, bootstrap: Bootstrap) -> Table:
+def _terms(
+    found: Mapping[str, MethodFindings], terms: WordGroups, bootstrap: Bootstrap
+) -> AuditTable:
     rows = []
     for method, gathered in found.items():
         own = [
-            (method, term, group, *_carried(gathered.terms[term], bootstrap))
+            (method, term, group, *_carried_cells(gathered.terms[term], bootstrap))
             for group, listed in terms.groups.items()
             for term in listed
         ]
         rows += sorted(own, key=lambda row: -float(row[5] or 0))
-    columns = (Column("method"), Column("term"), Column("group"), *CARRIED)
-    return Table("What the terms carry", columns, tuple(rows), CARRIED_NOTE, shown=20)
+    columns = (AuditColumn("method"), AuditColumn("term"), AuditColumn("group"), *CARRIED)
+    return AuditTable("What the terms carry", columns, tuple(rows), CARRIED_NOTE, shown=20)
 
 
-def grouped(hits: Mapping[str, Sequence[Hit]], terms: Sequence[str]) -> dict[int, list[Hit]]:
+def hits_by_sample(hits: Mapping[str, Sequence[Hit]], terms: Sequence[str]) -> dict[int, list[Hit]]:
     """The hits of any of these terms, by sample."""
     found: dict[int, list[Hit]] = {}
     for term in terms:
@@ -107,19 +112,21 @@ def grouped(hits: Mapping[str, Sequence[Hit]], terms: Sequence[str]) -> dict[int
     return dict(sorted(found.items()))
 
 
-def _term_groups(found: Mapping[str, Gathered], terms: Grouped, bootstrap: Bootstrap) -> Table:
+def _term_groups(
+    found: Mapping[str, MethodFindings], terms: WordGroups, bootstrap: Bootstrap
+) -> AuditTable:
     rows = [
-        (method, group, *_carried([_one(hits) for hits in own.values()], bootstrap))
+        (method, group, *_carried_cells([_merge_hits(hits) for hits in own.values()], bootstrap))
         for method, gathered in found.items()
         for group, listed in terms.groups.items()
-        for own in [grouped(gathered.terms, listed)]
+        for own in [hits_by_sample(gathered.terms, listed)]
     ]
     several = len(terms.groups) > 1
-    columns = (Column("method"), Column("group"), *CARRIED)
-    return Table("What groups of terms carry", columns, tuple(rows) if several else ())
+    columns = (AuditColumn("method"), AuditColumn("group"), *CARRIED)
+    return AuditTable("What groups of terms carry", columns, tuple(rows) if several else ())
 
 
-def _one(hits: Sequence[Hit]) -> Hit:
+def _merge_hits(hits: Sequence[Hit]) -> Hit:
     """The hits of one sample as one: means, and whether any is the top."""
     others = [hit.others for hit in hits if hit.others is not None]
     return Hit(
@@ -133,10 +140,12 @@ def _one(hits: Sequence[Hit]) -> Hit:
     )
 
 
-def _term_differences(found: Mapping[str, Gathered], terms: Grouped, bootstrap: Bootstrap) -> Table:
+def _term_differences(
+    found: Mapping[str, MethodFindings], terms: WordGroups, bootstrap: Bootstrap
+) -> AuditTable:
     rows: list[tuple[Cell, ...]] = []
     for method, gathered in found.items():
-        by_group = {g: grouped(gathered.terms, listed) for g, listed in terms.groups.items()}
+        by_group = {g: hits_by_sample(gathered.terms, listed) for g, listed in terms.groups.items()}
         for first, second in combinations(terms.groups, 2):
             ours, theirs = by_group[first], by_group[second]
             if not ours or not theirs:
@@ -149,19 +158,19 @@ def _term_differences(found: Mapping[str, Gathered], terms: Grouped, bootstrap: 
             lead = bootstrap.apart(*values)
             rows.append((method, first, second, lead.value, lead.low, lead.high, lead.clear))
     columns = (
-        Column("method"),
-        Column("group"),
-        Column("less group"),
-        Column("difference", "percent"),
-        Column("low", "percent"),
-        Column("high", "percent"),
-        Column("leaves 0 out"),
+        AuditColumn("method"),
+        AuditColumn("group"),
+        AuditColumn("less group"),
+        AuditColumn("difference", "percent"),
+        AuditColumn("low", "percent"),
+        AuditColumn("high", "percent"),
+        AuditColumn("leaves 0 out"),
     )
     note = "Share per word of the one group's terms less that of the other's; samples are drawn."
-    return Table("Differences between groups of terms", columns, tuple(rows), note)
+    return AuditTable("Differences between groups of terms", columns, tuple(rows), note)
 
 
-def _kinds(found: Mapping[str, Gathered], bootstrap: Bootstrap) -> Table:
+def _kinds(found: Mapping[str, MethodFindings], bootstrap: Bootstrap) -> AuditTable:
     rows: list[tuple[Cell, ...]] = []
     for method, gathered in found.items():
         for kind in KINDS:
@@ -171,35 +180,37 @@ def _kinds(found: Mapping[str, Gathered], bootstrap: Bootstrap) -> Table:
             ratio = share.value / even if even else None
             rows.append((method, kind, share.value, share.low, share.high, even, ratio, top))
     columns = (
-        Column("method"),
-        Column("kind"),
-        Column("share", "percent"),
-        Column("low", "percent"),
-        Column("high", "percent"),
-        Column("of the tokens", "percent"),
-        Column("times even", "number"),
-        Column("top word", "percent"),
+        AuditColumn("method"),
+        AuditColumn("kind"),
+        AuditColumn("share", "percent"),
+        AuditColumn("low", "percent"),
+        AuditColumn("high", "percent"),
+        AuditColumn("of the tokens", "percent"),
+        AuditColumn("times even", "number"),
+        AuditColumn("top word", "percent"),
     )
     note = (
         "Share of all |relevance|, and of the tokens; times even is the one over the other: below"
         " 1, the model looks away. Special tokens stand in no text, but a model may gather there"
         " what it read elsewhere."
     )
-    return Table("Where the relevance lies", columns, tuple(rows), note)
+    return AuditTable("Where the relevance lies", columns, tuple(rows), note)
 
 
-def _words(found: Mapping[str, Gathered], bootstrap: Bootstrap, min_count: int) -> Table:
+def _words(found: Mapping[str, MethodFindings], bootstrap: Bootstrap, min_count: int) -> AuditTable:
     rows: list[tuple[Cell, ...]] = []
     for method, gathered in found.items():
         often = {w: hits for w, hits in gathered.words.items() if len(hits) >= min_count}
         ranked = sorted(often, key=lambda w: (-_share(often[w]), w))
-        rows += [(method, word, *_carried(often[word], bootstrap)) for word in ranked[:RANKED]]
-    columns = (Column("method"), Column("word"), *CARRIED)
+        rows += [
+            (method, word, *_carried_cells(often[word], bootstrap)) for word in ranked[:RANKED]
+        ]
+    columns = (AuditColumn("method"), AuditColumn("word"), *CARRIED)
     note = f"Words that at least {min_count} samples have, by their mean share. {CARRIED_NOTE}"
-    return Table("Words that carry the decision", columns, tuple(rows), note, shown=15)
+    return AuditTable("Words that carry the decision", columns, tuple(rows), note, shown=15)
 
 
-def _away(found: Mapping[str, Gathered]) -> Table:
+def _away(found: Mapping[str, MethodFindings]) -> AuditTable:
     rows: list[tuple[Cell, ...]] = []
     for method, gathered in found.items():
         strongest = sorted(gathered.rows, key=lambda row: -row["away"])[:SAMPLES]
@@ -216,15 +227,15 @@ def _away(found: Mapping[str, Gathered]) -> Table:
             for row in strongest
         ]
     columns = (
-        Column("method"),
-        Column("sample"),
-        Column("target"),
-        Column("not on content", "percent"),
-        *(Column(kind, "percent") for kind in KINDS if kind != CONTENT),
-        Column("top word"),
-        Column("text"),
+        AuditColumn("method"),
+        AuditColumn("sample"),
+        AuditColumn("target"),
+        AuditColumn("not on content", "percent"),
+        *(AuditColumn(kind, "percent") for kind in KINDS if kind != CONTENT),
+        AuditColumn("top word"),
+        AuditColumn("text"),
     )
-    return Table("Samples that look away from the content most", columns, tuple(rows))
+    return AuditTable("Samples that look away from the content most", columns, tuple(rows))
 
 
 def _excerpt(text: str) -> str:
@@ -235,9 +246,9 @@ def _excerpt(text: str) -> str:
 # -- what the tables say in short ----------------------------------------------------------------
 
 
-def headline(tables: Mapping[str, Table]) -> tuple[str, ...]:
+def headline(tables: Mapping[str, AuditTable]) -> tuple[str, ...]:
     """Which terms lead or trail the other words, what carries most, and what is off the content."""
-    percent = Column("", "percent")
+    percent = AuditColumn("", "percent")
     said = []
     rows = tables["terms"].records() if "terms" in tables else []
     for sign, words in ((1, "more"), (-1, "less")):
@@ -247,9 +258,7 @@ def headline(tables: Mapping[str, Table]) -> tuple[str, ...]:
             if row["low"] is not None and sign * float(row["low" if sign > 0 else "high"] or 0) > 0
         ]
         if clear:
-            named = ", ".join(
-                f"'{row['term']}' {percent.written(row['lead'])}" for row in clear[:5]
-            )
+            named = ", ".join(f"'{row['term']}' {percent.format(row['lead'])}" for row in clear[:5])
             more = f" and {len(clear) - 5} more" if len(clear) > 5 else ""
             said.append(
                 f"{len(clear)} of {len(rows)} terms carry {words} than the other words of their"
@@ -259,7 +268,7 @@ def headline(tables: Mapping[str, Table]) -> tuple[str, ...]:
         said.append(f"None of {len(rows)} terms carries clearly more or less than other words.")
     off = [row for row in tables["attention"].records() if row["kind"] != CONTENT]
     first = [row for row in off if row["method"] == off[0]["method"]]
-    parts = ", ".join(f"{row['kind']} {percent.written(row['share'])}" for row in first)
+    parts = ", ".join(f"{row['kind']} {percent.format(row['share'])}" for row in first)
     said.append(f"Off the content words: {parts}.")
     if "words" in tables:
         top = tables["words"].records()[:5]
@@ -267,7 +276,7 @@ def headline(tables: Mapping[str, Table]) -> tuple[str, ...]:
     return tuple(said)
 
 
-def charts(tables: Mapping[str, Table]) -> tuple[Chart, ...]:
+def charts(tables: Mapping[str, AuditTable]) -> tuple[Chart, ...]:
     """The leads of the terms, the shares of the kinds, and the leads of the strongest words."""
     wanted = (
         ("terms", "term", "lead", "Share of a term less that of the other words", True),

@@ -13,7 +13,7 @@ from whyformer.inputs.text import unchanged
 Span = tuple[int, int, int]  # which text of a pair, its first character, one past its last
 
 
-def parts_of(text: Text) -> tuple[str, ...]:
+def text_parts(text: Text) -> tuple[str, ...]:
     """A text as one part, a pair of texts as two."""
     return (text,) if isinstance(text, str) else tuple(text)
 
@@ -29,16 +29,16 @@ def token_spans(
     assert stream.tokens is not None
     pieces = stream.tokens[0]
     if getattr(tokenizer, "is_fast", False):
-        spans = _told(text, tokenizer, limit)
+        spans = _spans_from_tokenizer(text, tokenizer, limit)
         if len(spans) == len(pieces):
             return spans
     inside = [True] * len(pieces)
     if stream.word_ids is not None:
         inside = [word is not None for word in stream.word_ids[0]]
-    return _found(parts_of(text), pieces, inside)
+    return _spans_by_search(text_parts(text), pieces, inside)
 
 
-def covered(spans: Sequence[Span | None], part: int, start: int, stop: int) -> list[int]:
+def tokens_within(spans: Sequence[Span | None], part: int, start: int, stop: int) -> list[int]:
     """The tokens that share a character with this stretch of a part of the text."""
     return [
         index
@@ -47,8 +47,8 @@ def covered(spans: Sequence[Span | None], part: int, start: int, stop: int) -> l
     ]
 
 
-def _told(text: Text, tokenizer: Any, limit: int | None) -> tuple[Span | None, ...]:
-    parts = parts_of(text)
+def _spans_from_tokenizer(text: Text, tokenizer: Any, limit: int | None) -> tuple[Span | None, ...]:
+    parts = text_parts(text)
     cut: dict[str, Any] = {} if limit is None else {"max_length": limit}
     with unchanged(tokenizer):
         encoding = tokenizer(
@@ -67,7 +67,7 @@ def _told(text: Text, tokenizer: Any, limit: int | None) -> tuple[Span | None, .
     return tuple(spans)
 
 
-def _found(
+def _spans_by_search(
     parts: Sequence[str], pieces: Sequence[str], inside: Sequence[bool]
 ) -> tuple[Span | None, ...]:
     """Each piece at its next place in the text; one that is nowhere, such as an unknown word,
@@ -95,7 +95,7 @@ def _found(
         spans.append((part, start, at))
     for gap in lost:
         spans[gap] = (part, at, len(plain[part][0]))
-    return tuple(_given(span, parts, plain) for span in spans)
+    return tuple(_original_span(span, parts, plain) for span in spans)
 
 
 def _plain(text: str) -> tuple[str, list[int]]:
@@ -109,7 +109,7 @@ def _plain(text: str) -> tuple[str, list[int]]:
     return "".join(sign for sign, _ in found), [index for _, index in found]
 
 
-def _given(
+def _original_span(
     span: Span | None, parts: Sequence[str], plain: Sequence[tuple[str, list[int]]]
 ) -> Span | None:
     """A span of the plain text as one of the text as it was given, without blanks around it."""

@@ -27,7 +27,7 @@ Groups = Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
-class Grouped:
+class WordGroups:
     """Words by group, in the order of their list, and where they are from."""
 
     name: str
@@ -39,14 +39,14 @@ class Grouped:
     def __post_init__(self) -> None:
         object.__setattr__(self, "groups", MappingProxyType(dict(self.groups)))
 
-    def first(self, count: int | None) -> Grouped:
+    def first(self, count: int | None) -> WordGroups:
         """The same with the first words of each group only."""
         if count is None:
             return self
         if isinstance(count, bool) or count < 1:
             raise InputError(f"per_group={count!r}: give a whole number from 1")
         cut = {group: words[:count] for group, words in self.groups.items()}
-        return Grouped(self.name, cut, self.title, self.source, self.notes)
+        return WordGroups(self.name, cut, self.title, self.source, self.notes)
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Template:
     text: str
     tone: str = PLAIN
 
-    def filled(self, name: str) -> tuple[str, tuple[tuple[int, int], ...]]:
+    def fill(self, name: str) -> tuple[str, tuple[tuple[int, int], ...]]:
         """The sentence with the name in it, and where the name stands, as ranges of characters."""
         text, places = "", []
         *before, last = self.text.split(SLOT)
@@ -67,34 +67,34 @@ class Template:
         return text + last, tuple(places)
 
 
-def name_lists() -> dict[str, Grouped]:
+def name_lists() -> dict[str, WordGroups]:
     """The bundled lists of names, by name."""
-    return {path.stem: _bundled(path) for path in sorted((HERE / "names").glob("*.json"))}
+    return {path.stem: _bundled_list(path) for path in sorted((HERE / "names").glob("*.json"))}
 
 
-def read_names(given: Any) -> Grouped:
+def read_names(given: Any) -> WordGroups:
     """The names to go through: a bundled list, a file, or a mapping from group to names."""
-    if isinstance(given, Grouped):
+    if isinstance(given, WordGroups):
         return given
     if isinstance(given, Mapping):
-        return Grouped("own", _groups(given, "names", "name"))
+        return WordGroups("own", _groups(given, "names", "name"))
     known = name_lists()
     if given in known:
         return known[given]
     path = _file(given, "names", f"{nearest(str(given), known)} Bundled lists: {', '.join(known)}.")
-    return Grouped(path.name, _grouped(path, "name"), source=str(path))
+    return WordGroups(path.name, _read_groups(path, "name"), source=str(path))
 
 
-def read_terms(given: Any) -> Grouped | None:
+def read_terms(given: Any) -> WordGroups | None:
     """The terms to look for: a file, a list, or a mapping from group to terms; None for none."""
-    if given is None or isinstance(given, Grouped):
+    if given is None or isinstance(given, WordGroups):
         return given
     if isinstance(given, Mapping):
-        return Grouped("own", _groups(given, "terms", "term"))
+        return WordGroups("own", _groups(given, "terms", "term"))
     if isinstance(given, Sequence) and not isinstance(given, str):
-        return Grouped("own", _groups({"terms": given}, "terms", "term"))
+        return WordGroups("own", _groups({"terms": given}, "terms", "term"))
     path = _file(given, "terms")
-    return Grouped(path.name, _grouped(path, "term"), source=str(path))
+    return WordGroups(path.name, _read_groups(path, "term"), source=str(path))
 
 
 def read_templates(given: Any = None) -> tuple[Template, ...]:
@@ -105,12 +105,12 @@ def read_templates(given: Any = None) -> tuple[Template, ...]:
         path = _file(given, "templates")
         origin = str(path)
         if path.suffix.lower() == ".json":
-            entries = list(_entries(_json(path), origin))
+            entries = list(_template_entries(_json(path), origin))
         else:
             entries = [(f"{path}, line {at}", text, PLAIN) for at, text in _lines(path)]
     else:
         origin = "templates"
-        entries = list(_entries(given, origin))
+        entries = list(_template_entries(given, origin))
     found = dict.fromkeys(_template(*entry) for entry in entries)
     if not found:
         raise InputError(f"{origin}: there is no template; write sentences with {SLOT} in them")
@@ -133,10 +133,10 @@ def _function_words() -> frozenset[str]:
 
 
 @cache
-def _bundled(path: Path) -> Grouped:
+def _bundled_list(path: Path) -> WordGroups:
     facts = _json(path)
     groups = _groups(facts["groups"], path.name, "name")
-    return Grouped(path.stem, groups, facts["title"], facts["source"], tuple(facts["notes"]))
+    return WordGroups(path.stem, groups, facts["title"], facts["source"], tuple(facts["notes"]))
 
 
 # -- what one entry has to be ------------------------------------------------------------------
@@ -186,7 +186,7 @@ def _file(given: Any, argument: str, more: str = "") -> Path:
     return path
 
 
-def _grouped(path: Path, kind: str) -> dict[str, tuple[str, ...]]:
+def _read_groups(path: Path, kind: str) -> dict[str, tuple[str, ...]]:
     """The groups in a file: JSON by its suffix, CSV where lines have a comma, else one group."""
     if path.suffix.lower() == ".json":
         found = _json(path)
@@ -245,7 +245,7 @@ def _json(path: Path) -> Any:
         raise InputError(f"{path} is no JSON ({error})") from error
 
 
-def _entries(found: Any, origin: str) -> Iterator[tuple[str, Any, Any]]:
+def _template_entries(found: Any, origin: str) -> Iterator[tuple[str, Any, Any]]:
     """(place, text, tone) of templates as a list, by tone, or with a text and a tone each."""
     if isinstance(found, Mapping) and "templates" in found:
         found = found["templates"]  # the form of the bundled ones

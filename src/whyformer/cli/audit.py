@@ -14,7 +14,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
-from whyformer.audit import DEFAULT_NAMES, Audit, Table, audit_names, audit_terms, name_lists
+from whyformer.audit import DEFAULT_NAMES, Audit, AuditTable, audit_names, audit_terms, name_lists
 from whyformer.audit.findings import check_parquet
 from whyformer.cli.app import command
 from whyformer.cli.arguments import Model, Quiet, Target, Truncation, read_target
@@ -239,7 +239,7 @@ def _shown(found: Audit) -> RenderableType:
     return Group(*parts)
 
 
-def _table(table: Table) -> Grid:
+def _table(table: AuditTable) -> Grid:
     grid = Grid(
         title=Text(table.title, style="bold"),
         title_justify="left",
@@ -252,7 +252,7 @@ def _table(table: Table) -> Grid:
         right = column.kind != "text"
         grid.add_column(column.name, justify="right" if right else "left", no_wrap=right)
     for row in table.rows[:LINES]:
-        grid.add_row(*(Text(_safe(cell)) for cell in table.written(row)))
+        grid.add_row(*(Text(_safe(cell)) for cell in table.format_row(row)))
     left = len(table.rows) - LINES
     if left > 0:
         grid.caption = Text(f"and {left} more: write all with --out FOLDER", style="dim")
