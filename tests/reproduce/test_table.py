@@ -10,7 +10,7 @@ import pytest
 
 from whyformer.evaluation.plan import Contender
 from whyformer.evaluation.results import Results
-from whyformer.reproduce.experiments import Experiment, Part
+from whyformer.reproduce.experiments import Experiment, ExperimentPart
 from whyformer.reproduce.reproduce import Outcome
 from whyformer.reproduce.table import markdown
 
@@ -18,7 +18,7 @@ Values = Mapping[str, Sequence[float]]  # by row, a value per sample
 ROWS = ("Random", "GAE", "LRP", "GI")
 
 
-def part(name: str = "one", **more: Any) -> Part:
+def part(name: str = "one", **more: Any) -> ExperimentPart:
     facts: dict[str, Any] = {
         "name": name,
         "title": f"The {name}",
@@ -30,7 +30,7 @@ def part(name: str = "one", **more: Any) -> Part:
         "targets": ("predicted",),
         "fill": None,
     }
-    return Part(**{**facts, **more})
+    return ExperimentPart(**{**facts, **more})
 
 
 def run(
@@ -62,7 +62,7 @@ def run(
     return Results(rows, settings)
 
 
-def paper(*parts: Part, **more: Any) -> Experiment:
+def paper(*parts: ExperimentPart, **more: Any) -> Experiment:
     return Experiment("trial2026", "Nobody: A paper", parts, **more)
 
 

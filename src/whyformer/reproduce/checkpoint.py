@@ -37,9 +37,9 @@ class Checkpoint:
                 if moment in optimiser.state[parameter]:
                     tensors[f"{moment}/{name}"] = optimiser.state[parameter][moment]
         about = {"step": str(step), "training": self._name()}
-        replace(self.path, lambda to: save_file(tensors, str(to), metadata=about))
+        write_file(self.path, lambda to: save_file(tensors, str(to), metadata=about))
 
-    def restored(self, named: Mapping[str, Tensor], optimiser: torch.optim.Optimizer) -> int:
+    def restore(self, named: Mapping[str, Tensor], optimiser: torch.optim.Optimizer) -> int:
         """The step to go on from, all as it was then; 0 where there is nothing to go on from."""
         try:
             with safe_open(str(self.path), framework="pt") as file:
@@ -66,14 +66,14 @@ class Checkpoint:
         return json.dumps(self.training, sort_keys=True)
 
 
-def replace(path: Path, write: Callable[[Path], Any]) -> None:
+def write_file(path: Path, write: Callable[[Path], Any]) -> None:
     """Writes beside the file, down to the disk, and then takes its place."""
-    with writing(path):
+    with reporting_write_errors(path):
         atomic_write.write_atomically(path, write)
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
+def reporting_write_errors(path: Path) -> Iterator[None]:
     """A scope in which a full disk or a closed folder is told in a sentence."""
     try:
         yield

@@ -68,7 +68,7 @@ TEXT = tuple(  # without A-Flow, which takes half a minute for a review of 512 t
 
 
 @dataclass(frozen=True)
-class Part:
+class ExperimentPart:
     """One column, or a group of columns measured together: a model, data, metrics, and figures."""
 
     name: str
@@ -92,7 +92,7 @@ class Experiment:
 
     name: str
     paper: str
-    parts: tuple[Part, ...]
+    parts: tuple[ExperimentPart, ...]
     notes: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()  # what the paper has and can be had nowhere here
 
@@ -108,13 +108,15 @@ AU_MSE = Measure("au_mse", "au_mse", {})
 CONSERVATION = Measure("conservation", "conservation", {})
 
 
-def _ali(name: str, title: str, figures: str, limit: int, au_mse: str = "", **more: Any) -> Part:
+def _ali(
+    name: str, title: str, figures: str, limit: int, au_mse: str = "", **more: Any
+) -> ExperimentPart:
     published = {"auac": _column(figures)}
     measures = [AUAC, CONSERVATION]
     if au_mse:
         measures.insert(1, AU_MSE)
         published["au_mse"] = _column(au_mse)
-    return Part(
+    return ExperimentPart(
         name=name,
         title=title,
         model=name,
@@ -167,7 +169,7 @@ CHEFER2021_VISION = Experiment(
     "chefer2021-vision",
     "Chefer, Gur, Wolf: Transformer Interpretability Beyond Attention Visualization, CVPR 2021",
     (
-        Part(
+        ExperimentPart(
             name="segmentation",
             title="Segmentation (pixel accuracy, mIoU, mAP)",
             model="deit-tiny",
@@ -193,7 +195,7 @@ CHEFER2021_VISION = Experiment(
             },
             notes=("Oxford-IIIT Pet with trimaps stands in for ImageNet-Segmentation",),
         ),
-        Part(
+        ExperimentPart(
             name="perturbation",
             title="Perturbation (area under the accuracy, 10 % to 90 % of the pixels black)",
             model="deit-tiny",
@@ -230,7 +232,7 @@ CHEFER2021_TEXT = Experiment(
     "chefer2021-text",
     "Chefer, Gur, Wolf: Transformer Interpretability Beyond Attention Visualization, CVPR 2021",
     (
-        Part(
+        ExperimentPart(
             name="movies",
             title="Token-F1 on ERASER Movies",
             model="movies",
@@ -250,10 +252,10 @@ CHEFER2021_TEXT = Experiment(
 )  # fmt: skip
 
 
-def _streams(model: str, data: str, split: str | None, **more: Any) -> tuple[Part, ...]:
+def _streams(model: str, data: str, split: str | None, **more: Any) -> tuple[ExperimentPart, ...]:
     """Perturbation of each stream of a question-answering model, as the LXMERT script has it."""
     return tuple(
-        Part(
+        ExperimentPart(
             name=f"{model}-{stream}",
             title=f"{model}: perturbation of the {stream} (area under the accuracy)",
             model=model,

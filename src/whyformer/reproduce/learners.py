@@ -24,7 +24,7 @@ LONGEST = 512  # tokens that any of these models takes
 SMILES = r"\[[^\]]+\]|Br|Cl|%\d\d|."
 
 Learner = tuple[nn.Module, Any]  # the model and its tokenizer or image processor
-Batch = dict[str, Tensor]
+ModelInputs = dict[str, Tensor]
 
 
 def minilm() -> Path:
@@ -65,7 +65,7 @@ def _pretrained(base: Path, labels: Sequence[str]) -> Learner:
         model = AutoModelForSequenceClassification.from_pretrained(
             base,
             **here,
-            **_named(labels),
+            **_label_config(labels),
             dtype=torch.float32,
             ignore_mismatched_sizes=True,
             use_safetensors=True,
@@ -73,7 +73,7 @@ def _pretrained(base: Path, labels: Sequence[str]) -> Learner:
     return model, tokenizer
 
 
-def _named(labels: Sequence[str]) -> dict[str, Any]:
+def _label_config(labels: Sequence[str]) -> dict[str, Any]:
     """The names of the classes, as a config takes them."""
     return {"id2label": dict(enumerate(labels)), "label2id": {n: i for i, n in enumerate(labels)}}
 
@@ -106,7 +106,7 @@ def smiles_learner(molecules: Sequence[str], labels: Sequence[str]) -> Learner:
         num_attention_heads=4,
         intermediate_size=256,
         max_position_embeddings=256,
-        **_named(labels),
+        **_label_config(labels),
     )
     return BertForSequenceClassification(config), tokenizer
 
@@ -124,7 +124,7 @@ def digits_learner(labels: Sequence[str]) -> Learner:
         num_hidden_layers=3,
         num_attention_heads=4,
         intermediate_size=128,
-        **_named(labels),
+        **_label_config(labels),
     )
     processor = ViTImageProcessor(
         size={"height": 28, "width": 28}, image_mean=[0.5], image_std=[0.5], do_convert_rgb=False
@@ -132,11 +132,11 @@ def digits_learner(labels: Sequence[str]) -> Learner:
     return ViTForImageClassification(config), processor
 
 
-def text_batches(tokenizer: Any, longest: int) -> Callable[[Sequence[Any]], Batch]:
+def text_batches(tokenizer: Any, longest: int) -> Callable[[Sequence[Any]], ModelInputs]:
     """From texts, or pairs of them, to the arguments of forward, padded to the longest."""
     most = min(longest, tokenizer.model_max_length)
 
-    def batch(texts: Sequence[Any]) -> Batch:
+    def batch(texts: Sequence[Any]) -> ModelInputs:
         parts = zip(*texts, strict=True) if isinstance(texts[0], tuple) else (texts,)
         columns = [list(part) for part in parts]
         return dict(
@@ -146,7 +146,7 @@ def text_batches(tokenizer: Any, longest: int) -> Callable[[Sequence[Any]], Batc
     return batch
 
 
-def digit_batch(images: Sequence[Image.Image]) -> Batch:
+def digit_batch(images: Sequence[Image.Image]) -> ModelInputs:
     """From grey images to pixels in -1..1, as the processor of `digits_learner` makes them."""
     pixels = numpy.stack([numpy.asarray(image, dtype=numpy.float32) for image in images])
     return {"pixel_values": torch.from_numpy(pixels).unsqueeze(1) / 127.5 - 1}

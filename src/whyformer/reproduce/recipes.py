@@ -33,7 +33,7 @@ class Recipe:
 
     def open(self, folder: Path, split: str, limit: int | None = None) -> Dataset:
         """The samples of "train" or "test", drawn by seed 0 where they are limited."""
-        name, place, options = parted(self.data)
+        name, place, options = split_source(self.data)
         source = f"{name}:{folder / place}"
         wanted = {"train": self.train, "test": self.test}[split]
         if wanted != "fold":
@@ -49,7 +49,7 @@ class Recipe:
         return {k: v for k, v in asdict(self).items() if k not in ("note", "bundled")}
 
 
-def parted(data: str) -> tuple[str, str, dict[str, Any]]:
+def split_source(data: str) -> tuple[str, str, dict[str, Any]]:
     """The name, the place and the options of "name:place,option=value"."""
     name, _, rest = data.partition(":")
     place, *options = rest.split(",")

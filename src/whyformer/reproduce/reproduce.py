@@ -13,10 +13,10 @@ from whyformer.evaluation.results import Results
 from whyformer.models import bundled
 from whyformer.models.load import Loaded, load_model
 from whyformer.registry import nearest
-from whyformer.reproduce.experiments import Experiment, Part
-from whyformer.reproduce.recipes import RECIPES, parted
-from whyformer.reproduce.samples import selected, understood
-from whyformer.reproduce.train_recipe import trained
+from whyformer.reproduce.experiments import Experiment, ExperimentPart
+from whyformer.reproduce.recipes import RECIPES, split_source
+from whyformer.reproduce.samples import drop_unknown_labels, select_samples
+from whyformer.reproduce.train_recipe import train_recipe
 
 Told = Callable[[str, int, int], None]
 
@@ -25,7 +25,7 @@ Told = Callable[[str, int, int], None]
 class Outcome:
     """What one part came to; `missing` says why where it could not be done."""
 
-    part: Part
+    part: ExperimentPart
     results: Results | None = None
     accuracy: float | None = None
     model: str = ""
@@ -34,7 +34,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ReproduceOptions:
     """What the user wants of an experiment, and where its files are."""
 
     experiment: Experiment
@@ -66,8 +66,8 @@ def reproduce(
     chosen = [part for part in experiment.parts if not parts or part.name in parts]
     rows = [row for part in chosen for row in part.rows]
     _check("method", methods, [n for row in rows for n in (row.label, row.method)], experiment)
-    asked = Asked(experiment, data, out, methods, limit, base, tell)
-    return [_done(part, asked) for part in chosen]
+    asked = ReproduceOptions(experiment, data, out, methods, limit, base, tell)
+    return [_run_part(part, asked) for part in chosen]
 
 
 def _check(kind: str, named: Sequence[str], known: Sequence[str], experiment: Experiment) -> None:
@@ -80,17 +80,17 @@ def _check(kind: str, named: Sequence[str], known: Sequence[str], experiment: Ex
             )
 
 
-def _done(part: Part, asked: Asked) -> Outcome:
-    absent = _absent(part, asked.data)
+def _run_part(part: ExperimentPart, asked: ReproduceOptions) -> Outcome:
+    absent = _missing_data(part, asked.data)
     if absent:
         return Outcome(part, missing=absent)
     try:
-        return _measured(part, asked)
+        return _evaluate_part(part, asked)
     except (InputError, ModelError) as error:  # the other parts need not wait for this one
         return Outcome(part, missing=str(error))
 
 
-def _measured(part: Part, asked: Asked) -> Outcome:
+def _evaluate_part(part: ExperimentPart, asked: ReproduceOptions) -> Outcome:
     def say(doing: str, done: int, total: int) -> None:
         if asked.tell is not None:
             asked.tell(f"{part.title.split(' (')[0]}: {doing}", done, total)
@@ -99,11 +99,11 @@ def _measured(part: Part, asked: Asked) -> Outcome:
     loaded = load_model(folder, None, None)
     # Under the last part of its path: a table says no more of the machine.
     loaded = Loaded(loaded.module, loaded.processor, Path(folder).name)
-    samples, names, left_out = selected(part, asked.data, asked.limit or part.limit)
+    samples, names, left_out = select_samples(part, asked.data, asked.limit or part.limit)
     rows = _rows(part, asked.methods)
     results = evaluate(
         loaded,
-        understood(samples, loaded),
+        drop_unknown_labels(samples, loaded),
         Plan(rows, part.measures, part.targets, part.fill, seed=0, truncation=True),
         asked.out / asked.experiment.name / part.name,
         names=names,
@@ -114,18 +114,20 @@ def _measured(part: Part, asked: Asked) -> Outcome:
     return Outcome(part, results, accuracy, loaded.name, differences=differences)
 
 
-def _absent(part: Part, data: Path) -> str:
+def _missing_data(part: ExperimentPart, data: Path) -> str:
     """Which folders are not there, in words; nothing where all are."""
-    needed = [parted(part.data)[1]] if part.data else []
+    needed = [split_source(part.data)[1]] if part.data else []
     if part.model in RECIPES:
-        needed.append(parted(RECIPES[part.model].data)[1])
+        needed.append(split_source(RECIPES[part.model].data)[1])
     elif part.model not in bundled.models():
         needed.append(part.model)
     gone = [place for place in needed if not (data / place).exists()]
     return f"there is no {' and no '.join(gone)} in the folder of data" if gone else ""
 
 
-def _model(part: Part, asked: Asked, say: Told) -> tuple[str, float | None, str]:
+def _model(
+    part: ExperimentPart, asked: ReproduceOptions, say: Told
+) -> tuple[str, float | None, str]:
     """The name or folder of the part's model, its accuracy, and what to know about it."""
     known = bundled.models()
     recipe = RECIPES.get(part.model)
@@ -134,11 +136,11 @@ def _model(part: Part, asked: Asked, say: Told) -> tuple[str, float | None, str]
         return name, known[name].accuracy, f"the bundled model {name}"
     if recipe is None:
         return str(asked.data / part.model), None, ""
-    made = trained(recipe, asked.data, asked.out / "models", asked.base, say)
+    made = train_recipe(recipe, asked.data, asked.out / "models", asked.base, say)
     return str(made.folder), made.accuracy, recipe.note
 
 
-def _rows(part: Part, methods: Sequence[str]) -> tuple[Contender, ...]:
+def _rows(part: ExperimentPart, methods: Sequence[str]) -> tuple[Contender, ...]:
     """The rows that are asked for; without any wish, all."""
     if not methods:
         return part.rows

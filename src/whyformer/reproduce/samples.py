@@ -13,14 +13,16 @@ from whyformer.evaluation.metric_inputs import classes_of
 from whyformer.evaluation.wording import counted
 from whyformer.models import bundled
 from whyformer.models.load import Loaded
-from whyformer.reproduce.experiments import Part
-from whyformer.reproduce.recipes import RECIPES, parted
+from whyformer.reproduce.experiments import ExperimentPart
+from whyformer.reproduce.recipes import RECIPES, split_source
 
 
-def selected(part: Part, data: Path, limit: int | None) -> tuple[list[Sample], Sequence[str], str]:
+def select_samples(
+    part: ExperimentPart, data: Path, limit: int | None
+) -> tuple[list[Sample], Sequence[str], str]:
     """The samples that say something, the names of their labels, and what was left out."""
     if part.data:
-        name, place, options = parted(part.data)
+        name, place, options = split_source(part.data)
         beside = {key: str(data / place / value) for key, value in options.items()}
         source = f"{name}:{data / place}"
         found = open_dataset(source, part.split, limit=limit, seed=0, on_error="skip", **beside)
@@ -39,7 +41,7 @@ def selected(part: Part, data: Path, limit: int | None) -> tuple[list[Sample], S
     return samples, found.labels, "; ".join(said)
 
 
-def understood(samples: Sequence[Sample], loaded: Loaded) -> list[Sample]:
+def drop_unknown_labels(samples: Sequence[Sample], loaded: Loaded) -> list[Sample]:
     """The samples without those answers that the model has no number for.
 
     People answer in any words; a part that explains the predicted class does not ask for them.

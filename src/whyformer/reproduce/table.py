@@ -14,17 +14,17 @@ from whyformer.evaluation.tables import escaped
 from whyformer.evaluation.wording import ARROWS, shown, spread
 from whyformer.metrics.bootstrap import interval
 from whyformer.metrics.ranks import spearman
-from whyformer.reproduce.experiments import Experiment, Part
+from whyformer.reproduce.experiments import Experiment, ExperimentPart
 from whyformer.reproduce.reproduce import Outcome
 
 CLASSES = {"predicted": "predicted class", "label": "true class"}
 
 
 @dataclass(frozen=True)
-class Column:
+class FigureColumn:
     """Ours and the paper's figures of one part, explaining one class, by one metric."""
 
-    part: Part
+    part: ExperimentPart
     results: Results
     target: str
     metric: str
@@ -61,7 +61,7 @@ def markdown(experiment: Experiment, outcomes: Sequence[Outcome], across: int | 
     """
     lines = [f"## {experiment.name}", "", experiment.paper + ".", ""]
     columns = [
-        Column(one.part, one.results, target, metric)
+        FigureColumn(one.part, one.results, target, metric)
         for one in outcomes
         if one.results is not None
         for metric in one.results.metrics
@@ -76,7 +76,9 @@ def markdown(experiment: Experiment, outcomes: Sequence[Outcome], across: int | 
     lines += [line for column in columns for line in _by_number(column)]
     lines += ["Differences from the paper:", ""]
     lines += [f"- {note}" for note in experiment.notes]
-    lines += [f"- {escaped(one.part.title)}: {_done_with(one)}" for one in outcomes if one.results]
+    lines += [
+        f"- {escaped(one.part.title)}: {_describe_outcome(one)}" for one in outcomes if one.results
+    ]
     lacking = [
         f"- {escaped(one.part.title)}: {escaped(one.missing)}" for one in outcomes if one.missing
     ]
@@ -91,14 +93,14 @@ def _grid(rows: Sequence[Sequence[str]]) -> list[str]:
     return [head, f"| {' | '.join(['---'] * len(rows[0]))} |", *body]
 
 
-def _title(column: Column, among: Sequence[Column]) -> str:
+def _title(column: FigureColumn, among: Sequence[FigureColumn]) -> str:
     """The part's name, and the explained class where there are several."""
     several = len({other.target for other in among}) > 1
     name = column.part.title.split(" (")[0]
     return escaped(f"{name}, {CLASSES[column.target]}" if several else name)
 
 
-def _table(columns: Sequence[Column], among: Sequence[Column]) -> list[str]:
+def _table(columns: Sequence[FigureColumn], among: Sequence[FigureColumn]) -> list[str]:
     """A row per method that was measured: ours, and the paper's where it has figures."""
     heads = ["method"]
     for column in columns:
@@ -115,7 +117,7 @@ def _table(columns: Sequence[Column], among: Sequence[Column]) -> list[str]:
     return _grid([heads, *body])
 
 
-def _conventions(columns: Sequence[Column]) -> list[str]:
+def _conventions(columns: Sequence[FigureColumn]) -> list[str]:
     """How the metric was taken: once where all parts took it alike, else for each."""
     taken: dict[str, list[str]] = {}
     for column in columns:
@@ -123,11 +125,11 @@ def _conventions(columns: Sequence[Column]) -> list[str]:
         taken.setdefault(text, []).append(_title(column, columns))
     how = "95 % bootstrap intervals over samples."
     if len(taken) == 1:
-        return [f"{_upper(*taken)} {how}"]
+        return [f"{_capitalise(*taken)} {how}"]
     return [*(f"- {', '.join(names)}: {text}" for text, names in taken.items()), "", how]
 
 
-def _order(columns: Sequence[Column]) -> list[str]:
+def _order(columns: Sequence[FigureColumn]) -> list[str]:
     """How far our order of the methods is the paper's, in a sentence; nothing without figures."""
     said = []
     for column in columns:
@@ -141,7 +143,7 @@ def _order(columns: Sequence[Column]) -> list[str]:
     return [f"{told}: {'; '.join(said)}.", ""] if said else []
 
 
-def _by_number(column: Column) -> list[str]:
+def _by_number(column: FigureColumn) -> list[str]:
     """The value at every k, where a metric is a mean over some k."""
     if column.metric != "token_f1":
         return []
@@ -154,7 +156,7 @@ def _by_number(column: Column) -> list[str]:
     return [head, "", *_grid(rows), ""]
 
 
-def _done_with(one: Outcome) -> str:
+def _describe_outcome(one: Outcome) -> str:
     """The samples and the model of one part, and what else is to be known about it."""
     assert one.results is not None
     said = f"{one.results.settings['data']['samples']} samples, model {escaped(one.model)}"
@@ -163,5 +165,5 @@ def _done_with(one: Outcome) -> str:
     return "; ".join([said, *map(escaped, one.differences)])
 
 
-def _upper(text: str) -> str:
+def _capitalise(text: str) -> str:
     return text[:1].upper() + text[1:]

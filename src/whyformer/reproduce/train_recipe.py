@@ -18,10 +18,10 @@ from whyformer.assemble import version_of
 from whyformer.datasets import Dataset, Sample
 from whyformer.errors import InputError
 from whyformer.models.quiet import quiet_transformers
-from whyformer.reproduce.checkpoint import Checkpoint, replace, writing
+from whyformer.reproduce.checkpoint import Checkpoint, reporting_write_errors, write_file
 from whyformer.reproduce.learners import (
-    Batch,
     Learner,
+    ModelInputs,
     digit_batch,
     digits_learner,
     language_learner,
@@ -41,7 +41,7 @@ Told = Callable[[str, int, int], None]  # what is going on, steps done, steps in
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedModel:
     """A checkpoint that is ready to be explained, and what is known about it."""
 
     folder: Path
@@ -49,27 +49,27 @@ class Trained:
     facts: dict[str, Any]
 
 
-def trained(
+def train_recipe(
     recipe: Recipe, data: Path, models: Path, base: Path | None = None, tell: Told | None = None
-) -> Trained:
+) -> TrainedModel:
     """The recipe's model below `models`, trained now where it is not there yet."""
     folder = models / recipe.name
-    made_of = _made_of(recipe, base)
-    known = _known(folder, made_of)
+    made_of = _training_facts(recipe, base)
+    known = _load_finished(folder, made_of)
     if known is not None:
         return known
     say: Told = tell or (lambda doing, done, total: None)
     start = base
     if recipe.kind == "minilm" and recipe.start:
-        start = trained(RECIPES[recipe.start], data, models, base, tell).folder
+        start = train_recipe(RECIPES[recipe.start], data, models, base, tell).folder
     say(f"reading {recipe.name}", 0, 0)
-    train = _labelled(recipe.open(data, "train", recipe.limit))
+    train = _labelled_samples(recipe.open(data, "train", recipe.limit))
     rest = recipe.open(data, "test", MEASURED)
-    held_out = _labelled(rest)
+    held_out = _labelled_samples(rest)
     torch.manual_seed(0)
     model, processor = _learner(recipe, start, train, rest.labels)
     batch = text_batches(processor, recipe.longest) if recipe.kind != "digits" else digit_batch
-    with writing(folder):
+    with reporting_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     checkpoint = Checkpoint(folder / STATE, {**made_of, "samples": len(train)})
     _learn(model, train, batch, recipe, checkpoint, say)
@@ -81,18 +81,18 @@ def trained(
         "torch": version_of("torch"),
         "transformers": version_of("transformers"),
     }
-    with writing(folder), quiet_transformers():
+    with reporting_write_errors(folder), quiet_transformers():
         # Facts of an earlier recipe must not stand beside weights of this one.
         (folder / FACTS).unlink(missing_ok=True)
         model.save_pretrained(folder)  # type: ignore[operator]
         processor.save_pretrained(folder)
     text = json.dumps(facts, indent=2) + "\n"
-    replace(folder / FACTS, lambda to: to.write_text(text, encoding="utf-8"))
+    write_file(folder / FACTS, lambda to: to.write_text(text, encoding="utf-8"))
     checkpoint.remove()
-    return Trained(folder, facts["accuracy"], facts)
+    return TrainedModel(folder, facts["accuracy"], facts)
 
 
-def _made_of(recipe: Recipe, base: Path | None) -> dict[str, Any]:
+def _training_facts(recipe: Recipe, base: Path | None) -> dict[str, Any]:
     """What decides which weights come out: the recipe, and the base where it is not MiniLM."""
     if base is None or recipe.kind != "minilm":
         return {"recipe": recipe.facts()}
@@ -102,17 +102,17 @@ def _made_of(recipe: Recipe, base: Path | None) -> dict[str, Any]:
     return {"recipe": recipe.facts(), "base": digest.hexdigest()[:32]}
 
 
-def _known(folder: Path, made_of: dict[str, Any]) -> Trained | None:
+def _load_finished(folder: Path, made_of: dict[str, Any]) -> TrainedModel | None:
     """The finished model, if it was made of just this."""
     try:
         facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
         same = {key: facts.get(key) for key in ("recipe", "base") if key in facts} == made_of
-        return Trained(folder, float(facts["accuracy"]), facts) if same else None
+        return TrainedModel(folder, float(facts["accuracy"]), facts) if same else None
     except (OSError, ValueError, KeyError, AttributeError):  # none, or written by somebody else
         return None
 
 
-def _labelled(rows: Dataset) -> list[Sample]:
+def _labelled_samples(rows: Dataset) -> list[Sample]:
     """The samples that have a label and say something; there is at least one."""
     found = [s for s in rows if isinstance(s.label, int) and s.inputs != ""]
     if not found:
@@ -136,7 +136,7 @@ def _learner(
 def _learn(
     model: nn.Module,
     train: Sequence[Sample],
-    batch: Callable[[Sequence[Any]], Batch],
+    batch: Callable[[Sequence[Any]], ModelInputs],
     recipe: Recipe,
     checkpoint: Checkpoint,
     say: Told,
@@ -151,7 +151,7 @@ def _learn(
         ],
         lr=recipe.peak,
     )
-    first = checkpoint.restored(named, optimiser)
+    first = checkpoint.restore(named, optimiser)
     rise = max(1, len(order) // 16)
     saved = time.monotonic()
     model.train()
@@ -190,7 +190,7 @@ def _order(train: Sequence[Sample], size: int, epoch: int) -> list[list[int]]:
 
 @torch.inference_mode()
 def _accuracy(
-    model: nn.Module, samples: Sequence[Sample], batch: Callable[[Sequence[Any]], Batch]
+    model: nn.Module, samples: Sequence[Sample], batch: Callable[[Sequence[Any]], ModelInputs]
 ) -> float:
     right = 0
     for part in _order(samples, 32, 0):
