@@ -22,13 +22,13 @@ BOX: dict[str, Any] = {"id": 1, "image_id": 9, "category_id": 18, "bbox": [1, 0,
 def stored(*annotations: Any, **more: Any) -> dict[str, str | bytes]:
     """An annotation file with one image of 4 x 3."""
     image = {"id": 9, "file_name": "000000000009.jpg", "height": 3, "width": 4}
-    whole = {
+    parse_whole = {
         "images": [image],
         "annotations": list(annotations),
         "categories": [{"id": 18, "name": "dog"}, {"id": 1, "name": "person"}],
         **more,
     }
-    return {NAME: json.dumps(whole)}
+    return {NAME: json.dumps(parse_whole)}
 
 
 @pytest.fixture

@@ -53,11 +53,11 @@ def test_a_seed_draws_rows_that_a_larger_limit_keeps(write: Write) -> None:
 
 def test_samples_can_be_asked_for_by_id(write: Write) -> None:
     found = open_dataset(f"csv:{write({'a.csv': ROWS})}/a.csv", limit=10)
-    few = found.among(["all/7", "all/2"])
+    few = found.subset(["all/7", "all/2"])
     assert [s.id for s in few] == ["all/2", "all/7"]
     assert len(few) == 2
     with pytest.raises(InputError, match="no sample all/10"):
-        found.among(["all/10", "all/2"])
+        found.subset(["all/10", "all/2"])
 
 
 def test_a_seed_draws_all_rows_alike(write: Write) -> None:

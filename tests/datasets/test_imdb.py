@@ -11,7 +11,7 @@ import pytest
 
 from tests.datasets.conftest import Write
 from whyformer.datasets import RowError, open_dataset
-from whyformer.datasets.imdb import members
+from whyformer.datasets.imdb import list_members
 from whyformer.errors import InputError
 
 FILES: dict[str, str | bytes] = {
@@ -120,7 +120,7 @@ def test_what_is_missing_or_broken_is_named(write: Write, tmp_path: Path) -> Non
 
 @pytest.mark.data
 def test_the_published_reviews(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    listed = members(data / "imdb" / "aclImdb.tar.gz")
+    listed = list_members(data / "imdb" / "aclImdb.tar.gz")
     groups = Counter(tuple(n.split("/")[-3:-1]) for n, _, _ in listed if n.endswith(".txt"))
     assert sum(groups.values()) == 50_000
     assert groups["train", "neg"] == groups["train", "pos"] == 10_000

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from whyformer.attribution import Attribution
 from whyformer.audit.bootstrap import Estimate
-from whyformer.datasets.files import optional
+from whyformer.datasets.files import import_optional
 
 AUDIT, ROWS, REPORT = "audit.json", "rows.parquet", "report.html"
 FORMAT = "whyformer-audit-1"
@@ -141,16 +141,16 @@ class Audit:
         place.mkdir(parents=True, exist_ok=True)
         text = json.dumps(_finite(self.to_dict()), indent=2, ensure_ascii=False, allow_nan=False)
         (place / AUDIT).write_text(text + "\n", encoding="utf-8")
-        arrow = optional("pyarrow", f"Writing {ROWS}")
+        arrow = import_optional("pyarrow", f"Writing {ROWS}")
         table = arrow.Table.from_pylist([dict(row) for row in self.rows])
-        optional("pyarrow.parquet", f"Writing {ROWS}").write_table(table, place / ROWS)
+        import_optional("pyarrow.parquet", f"Writing {ROWS}").write_table(table, place / ROWS)
         (place / REPORT).write_text(self.to_html(), encoding="utf-8")
         return [place / name for name in (AUDIT, ROWS, REPORT)]
 
 
 def check_parquet() -> None:
     """Nothing; raises where the rows could not be written."""
-    optional("pyarrow", f"Writing {ROWS}")
+    import_optional("pyarrow", f"Writing {ROWS}")
 
 
 def _finite(value: Any) -> Any:

@@ -18,8 +18,8 @@ from whyformer.cli.console import aside, note
 from whyformer.cli.files import OutputError, check_writable
 from whyformer.cli.progress import watched
 from whyformer.cli.score_file import ScoreFile, form_of, row_of, said
-from whyformer.datasets import Contents, Dataset, Row, Sample, Spot, open_dataset
-from whyformer.datasets.files import clean, lines
+from whyformer.datasets import Contents, Dataset, DatasetRow, Sample, Spot, open_dataset
+from whyformer.datasets.files import read_lines, require_utf8
 from whyformer.errors import ConservationWarning, InputError, OptionError, SkippedWarning
 from whyformer.evaluation import fingerprint
 from whyformer.models.load import Loaded, load_model
@@ -204,16 +204,16 @@ def _rows(
         yield start + index, row_of(sample, start + index, attribution)
 
 
-def _text_lines(file: Path) -> Iterator[Row]:
+def _text_lines(file: Path) -> Iterator[DatasetRow]:
     """Every line of a file that says something."""
-    told = ((spot, line) for spot, line in lines(file) if line.strip())
+    told = ((spot, line) for spot, line in read_lines(file) if line.strip())
     for number, (spot, line) in enumerate(told):
         name = f"all/{number}"
-        yield Row(name, spot, partial(_line, name, spot, line))
+        yield DatasetRow(name, spot, partial(_line, name, spot, line))
 
 
 def _line(name: str, spot: Spot, line: str) -> Sample:
-    return Sample(name, clean(line, spot).strip())
+    return Sample(name, require_utf8(line, spot).strip())
 
 
 def _tell(job: Job, samples: Dataset, start: int, messages: list[Any]) -> None:

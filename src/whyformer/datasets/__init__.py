@@ -3,9 +3,9 @@
 from whyformer.datasets.dataset import (
     Contents,
     Dataset,
+    DatasetRow,
     Format,
     Report,
-    Row,
     RowError,
     Sample,
     Spot,
@@ -18,10 +18,10 @@ from whyformer.datasets.open import open_dataset
 __all__ = [
     "Contents",
     "Dataset",
+    "DatasetRow",
     "Format",
     "Mask",
     "Report",
-    "Row",
     "RowError",
     "Sample",
     "Spot",

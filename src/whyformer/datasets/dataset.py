@@ -54,7 +54,7 @@ class Spot:
         line = "" if self.line is None else f", line {self.line}"
         return f"{self.file}{line}{f', {self.entry}' if self.entry else ''}"
 
-    def wrong(self, problem: str, expected: str) -> RowError:
+    def error(self, problem: str, expected: str) -> RowError:
         """The error that says what is wrong here, what was expected and what to do next."""
         return RowError(
             f"{self}: {problem}. Expected {expected}."
@@ -65,7 +65,7 @@ class Spot:
 
 
 @dataclass(frozen=True)
-class Row:
+class DatasetRow:
     """A sample that has not been read yet: choosing among rows costs no parsing."""
 
     id: str
@@ -77,7 +77,7 @@ class Row:
 class Contents:
     """What a reader found at a path; `rows` starts again from the first row at every call."""
 
-    rows: Callable[[], Iterator[Row]]
+    rows: Callable[[], Iterator[DatasetRow]]
     labels: tuple[str, ...] = ()  # by index, where the format has names
     count: int | None = None  # of rows, where it is known without reading them
 
@@ -127,13 +127,13 @@ class Format:
 def dataset(
     name: str, **facts: Any
 ) -> Callable[[Callable[..., Contents]], Callable[..., Contents]]:
-    """A decorator that registers a reader: a function of a `Where` and options to `Contents`."""
+    """A decorator that registers a reader: a function of a `Source` and options to `Contents`."""
 
-    def registered(read: Callable[..., Contents]) -> Callable[..., Contents]:
+    def register(read: Callable[..., Contents]) -> Callable[..., Contents]:
         datasets.register(name, Format(name=name, read=read, **facts))
         return read
 
-    return registered
+    return register
 
 
 @dataclass
@@ -199,14 +199,14 @@ class Dataset:
         """The ids of the chosen rows, in the file's order; nothing else of them is read."""
         return [row.id for row in self._rows()]
 
-    def among(self, ids: Collection[str]) -> Dataset:
+    def subset(self, ids: Collection[str]) -> Dataset:
         """Those of the chosen samples that have one of these ids; the others are not read."""
         wanted = frozenset(ids)
         unknown = sorted(wanted - set(self.ids()))
         if unknown:
             raise InputError(f"{self!r} has no sample {', '.join(unknown[:3])}.")
 
-        def rows() -> Iterator[Row]:
+        def rows() -> Iterator[DatasetRow]:
             return (row for row in self._rows() if row.id in wanted)
 
         contents = Contents(rows, self.labels, len(wanted))
@@ -214,17 +214,17 @@ class Dataset:
             self.name, contents, split=self.split, task=self.task, on_error=self.on_error
         )
 
-    def _rows(self) -> Iterator[Row]:
+    def _rows(self) -> Iterator[DatasetRow]:
         if self.limit is None:
             yield from self._contents.rows()
         elif self.seed is None:
             for _, row in zip(range(self.limit), self._contents.rows(), strict=False):
                 yield row
         else:
-            chosen = self._drawn(self.limit)
+            chosen = self._draw_ids(self.limit)
             yield from (row for row in self._contents.rows() if row.id in chosen)
 
-    def _drawn(self, limit: int) -> set[str]:
+    def _draw_ids(self, limit: int) -> set[str]:
         def rank(name: str) -> bytes:
             return hashlib.sha256(f"{self.seed}/{name}".encode()).digest()
 
@@ -236,7 +236,7 @@ class Dataset:
         for row in self._rows():
             try:
                 if row.id in seen:
-                    raise row.spot.wrong(f"the id {row.id!r} stands here again", "an id once")
+                    raise row.spot.error(f"the id {row.id!r} stands here again", "an id once")
                 seen.add(row.id)
                 sample = _read(row)
                 if self.on_error == "skip":
@@ -250,11 +250,11 @@ class Dataset:
             yield sample
 
 
-def _read(row: Row) -> Sample:
+def _read(row: DatasetRow) -> Sample:
     try:
         return row.read()
     except (OSError, EOFError, zlib.error) as error:  # gone, forbidden, cut short, no image
-        raise row.spot.wrong(f"it cannot be read ({error})", "a readable file") from error
+        raise row.spot.error(f"it cannot be read ({error})", "a readable file") from error
 
 
 def _check_images(sample: Sample, spot: Spot) -> None:
@@ -271,4 +271,4 @@ def _check_images(sample: Sample, spot: Spot) -> None:
             elif isinstance(value, Image.Image):
                 value.load()
         except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-            raise spot.wrong(f"its image cannot be decoded ({error})", "an image") from error
+            raise spot.error(f"its image cannot be decoded ({error})", "an image") from error

@@ -20,7 +20,7 @@ IMAGES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".p
 
 
 @dataclass(frozen=True)
-class Where:
+class Source:
     """The path that the user gave, the split, and the format that is expected there."""
 
     path: Path
@@ -31,17 +31,17 @@ class Where:
         """The first of these that exists in the folder, or the path itself where it is a file."""
         if self.path.is_file():
             return self.path
-        found = self.maybe(*names)
+        found = self.find_optional(*names)
         if found is None:
-            raise self.missing(*names)
+            raise self.missing_error(*names)
         return found
 
-    def maybe(self, *names: str) -> Path | None:
+    def find_optional(self, *names: str) -> Path | None:
         """The first of these files or folders that exists in the folder, if any does."""
         folder = self.path.parent if self.path.is_file() else self.path
         return next((folder / name for name in names if (folder / name).exists()), None)
 
-    def missing(self, *names: str) -> InputError:
+    def missing_error(self, *names: str) -> InputError:
         """The error that says which files were looked for, and the layout that is expected."""
         if not self.path.exists():
             looked = f"there is no file or folder {self.path}"
@@ -57,7 +57,7 @@ class Where:
         return f"{self.split}/{part}"
 
 
-def optional(package: str, purpose: str) -> Any:
+def import_optional(package: str, purpose: str) -> Any:
     """The module of a package that whyformer can do without, or an error that says how to get it.
 
     Imported by name and only when needed: no other reader should have to have it.
@@ -72,7 +72,7 @@ def optional(package: str, purpose: str) -> Any:
         ) from error
 
 
-def choice(name: str, value: str, known: Collection[str]) -> str:
+def check_choice(name: str, value: str, known: Collection[str]) -> str:
     """The value, if it is one of those that an option can take."""
     if value not in known:
         raise OptionError(
@@ -81,15 +81,15 @@ def choice(name: str, value: str, known: Collection[str]) -> str:
     return value
 
 
-def within(folder: Path, name: str, spot: Spot) -> Path:
+def file_within(folder: Path, name: str, spot: Spot) -> Path:
     """The file that a row names; one outside the folder is a malformed row."""
     file = folder / name.replace("\0", "")
     if not file.resolve().is_relative_to(folder.resolve()):
-        raise spot.wrong(f"{name!r} leads out of {folder}", "the name of a file in that folder")
+        raise spot.error(f"{name!r} leads out of {folder}", "the name of a file in that folder")
     return file
 
 
-def whole(text: str) -> int | None:
+def parse_whole(text: str) -> int | None:
     """The whole number from 0 that a cell holds, if that is what it holds."""
     return int(text) if re.fullmatch(r"[0-9]{1,18}", text) else None
 
@@ -119,21 +119,21 @@ def text_encoding(file: Path, encoding: str = "utf-8") -> str:
     return "utf-8-sig" if is_utf8 else encoding
 
 
-def clean(text: str, spot: Spot) -> str:
+def require_utf8(text: str, spot: Spot) -> str:
     """The text itself, unless bytes that are no text were found in it.
 
     Files are decoded with `surrogateescape`, so that one bad byte costs one row and not the file.
     """
     for char in text if not text.isascii() else "":
         if "\udc80" <= char <= "\udcff":
-            raise spot.wrong(
+            raise spot.error(
                 f"the byte 0x{ord(char) - 0xDC00:02x} is not UTF-8",
                 "UTF-8 (another encoding has to be named: encoding='latin-1')",
             )
     return text
 
 
-def lines(file: Path, encoding: str = "utf-8") -> Iterator[tuple[Spot, str]]:
+def read_lines(file: Path, encoding: str = "utf-8") -> Iterator[tuple[Spot, str]]:
     """Every line with its place, empty ones included; only LF and CRLF end a line."""
     encoding = text_encoding(file, encoding)
     with file.open(encoding=encoding, errors="surrogateescape", newline="\n") as opened:
@@ -153,19 +153,21 @@ class Record:
     cells: Sequence[str]
     problem: str = ""
 
-    def named(self) -> dict[str, str]:
+    def by_column(self) -> dict[str, str]:
         """The cells by column; a row with more or fewer cells than columns is malformed."""
         if self.problem:
-            raise self.spot.wrong(self.problem, "a row of CSV, quotes closed and doubled inside")
+            raise self.spot.error(self.problem, "a row of CSV, quotes closed and doubled inside")
         if len(self.cells) != len(self.columns):
-            raise self.spot.wrong(
+            raise self.spot.error(
                 f"{len(self.cells)} cells", f"{len(self.columns)}: {', '.join(self.columns)}"
             )
-        return dict(zip(self.columns, (clean(c, self.spot) for c in self.cells), strict=True))
+        return dict(
+            zip(self.columns, (require_utf8(c, self.spot) for c in self.cells), strict=True)
+        )
 
 
 @dataclass(frozen=True)
-class Table:
+class CsvTable:
     """The columns of a CSV file, and its records from the first one at every call."""
 
     file: Path
@@ -174,7 +176,7 @@ class Table:
 
     def column(self, *names: str) -> str:
         """The first of these columns that the table has, whatever the case of its letters."""
-        found = self.maybe(*names)
+        found = self.optional_column(*names)
         if found is None:
             raise InputError(
                 f"{self.file}, line 1: there is no column {' or '.join(map(repr, names))}."
@@ -182,20 +184,20 @@ class Table:
             )
         return found
 
-    def maybe(self, *names: str) -> str | None:
+    def optional_column(self, *names: str) -> str | None:
         """The first of these columns that the table has, if any."""
         lower = {column.lower(): column for column in reversed(self.columns)}
         return next((lower[n.lower()] for n in names if n.lower() in lower), None)
 
 
-def table(file: Path, delimiter: str = ",", encoding: str = "utf-8") -> Table:
+def open_csv(file: Path, delimiter: str = ",", encoding: str = "utf-8") -> CsvTable:
     """A CSV file whose first row names the columns."""
     first = next(_records(file, (), delimiter, encoding), None)
     if first is None:
         raise InputError(f"{file} is empty: a first line that names the columns is expected.")
     if first.problem:
-        raise first.spot.wrong(first.problem, "a first line that names the columns")
-    columns = tuple(clean(cell, first.spot).strip() for cell in first.cells)
+        raise first.spot.error(first.problem, "a first line that names the columns")
+    columns = tuple(require_utf8(cell, first.spot).strip() for cell in first.cells)
     if len(set(columns)) < len(columns):
         raise InputError(f"{file}, line 1: two columns have one name: {', '.join(columns)}.")
 
@@ -204,7 +206,7 @@ def table(file: Path, delimiter: str = ",", encoding: str = "utf-8") -> Table:
         next(found, None)
         yield from found
 
-    return Table(file, columns, records)
+    return CsvTable(file, columns, records)
 
 
 def _records(
@@ -248,23 +250,23 @@ def load_json(file: Path) -> Any:
 
 def parse_line(text: str, spot: Spot) -> dict[str, Any]:
     """The JSON object on one line."""
-    clean(text, spot)
+    require_utf8(text, spot)
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:  # a number of 5,000 digits is no JSONDecodeError
-        raise spot.wrong(f"this is not JSON ({error})", "one JSON object per line") from error
+        raise spot.error(f"this is not JSON ({error})", "one JSON object per line") from error
     if not isinstance(found, dict):
-        raise spot.wrong(f"a JSON {type(found).__name__}", "one JSON object per line")
+        raise spot.error(f"a JSON {type(found).__name__}", "one JSON object per line")
     return found
 
 
-def entry(mapping: Any, key: str, kind: type | tuple[type, ...], spot: Spot) -> Any:
+def get_entry(mapping: Any, key: str, kind: type | tuple[type, ...], spot: Spot) -> Any:
     """What a JSON object has under a key, if it is of the right type."""
     kinds = kind if isinstance(kind, tuple) else (kind,)
     wanted = " or ".join(k.__name__ for k in kinds)
     if not isinstance(mapping, dict) or key not in mapping:
-        raise spot.wrong(f"there is no {key!r}", f"an object with {key!r} ({wanted})")
+        raise spot.error(f"there is no {key!r}", f"an object with {key!r} ({wanted})")
     value = mapping[key]
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-        raise spot.wrong(f"{key!r} is a {type(value).__name__}", wanted)
+        raise spot.error(f"{key!r} is a {type(value).__name__}", wanted)
     return value

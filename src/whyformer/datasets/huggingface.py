@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from whyformer.datasets.dataset import Contents, Dataset, Row, Sample, Spot
-from whyformer.datasets.tabular import USUAL, choose
+from whyformer.datasets.dataset import Contents, Dataset, DatasetRow, Sample, Spot
+from whyformer.datasets.tabular import USUAL, choose_columns
 from whyformer.errors import InputError, OptionError
 
 
@@ -38,21 +38,21 @@ def from_huggingface(
     if columns is None:  # a stream whose columns nobody has looked at yet
         columns = list(next(iter(source), {}))
     features = getattr(source, "features", None) or {}
-    found = choose(columns, "the dataset", options)
+    found = choose_columns(columns, "the dataset", options)
     names = getattr(features.get(found.label), "names", None) or ()
-    found = choose(columns, "the dataset", options, labels=names)
+    found = choose_columns(columns, "the dataset", options, labels=names)
     origin = Path(f"datasets:{getattr(source, 'builder_name', None) or 'object'}")
     listed = hasattr(source, "__len__")
 
     def sample(number: int, row: Any, at: str, spot: Spot) -> Sample:
         return found.sample(at, source[number] if row is None else row, spot)
 
-    def rows() -> Iterator[Row]:
+    def rows() -> Iterator[DatasetRow]:
         # By number where that is possible: an image that is not chosen is then not decoded.
         pairs = ((i, None) for i in range(len(source))) if listed else enumerate(source)
         for number, row in pairs:
             spot, at = Spot(origin, entry=f"row {number}"), f"{name}/{number}"
-            yield Row(at, spot, partial(sample, number, row, at, spot))
+            yield DatasetRow(at, spot, partial(sample, number, row, at, spot))
 
     contents = Contents(rows, found.labels, len(source) if listed else None)
     return Dataset("huggingface", contents, split=name, limit=limit, seed=seed, on_error=on_error)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from whyformer.datasets.dataset import Dataset, datasets
-from whyformer.datasets.files import Where
+from whyformer.datasets.files import Source
 from whyformer.datasets.huggingface import from_huggingface, is_huggingface
 from whyformer.errors import InputError
 
@@ -31,19 +31,19 @@ def open_dataset(
     chosen: dict[str, Any] = {"limit": limit, "seed": seed, "on_error": on_error}
     if is_huggingface(source):
         return from_huggingface(source, split, **chosen, **options)
-    name, path, written = parse(source)
+    name, path, written = parse_source(source)
     known = datasets[name]
     options = {**written, **options}
     known.check(options)
     place = Path(path).expanduser()
-    where = Where(place, known.split(split or _named(place, known.splits)), known)
+    located = Source(place, known.split(split or _split_in_name(place, known.splits)), known)
     if not place.exists():
-        raise where.missing()
-    contents = known.read(where, **options)
-    return Dataset(name, contents, split=where.split, task=known.task, **chosen)
+        raise located.missing_error()
+    contents = known.read(located, **options)
+    return Dataset(name, contents, split=located.split, task=known.task, **chosen)
 
 
-def parse(source: Any) -> tuple[str, str, dict[str, str]]:
+def parse_source(source: Any) -> tuple[str, str, dict[str, str]]:
     """The name, the path and the options of "name:PATH,option=value,..."."""
     if not isinstance(source, str | os.PathLike):
         raise InputError(
@@ -64,7 +64,7 @@ def parse(source: Any) -> tuple[str, str, dict[str, str]]:
     return name, path, options
 
 
-def _named(path: Path, splits: tuple[str, ...]) -> str:
+def _split_in_name(path: Path, splits: tuple[str, ...]) -> str:
     """The split that a file's own name tells, or the format's first."""
     words = re.split(r"[^a-z0-9]+", path.name.lower()) if path.is_file() else []
     return next((split for split in splits if split in words), splits[0])

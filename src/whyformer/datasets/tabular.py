@@ -38,7 +38,7 @@ class Columns:
     folder: Path | None = None  # the paths of images are relative to it
 
     @property
-    def wanted(self) -> list[str]:
+    def column_names(self) -> list[str]:
         """The columns that have to be read."""
         return [c for c in (self.text, self.text2, self.image, self.label) if c]
 
@@ -57,7 +57,7 @@ class Columns:
         value = row.get(column)
         if not isinstance(value, str) or not value.strip():
             found = "empty" if value in (None, "") or isinstance(value, str) else repr(value)
-            raise spot.wrong(f"{column!r} is {found}", "a text")
+            raise spot.error(f"{column!r} is {found}", "a text")
         return value
 
     def _image(self, value: Any, spot: Spot) -> Any:
@@ -70,12 +70,12 @@ class Columns:
             try:
                 return Image.open(io.BytesIO(value))
             except OSError as error:
-                raise spot.wrong(f"{self.image!r} is no image", "the bytes of an image") from error
+                raise spot.error(f"{self.image!r} is no image", "the bytes of an image") from error
         if not isinstance(value, str | Path) or not str(value).strip():
-            raise spot.wrong(f"{self.image!r} is {value!r}", "the path of an image")
+            raise spot.error(f"{self.image!r} is {value!r}", "the path of an image")
         path = (self.folder or Path()) / value
         if not path.is_file():
-            raise spot.wrong(f"there is no image {path}", "the path of an image")
+            raise spot.error(f"there is no image {path}", "the path of an image")
         return path
 
     def _label(self, value: Any) -> tuple[int | str | None, str | None]:
@@ -93,7 +93,7 @@ class Columns:
         return number, self.labels[number] if named else None
 
 
-def choose(
+def choose_columns(
     columns: Sequence[str],
     origin: object,
     options: Mapping[str, str],

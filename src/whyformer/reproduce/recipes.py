@@ -42,7 +42,7 @@ class Recipe:
         ids = whole.ids()
         held = set(ids[::HELD_OUT])
         chosen = [at for at in ids if (at in held) == (split == "test")]
-        return whole.among(sorted(chosen, key=_rank)[:limit])
+        return whole.subset(sorted(chosen, key=_rank)[:limit])
 
     def facts(self) -> dict[str, Any]:
         """What decides which weights come out, for the file beside them."""
