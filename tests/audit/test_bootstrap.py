@@ -52,14 +52,14 @@ def test_what_is_the_same_for_both_groups_cancels_in_every_draw() -> None:
 
 def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
     generator = torch.Generator().manual_seed(0)
-    tokens_within = 0
+    covered = 0
     for seed in range(60):
         templates = torch.randn(20, 1, generator=generator)
         one = templates + torch.randn(1, 20, generator=generator)
         two = templates + torch.randn(1, 20, generator=generator)
         found = Bootstrap(200, seed).grid_difference(one, two)
-        tokens_within += found.low <= 0 <= found.high
-    assert 50 <= tokens_within <= 60  # 95 % of 60 is 57
+        covered += found.low <= 0 <= found.high
+    assert 50 <= covered <= 60  # 95 % of 60 is 57
 
 
 def test_weights_make_groups_of_the_same_lengths() -> None:

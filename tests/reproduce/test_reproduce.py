@@ -192,7 +192,7 @@ def test_what_is_done_is_not_done_again(
     assert first.results is not None
     assert again.results is not None
     assert again.results.rows == first.results.rows
-    assert set(done) == {"BACE: reading samples", "BACE: reporting_write_errors the report"}
+    assert set(done) == {"BACE: reading samples", "BACE: writing the report"}
 
 
 def test_the_part_s_own_limit_holds_without_another(

@@ -23,7 +23,7 @@ from whyformer.models.load import load_model
 from whyformer.reproduce import learners
 from whyformer.reproduce import train_recipe as module
 from whyformer.reproduce.recipes import RECIPES, Recipe
-from whyformer.reproduce.train_recipe import FACTS, STATE, TrainedModel, train_recipe
+from whyformer.reproduce.train_recipe import FACTS, STATE, TrainedModel, run_training, train_recipe
 
 Make = Callable[..., TrainedModel]
 
@@ -51,18 +51,25 @@ class StoppedError(Exception):
 
 
 class Stop:
-    """Ends a training after so many steps, and remembers all steps."""
+    """Ends a training after a number of steps, and remembers all steps."""
 
     def __init__(self, after: int | None = None) -> None:
         self.after = after
         self.steps: list[int] = []
 
-    def __call__(self, doing: str, done: int, total: int) -> None:
-        if doing.startswith("training"):
-            # A step is told before its checkpoint: the one before is the last on disk.
-            self.steps.append(done)
-            if done == self.after:
-                raise StoppedError
+    def train(
+        self, recipe: Recipe, data: Path, models: Path, base: Path | None = None
+    ) -> TrainedModel:
+        """The trained model, unless the training was stopped."""
+        for event in run_training(recipe, data, models, base):
+            if isinstance(event, TrainedModel):
+                return event
+            if event.doing.startswith("training"):
+                # A step comes before its checkpoint: the step before is the last on disk.
+                self.steps.append(event.done)
+                if event.done == self.after:
+                    raise StoppedError
+        raise AssertionError("a training ends with its model")
 
 
 def same_weights(one: Path, other: Path) -> bool:
@@ -137,7 +144,7 @@ def test_a_finished_model_is_not_made_again(whole: dict[str, TrainedModel], data
     stop = Stop(after=1)
     for recipe in TINY:
         made = whole[recipe.name]
-        again = train_recipe(recipe, data, made.folder.parent, data / "base", stop)
+        again = stop.train(recipe, data, made.folder.parent, data / "base")
         assert again == made
     assert stop.steps == []
 
@@ -157,10 +164,10 @@ def test_a_stopped_training_ends_with_the_same_weights(
 ) -> None:
     monkeypatch.setattr(module, "EVERY", 0)
     with pytest.raises(StoppedError):
-        train_recipe(recipe, data, tmp_path, data / "base", Stop(after))
+        Stop(after).train(recipe, data, tmp_path, data / "base")
     assert not (tmp_path / recipe.name / FACTS).exists()
     stop = Stop()
-    made = train_recipe(recipe, data, tmp_path, data / "base", stop)
+    made = stop.train(recipe, data, tmp_path, data / "base")
     assert stop.steps[0] == after  # the step that was not stored, and none before it
     assert same_weights(made.folder, whole[recipe.name].folder)
     assert made.accuracy == whole[recipe.name].accuracy
@@ -176,10 +183,9 @@ def test_a_killed_training_ends_with_the_same_weights(
         from whyformer.reproduce import train_recipe as module
         torch.set_num_threads(1)
         module.EVERY = 0
-        def tell(doing, done, total):
-            if done == 4:
+        for event in module.run_training(BACE, Path({str(data)!r}), Path({str(tmp_path)!r})):
+            if event.done == 4:
                 os.kill(os.getpid(), signal.SIGKILL)
-        module.train_recipe(BACE, Path({str(data)!r}), Path({str(tmp_path)!r}), None, tell)
     """
     root = Path(__file__).parents[2]
     done = subprocess.run(
@@ -188,7 +194,7 @@ def test_a_killed_training_ends_with_the_same_weights(
     assert done.returncode == -signal.SIGKILL
     assert (tmp_path / "bace" / STATE).is_file()
     stop = Stop()
-    made = train_recipe(BACE, data, tmp_path, None, stop)
+    made = stop.train(BACE, data, tmp_path)
     assert stop.steps[0] == 4
     assert same_weights(made.folder, whole["bace"].folder)
 
@@ -198,7 +204,7 @@ def test_a_checkpoint_is_stored_every_now_and_then(
 ) -> None:
     """With the usual two minutes between them a second leaves none."""
     with pytest.raises(StoppedError):
-        train_recipe(BACE, data, tmp_path, None, Stop(after=3))
+        Stop(after=3).train(BACE, data, tmp_path)
     assert not (tmp_path / "bace" / STATE).exists()
 
 
@@ -207,9 +213,9 @@ def test_the_state_of_another_recipe_counts_for_nothing(
 ) -> None:
     monkeypatch.setattr(module, "EVERY", 0)
     with pytest.raises(StoppedError):
-        train_recipe(replace(BACE, peak=0.5), data, tmp_path, None, Stop(after=4))
+        Stop(after=4).train(replace(BACE, peak=0.5), data, tmp_path)
     stop = Stop()
-    made = train_recipe(BACE, data, tmp_path, None, stop)
+    made = stop.train(BACE, data, tmp_path)
     assert stop.steps[0] == 1
     assert same_weights(made.folder, whole["bace"].folder)
 
@@ -219,10 +225,10 @@ def test_a_damaged_state_counts_for_nothing(
 ) -> None:
     monkeypatch.setattr(module, "EVERY", 0)
     with pytest.raises(StoppedError):
-        train_recipe(BACE, data, tmp_path, None, Stop(after=3))
+        Stop(after=3).train(BACE, data, tmp_path)
     state = tmp_path / "bace" / STATE
     state.write_bytes(state.read_bytes()[:1000])
-    made = train_recipe(BACE, data, tmp_path, None)
+    made = train_recipe(BACE, data, tmp_path)
     assert same_weights(made.folder, whole["bace"].folder)
 
 
@@ -238,9 +244,7 @@ def test_a_changed_recipe_is_trained_anew(data: Path, tmp_path: Path) -> None:
     after = load_file(changed.folder / "model.safetensors")
     assert not all(torch.equal(before[name], after[name]) for name in before)
     stop = Stop()
-    train_recipe(
-        replace(MNIST, peak=1e-4, note="a note decides nothing"), data, tmp_path, None, stop
-    )
+    stop.train(replace(MNIST, peak=1e-4, note="a note decides nothing"), data, tmp_path)
     assert stop.steps == []
 
 
@@ -248,13 +252,13 @@ def test_another_base_is_another_model(data: Path, tmp_path: Path) -> None:
     other = base(tmp_path / "other", intermediate_size=32)
     train_recipe(EMOTION, data, tmp_path, data / "base")
     stop = Stop()
-    made = train_recipe(EMOTION, data, tmp_path, other, stop)
+    made = stop.train(EMOTION, data, tmp_path, other)
     assert stop.steps
     assert load_model(str(made.folder), None, None).module.config.intermediate_size == 32
     # What is trained from nothing does not ask for it.
     train_recipe(MNIST, data, tmp_path, data / "base")
     stop = Stop()
-    train_recipe(MNIST, data, tmp_path, other, stop)
+    stop.train(MNIST, data, tmp_path, other)
     assert stop.steps == []
 
 
@@ -269,7 +273,7 @@ def test_a_half_written_folder_is_not_taken_for_finished(
     if text is not None:
         (folder / FACTS).write_text(text)
     stop = Stop()
-    made = train_recipe(recipe, data, tmp_path, None, stop)
+    made = stop.train(recipe, data, tmp_path)
     assert stop.steps == [1]
     assert load_file(made.folder / "model.safetensors")
 
@@ -289,7 +293,7 @@ def test_facts_never_stand_beside_the_weights_of_another_recipe(
         with pytest.raises(StoppedError):
             train_recipe(replace(first, peak=0.1), data, tmp_path)
     stop = Stop()
-    train_recipe(first, data, tmp_path, None, stop)
+    stop.train(first, data, tmp_path)
     assert stop.steps == [1]
 
 

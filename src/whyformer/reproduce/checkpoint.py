@@ -68,12 +68,12 @@ class Checkpoint:
 
 def write_file(path: Path, write: Callable[[Path], Any]) -> None:
     """Writes beside the file, down to the disk, and then takes its place."""
-    with reporting_write_errors(path):
+    with report_write_errors(path):
         atomic_write.write_atomically(path, write)
 
 
 @contextmanager
-def reporting_write_errors(path: Path) -> Iterator[None]:
+def report_write_errors(path: Path) -> Iterator[None]:
     """A scope in which a full disk or a closed folder is told in a sentence."""
     try:
         yield

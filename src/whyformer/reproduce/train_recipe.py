@@ -1,24 +1,25 @@
-"""Training that can be cut off: the same steps from the last checkpoint, safetensors only."""
+"""Train the model of a recipe. An interrupted training continues from its last checkpoint."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.nn import functional
+from torch import nn
 
 from whyformer.assemble import version_of
+from whyformer.batching.progress import Progress, finish
 from whyformer.datasets import Dataset, Sample
 from whyformer.errors import InputError
 from whyformer.models.quiet import quiet_transformers
-from whyformer.reproduce.checkpoint import Checkpoint, reporting_write_errors, write_file
+from whyformer.reproduce.checkpoint import Checkpoint, report_write_errors, write_file
 from whyformer.reproduce.learners import (
     Learner,
     ModelInputs,
@@ -30,14 +31,19 @@ from whyformer.reproduce.learners import (
     text_batches,
 )
 from whyformer.reproduce.recipes import RECIPES, Recipe
+from whyformer.reproduce.training_loop import (
+    LabelledBatch,
+    Schedule,
+    build_optimiser,
+    classification_loss,
+    train_steps,
+)
 
 FACTS = "trained.json"
 STATE = "state.safetensors"
 EVERY = 120.0  # seconds between checkpoints
 POOL = 50  # batches that are sorted by length together
 MEASURED = 1000  # samples of the held-out split that the accuracy is of
-
-Told = Callable[[str, int, int], None]  # what is going on, steps done, steps in all
 
 
 @dataclass(frozen=True)
@@ -50,38 +56,55 @@ class TrainedModel:
 
 
 def train_recipe(
-    recipe: Recipe, data: Path, models: Path, base: Path | None = None, tell: Told | None = None
+    recipe: Recipe, data: Path, models: Path, base: Path | None = None
 ) -> TrainedModel:
-    """The recipe's model below `models`, trained now where it is not there yet."""
+    """Return the recipe's model in a folder below `models`; train it if it is not there yet."""
+    return finish(run_training(recipe, data, models, base))
+
+
+def run_training(
+    recipe: Recipe, data: Path, models: Path, base: Path | None = None
+) -> Iterator[Progress | TrainedModel]:
+    """Train as `train_recipe` does; yield progress after every step, and the model at the end.
+
+    Args:
+        recipe: What to train, and on what.
+        data: The folder of all datasets.
+        models: The folder of all models; an interrupted training continues from its checkpoint.
+        base: The folder of the encoder to fine-tune; MiniLM-L6 if None.
+    """
     folder = models / recipe.name
-    made_of = _training_facts(recipe, base)
-    known = _load_finished(folder, made_of)
-    if known is not None:
-        return known
-    say: Told = tell or (lambda doing, done, total: None)
+    facts = _training_facts(recipe, base)
+    finished = _load_finished(folder, facts)
+    if finished is not None:
+        yield finished
+        return
     start = base
     if recipe.kind == "minilm" and recipe.start:
-        start = train_recipe(RECIPES[recipe.start], data, models, base, tell).folder
-    say(f"reading {recipe.name}", 0, 0)
+        for event in run_training(RECIPES[recipe.start], data, models, base):
+            if isinstance(event, Progress):
+                yield event
+            else:
+                start = event.folder
+    yield Progress(f"reading {recipe.name}", 0, 0)
     train = _labelled_samples(recipe.open(data, "train", recipe.limit))
     rest = recipe.open(data, "test", MEASURED)
     held_out = _labelled_samples(rest)
     torch.manual_seed(0)
     model, processor = _learner(recipe, start, train, rest.labels)
-    batch = text_batches(processor, recipe.longest) if recipe.kind != "digits" else digit_batch
-    with reporting_write_errors(folder):
+    inputs_of = text_batches(processor, recipe.longest) if recipe.kind != "digits" else digit_batch
+    with report_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    checkpoint = Checkpoint(folder / STATE, {**made_of, "samples": len(train)})
-    _learn(model, train, batch, recipe, checkpoint, say)
-    facts = {
-        **made_of,
-        "accuracy": _accuracy(model, held_out, batch),
+    checkpoint = Checkpoint(folder / STATE, {**facts, "samples": len(train)})
+    yield from _train(model, train, inputs_of, recipe, checkpoint)
+    facts |= {
+        "accuracy": _accuracy(model, held_out, inputs_of),
         "measured_on": f"{len(held_out)} samples of {recipe.test}",
         "samples": len(train),
         "torch": version_of("torch"),
         "transformers": version_of("transformers"),
     }
-    with reporting_write_errors(folder), quiet_transformers():
+    with report_write_errors(folder), quiet_transformers():
         # Facts of an earlier recipe must not stand beside weights of this one.
         (folder / FACTS).unlink(missing_ok=True)
         model.save_pretrained(folder)  # type: ignore[operator]
@@ -89,7 +112,7 @@ def train_recipe(
     text = json.dumps(facts, indent=2) + "\n"
     write_file(folder / FACTS, lambda to: to.write_text(text, encoding="utf-8"))
     checkpoint.remove()
-    return TrainedModel(folder, facts["accuracy"], facts)
+    yield TrainedModel(folder, facts["accuracy"], facts)
 
 
 def _training_facts(recipe: Recipe, base: Path | None) -> dict[str, Any]:
@@ -133,49 +156,50 @@ def _learner(
     return language_learner(start or minilm(), labels)
 
 
-def _learn(
+def _train(
     model: nn.Module,
     train: Sequence[Sample],
-    batch: Callable[[Sequence[Any]], ModelInputs],
+    inputs_of: Callable[[Sequence[Any]], ModelInputs],
     recipe: Recipe,
     checkpoint: Checkpoint,
-    say: Told,
-) -> None:
-    """AdamW with a linear rise and fall; the state is on disk every two minutes."""
+) -> Iterator[Progress]:
+    """Progress of the training, step by step; a checkpoint is written every two minutes."""
     order = [part for epoch in range(recipe.epochs) for part in _order(train, recipe.batch, epoch)]
-    named = dict(model.named_parameters())
-    optimiser = torch.optim.AdamW(
-        [
-            {"params": [p for p in named.values() if p.ndim > 1], "weight_decay": 0.01},
-            {"params": [p for p in named.values() if p.ndim <= 1], "weight_decay": 0.0},
-        ],
-        lr=recipe.peak,
-    )
-    first = checkpoint.restore(named, optimiser)
-    rise = max(1, len(order) // 16)
+    parameters = dict(model.named_parameters())
+    optimiser = build_optimiser(model, recipe.peak)
+    first = checkpoint.restore(parameters, optimiser)
+
+    def batches() -> Iterator[LabelledBatch]:
+        for step in range(first, len(order)):
+            torch.manual_seed(step)  # dropout is the same after a restart
+            yield _labelled_batch(train, order[step], inputs_of)
+
+    schedule = Schedule(len(order), recipe.peak, rise=len(order) // 16)
+    loss_of = partial(classification_loss, model)
     saved = time.monotonic()
-    model.train()
-    for step in range(first, len(order)):
-        torch.manual_seed(step)  # dropout is the same after a restart
-        factor = min((step + 1) / rise, (len(order) - step) / (len(order) - rise or 1))
-        for group in optimiser.param_groups:
-            group["lr"] = recipe.peak * factor
-        chosen = [train[i] for i in order[step]]
-        logits = model(**batch([sample.inputs for sample in chosen])).logits
-        loss = functional.cross_entropy(logits, torch.tensor([s.label for s in chosen]))
-        loss.backward()
-        nn.utils.clip_grad_norm_(named.values(), 1.0)
-        optimiser.step()
-        optimiser.zero_grad()
-        say(f"training {recipe.name}", step + 1, len(order))
+    for step in train_steps(model, batches(), loss_of, optimiser, schedule, first=first):
+        yield Progress(f"training {recipe.name}", step.number, len(order))
         if time.monotonic() - saved > EVERY:
-            checkpoint.store(named, optimiser, step + 1)
+            checkpoint.store(parameters, optimiser, step.number)
             saved = time.monotonic()
     model.eval()
 
 
+def _labelled_batch(
+    samples: Sequence[Sample],
+    indices: Sequence[int],
+    inputs_of: Callable[[Sequence[Any]], ModelInputs],
+) -> LabelledBatch:
+    chosen = [samples[i] for i in indices]
+    return inputs_of([s.inputs for s in chosen]), torch.tensor([s.label for s in chosen])
+
+
 def _order(train: Sequence[Sample], size: int, epoch: int) -> list[list[int]]:
-    """Every sample once: shuffled, sorted by length within pools, the batches shuffled again."""
+    """Indices of every sample once: shuffled, sorted by length within pools, batches shuffled.
+
+    Not `plan_batches`: every batch is one step of the optimiser, so all have the same size, and
+    it is chance, not cost, that decides which samples go together.
+    """
     generator = torch.Generator().manual_seed(epoch)
     shuffled = torch.randperm(len(train), generator=generator).tolist()
     lengths = [len(s.inputs) if isinstance(s.inputs, str) else 0 for s in train]
@@ -190,10 +214,12 @@ def _order(train: Sequence[Sample], size: int, epoch: int) -> list[list[int]]:
 
 @torch.inference_mode()
 def _accuracy(
-    model: nn.Module, samples: Sequence[Sample], batch: Callable[[Sequence[Any]], ModelInputs]
+    model: nn.Module,
+    samples: Sequence[Sample],
+    inputs_of: Callable[[Sequence[Any]], ModelInputs],
 ) -> float:
     right = 0
     for part in _order(samples, 32, 0):
-        logits: Tensor = model(**batch([samples[i].inputs for i in part])).logits
-        right += int((logits.argmax(-1) == torch.tensor([samples[i].label for i in part])).sum())
+        inputs, labels = _labelled_batch(samples, part, inputs_of)
+        right += int((model(**inputs).logits.argmax(-1) == labels).sum())
     return right / len(samples)
