@@ -6,6 +6,7 @@ import argparse
 import gzip
 import math
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy
@@ -21,6 +22,7 @@ from transformers import (
 )
 
 from training import common
+from whyformer.reproduce.training_loop import LabelledBatch, classification_loss
 
 HELD_OUT = 2_000
 CHECKPOINT = "last.safetensors"
@@ -83,7 +85,7 @@ def build_model() -> ViTForImageClassification:
     return ViTForImageClassification(config)
 
 
-def in_order(images: Tensor, labels: Tensor, size: int = 250) -> Iterator[common.Batch]:
+def in_order(images: Tensor, labels: Tensor, size: int = 250) -> Iterator[LabelledBatch]:
     """Every digit once, as it is."""
     for part, answers in zip(images.split(size), labels.split(size), strict=True):
         yield {"pixel_values": normalise(part)}, answers
@@ -91,7 +93,7 @@ def in_order(images: Tensor, labels: Tensor, size: int = 250) -> Iterator[common
 
 def shuffled(
     images: Tensor, labels: Tensor, size: int, generator: torch.Generator
-) -> Iterator[common.Batch]:
+) -> Iterator[LabelledBatch]:
     """Every digit once, in a new order and augmented; an incomplete last batch is left out."""
     order = torch.randperm(len(images), generator=generator)
     for indices in order[: len(order) // size * size].split(size):
@@ -110,28 +112,17 @@ def train(model: ViTForImageClassification, options: argparse.Namespace) -> None
     images, labels = images[:-HELD_OUT], labels[:-HELD_OUT]
     per_epoch = len(images) // options.batch
     steps = per_epoch * options.epochs
-
-    def keep_last(step: int) -> str:
-        measured = common.accuracy(model, in_order(held_images, held_labels))
-        common.save_weights(model, options.work / CHECKPOINT)
-        common.write_run(options, step, steps, measured)
-        return f"held-out accuracy {measured:.4f} after epoch {step // per_epoch}"
-
-    run = common.Training(
-        model,
-        steps,
-        options.peak,
-        0.05,
-        "cosine",
-        per_epoch,
-        keep_last,
-        smoothing=0.05,
-    )
-    run.run(
+    batches = (
         batch
         for _ in range(options.epochs)
         for batch in shuffled(images, labels, options.batch, generator)
     )
+    run = common.TrainingRun(steps, options.peak, 0.05, "cosine", per_epoch, options.most_steps)
+    for step in run.train(model, batches, partial(classification_loss, model, smoothing=0.05)):
+        measured = common.accuracy(model, in_order(held_images, held_labels))
+        common.save_weights(model, options.work / CHECKPOINT)
+        common.write_run(options, step, steps, measured)
+        print(f"  held-out accuracy {measured:.4f} after step {step}", flush=True)
 
 
 def store_processor(folder: Path) -> None:
@@ -167,7 +158,7 @@ def measure(folder: Path, data: Path) -> float:
     processor = AutoImageProcessor.from_pretrained(folder)
     images, labels = read_split(data, "t10k")
 
-    def batches() -> Iterator[common.Batch]:
+    def batches() -> Iterator[LabelledBatch]:
         for part, answers in zip(images.split(250), labels.split(250), strict=True):
             pictures = [Image.fromarray(image) for image in part.numpy()]
             yield dict(processor(pictures, return_tensors="pt")), answers

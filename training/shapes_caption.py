@@ -24,6 +24,7 @@ from transformers import (
 
 from training import common, scenes, shapes, start
 from training.scenes import Scene
+from whyformer.reproduce.training_loop import LabelledBatch
 
 NAME = "caption_shapes"
 LENGTH = 24  # tokens of a caption, at most
@@ -122,22 +123,20 @@ def train(
     start_well(model, shown[:2_000])
     taught = Taught(model)
 
-    def loss(batch: common.Batch) -> Tensor:
+    def loss(batch: LabelledBatch) -> Tensor:
         inputs, indices = batch
         return taught.losses(inputs["pixel_values"], words[indices], cells[indices])
 
-    def keep_last(step: int) -> str:
-        measured = exact(model, made, fresh_shown, fresh)
-        common.save_weights(model, options.work / shapes.CHECKPOINT)
-        common.write_run(options, step, steps, measured)
-        return f"captions right word by word {measured:.4f} after step {step}"
-
-    def batches() -> Iterator[common.Batch]:
+    def batches() -> Iterator[LabelledBatch]:
         for indices in shapes.shuffled(len(drawings), options.batch, options.epochs, generator):
             yield {"pixel_values": shapes.normalise(shown[indices])}, indices
 
-    run = common.Training(taught, steps, options.peak, 0.05, "cosine", 250, keep_last, loss=loss)
-    run.run(batches())
+    run = common.TrainingRun(steps, options.peak, 0.05, "cosine", 250, options.most_steps)
+    for step in run.train(taught, batches(), loss):
+        measured = exact(model, made, fresh_shown, fresh)
+        common.save_weights(model, options.work / shapes.CHECKPOINT)
+        common.write_run(options, step, steps, measured)
+        print(f"  captions right word by word {measured:.4f} after step {step}", flush=True)
 
 
 @torch.inference_mode()

@@ -19,6 +19,7 @@ from transformers import (
 
 from training import common, scenes, shapes, start
 from training.scenes import Scene
+from whyformer.reproduce.training_loop import LabelledBatch
 
 NAME = "clip_shapes"
 LENGTH = 24  # tokens of a caption, at most
@@ -154,23 +155,21 @@ def train(model: CLIPModel, made: PreTrainedTokenizerBase, options: argparse.Nam
         kept = torch.randperm(len(names), generator=generator)[:count].sort().values
         return [names[place] for place in kept.tolist()]
 
-    def loss(batch: common.Batch) -> Tensor:
+    def loss(batch: LabelledBatch) -> Tensor:
         inputs, indices = batch
         named = [some(i) for i in indices.tolist()]
         return taught.losses(inputs["pixel_values"], named, there[indices], cells[indices])
 
-    def keep_last(step: int) -> str:
-        measured = retrieval(model, made, fresh_shown, fresh)
-        common.save_weights(model, options.work / shapes.CHECKPOINT)
-        common.write_run(options, step, steps, measured)
-        return f"right caption of {POOL} {measured:.4f} after step {step}"
-
-    def batches() -> Iterator[common.Batch]:
+    def batches() -> Iterator[LabelledBatch]:
         for indices in shapes.shuffled(len(drawings), options.batch, options.epochs, generator):
             yield {"pixel_values": shapes.normalise(shown[indices])}, indices
 
-    run = common.Training(taught, steps, options.peak, 0.05, "cosine", 250, keep_last, loss=loss)
-    run.run(batches())
+    run = common.TrainingRun(steps, options.peak, 0.05, "cosine", 250, options.most_steps)
+    for step in run.train(taught, batches(), loss):
+        measured = retrieval(model, made, fresh_shown, fresh)
+        common.save_weights(model, options.work / shapes.CHECKPOINT)
+        common.write_run(options, step, steps, measured)
+        print(f"  right caption of {POOL} {measured:.4f} after step {step}", flush=True)
 
 
 @torch.inference_mode()

@@ -21,6 +21,7 @@ from transformers import (
 
 from training import common, scenes, shapes, start
 from training.scenes import Scene
+from whyformer.reproduce.training_loop import LabelledBatch
 
 NAME = "detr_shapes"
 BACKBONE = "backbone.safetensors"
@@ -119,19 +120,18 @@ def train_backbone(drawings: Sequence[Scene], shown: Tensor, options: argparse.N
     edges = cell_edges(drawings, labels)
     steps = len(drawings) // BATCH
 
-    def loss(batch: common.Batch) -> Tensor:
+    def loss(batch: LabelledBatch) -> Tensor:
         inputs, indices = batch
         return cells.losses(inputs, labels[indices], edges[indices])
 
-    def keep(step: int) -> str:
-        common.save_weights(cells.backbone, options.work / BACKBONE)
-        return f"backbone kept after step {step}"
-
-    def batches() -> Iterator[common.Batch]:
+    def batches() -> Iterator[LabelledBatch]:
         for indices in shapes.shuffled(len(drawings), BATCH, 1, generator):
             yield {"pixel_values": shapes.normalise(shown[indices])}, indices
 
-    common.Training(cells, steps, 3e-3, 0.01, "cosine", steps, keep, loss=loss).run(batches())
+    run = common.TrainingRun(steps, 3e-3, 0.01, "cosine", steps, options.most_steps)
+    for step in run.train(cells, batches(), loss):
+        common.save_weights(cells.backbone, options.work / BACKBONE)
+        print(f"  backbone saved after step {step}", flush=True)
 
 
 def give_backbone(model: DetrForObjectDetection, path: Path) -> None:
@@ -205,25 +205,26 @@ def train(model: DetrForObjectDetection, options: argparse.Namespace) -> None:
     start.alike(start.pairs(dict(model.model.encoder.named_modules())), 4)
     steps = len(drawings) // options.batch * options.epochs
 
-    def loss(batch: common.Batch) -> Tensor:
+    def loss(batch: LabelledBatch) -> Tensor:
         inputs, indices = batch
         return losses(model, inputs, [answers[i] for i in indices.tolist()])
 
-    def keep_last(step: int) -> str:
+    def batches() -> Iterator[LabelledBatch]:
+        for indices in shapes.shuffled(len(drawings), options.batch, options.epochs, generator):
+            yield {"pixel_values": seen[indices].float()}, indices
+
+    run = common.TrainingRun(steps, options.peak, 0.01, "cosine", 500, options.most_steps)
+    for step in run.train(model, batches(), loss):
         with torch.inference_mode():
             measured = figures(model(pixel_values=fresh_seen), fresh)
         model.model.backbone, remembered = backbone, model.model.backbone
         common.save_weights(model, options.work / shapes.CHECKPOINT)
         model.model.backbone = remembered
         common.write_run(options, step, steps, measured["found"])
-        return f"found {measured['found']:.4f}, right {measured['right']:.4f} after step {step}"
-
-    def batches() -> Iterator[common.Batch]:
-        for indices in shapes.shuffled(len(drawings), options.batch, options.epochs, generator):
-            yield {"pixel_values": seen[indices].float()}, indices
-
-    run = common.Training(model, steps, options.peak, 0.01, "cosine", 500, keep_last, loss=loss)
-    run.run(batches())
+        print(
+            f"  found {measured['found']:.4f}, right {measured['right']:.4f} after step {step}",
+            flush=True,
+        )
     model.model.backbone = backbone
 
 

@@ -24,6 +24,7 @@ from transformers import (
 from training import common, scenes, shapes, start
 from training.scenes import Question, Scene
 from whyformer.inputs.regions import RegionGrid
+from whyformer.reproduce.training_loop import LabelledBatch
 
 LXMERT, VISUALBERT = "lxmert_shapes", "visualbert_shapes"
 GRIDS = {
@@ -200,7 +201,7 @@ class Questions:
             return cells
         return cells.reshape(-1, rows, columns).flip(-1).flatten(1)
 
-    def in_order(self, size: int = 250) -> Iterator[common.Batch]:
+    def in_order(self, size: int = 250) -> Iterator[LabelledBatch]:
         """Every question once."""
         for indices in torch.arange(len(self.answers)).split(size):
             yield self.inputs(indices), self.answers[indices]
@@ -217,17 +218,11 @@ def train(
     start_well(options.model, model, known.pixels[:2_000])
     taught = Taught(options.model, model)
 
-    def keep_last(step: int) -> str:
-        measured = accuracy(model, fresh.in_order())
-        common.save_weights(model, options.work / shapes.CHECKPOINT)
-        common.write_run(options, step, steps, measured)
-        return f"accuracy on fresh scenes {measured:.4f} after step {step}"
-
-    def loss(batch: common.Batch) -> Tensor:
+    def loss(batch: LabelledBatch) -> Tensor:
         inputs, labels = batch
         return taught.losses(inputs, labels[:, 0], labels[:, 1:])
 
-    def batches() -> Iterator[common.Batch]:
+    def batches() -> Iterator[LabelledBatch]:
         for indices in shapes.shuffled(
             len(known.answers), options.batch, options.epochs, generator
         ):
@@ -236,12 +231,16 @@ def train(
             labels = [known.answers[indices].unsqueeze(1), known.labels(indices, mirrored)]
             yield known.inputs(indices, mirrored), torch.cat(labels, dim=1)
 
-    run = common.Training(taught, steps, options.peak, 0.05, "cosine", 250, keep_last, loss=loss)
-    run.run(batches())
+    run = common.TrainingRun(steps, options.peak, 0.05, "cosine", 250, options.most_steps)
+    for step in run.train(taught, batches(), loss):
+        measured = accuracy(model, fresh.in_order())
+        common.save_weights(model, options.work / shapes.CHECKPOINT)
+        common.write_run(options, step, steps, measured)
+        print(f"  accuracy on fresh scenes {measured:.4f} after step {step}", flush=True)
 
 
 @torch.inference_mode()
-def accuracy(model: nn.Module, batches: Iterator[common.Batch]) -> float:
+def accuracy(model: nn.Module, batches: Iterator[LabelledBatch]) -> float:
     """The share of questions that are answered rightly."""
     right = [scores(model(**inputs)).argmax(-1) == answers for inputs, answers in batches]
     return float(torch.cat(right).float().mean())
