@@ -79,7 +79,7 @@ def test_all_of_it_by_hand() -> None:
             "tiny",
             differences=("no real data", "learned from 3"),
         ),
-        Outcome(other, missing="there is no other in the folder of data"),
+        Outcome(other, missing="the data folder has no other"),
     ]
     experiment = paper(one, other, notes=("another model",), missing=("SEMAINE (not public)",))
     assert markdown(experiment, outcomes) == (
@@ -103,7 +103,7 @@ def test_all_of_it_by_hand() -> None:
         "\n"
         "Not done:\n"
         "\n"
-        "- The other: there is no other in the folder of data\n"
+        "- The other: the data folder has no other\n"
         "- SEMAINE (not public)\n"
     )
 
