@@ -143,12 +143,14 @@ def store_processor(folder: Path) -> None:
 def store_samples(
     model: ViTForImageClassification, folder: Path, images: Tensor, labels: Tensor
 ) -> None:
-    """Write to `folder` the first digit of every class that the model reads correctly."""
+    """Write the first correctly classified digit of every class to `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     model.eval()
     right = model(normalise(images)).logits.argmax(-1) == labels
     for digit in range(10):
-        first = int((right & (labels == digit)).nonzero()[0])
+        here = labels == digit
+        chosen = right & here if bool((right & here).any()) else here
+        first = int(chosen.nonzero()[0])
         Image.fromarray(images[first].numpy()).save(folder / f"digit_{digit}.png", optimize=True)
 
 

@@ -10,7 +10,6 @@ import torch
 
 from tests.audit.making import classifier, wordpiece
 from whyformer.attribution import Attribution, Stream
-from whyformer.audit.class_target import Prediction
 from whyformer.audit.explainer import ExplainedText
 from whyformer.audit.token_spans import Span
 from whyformer.models.load import Loaded, load_model
@@ -43,7 +42,6 @@ def explained() -> Make:
     def make(
         text: Any,
         tokens: Sequence[tuple[Span | tuple[int, int] | None, float]],
-        answer: Prediction | None = None,
     ) -> ExplainedText:
         spans = tuple(span if span is None or len(span) == 3 else (0, *span) for span, _ in tokens)
         scores = torch.tensor([[score for _, score in tokens]], dtype=torch.float64)
@@ -57,6 +55,6 @@ def explained() -> Make:
             output=torch.tensor([2.0]),
             labels=("positive",),
         )
-        return ExplainedText(text, attribution, spans, answer)  # type: ignore[arg-type]
+        return ExplainedText(text, attribution, spans)  # type: ignore[arg-type]
 
     return make

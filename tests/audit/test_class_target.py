@@ -1,4 +1,4 @@
-"""One class for all texts, and the whole answer out of the pass that is explained."""
+"""One class for all texts, and the predictions of a plain forward pass."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 from torch import Tensor, nn
 
 import whyformer as wf
-from tests.audit.making import classifier, wordpiece
-from whyformer.audit.class_target import ClassTarget
+from tests.audit.making import PIECES, classifier, wordpiece
+from whyformer.audit.class_target import ClassTarget, Prediction, choose_class, predictions
+from whyformer.audit.explainer import TextExplainer
 from whyformer.errors import TargetError
 
 TEXTS = ["the film is good", "Anna saw a dull film by Bob", "bad"]
@@ -24,38 +26,37 @@ def logits(module: nn.Module) -> Tensor:
     return found
 
 
-def asked(module: nn.Module, target: Any = None, method: str = "lrp_ah_ln") -> tuple[Any, list]:
-    question = ClassTarget(module, target)
-    a = wf.explain(TEXTS, module, processor=wordpiece(), method=method, target=question)
-    return a, [question, *question.answers(a.output)]
+def predicted(module: nn.Module, target: Any = None) -> tuple[ClassTarget, list[Prediction]]:
+    scores = TextExplainer(module, wordpiece()).predict(TEXTS)
+    chosen = choose_class(module, scores.shape[1], target)
+    return chosen, predictions(scores, chosen, module)
 
 
-def test_values_probabilities_and_predictions_are_those_of_a_plain_forward() -> None:
+@pytest.mark.parametrize("batch", [1, 2, 32])
+def test_scores_are_those_of_a_plain_forward_in_the_order_of_the_texts(batch: int) -> None:
+    module = classifier()
+    scores = TextExplainer(module, wordpiece(), batch=batch).predict(TEXTS)
+    assert torch.allclose(scores, logits(module), atol=1e-5)
+
+
+def test_probabilities_and_predictions_are_those_of_a_plain_forward() -> None:
     module = classifier()
     scores = logits(module)
-    a, (question, *answers) = asked(module)
-    assert (question.label, question.index) == ("positive", 1)
-    assert set(a.labels) == {"positive"}
-    assert [x.value for x in answers] == pytest.approx(scores[:, 1].tolist(), abs=1e-5)
+    chosen, found = predicted(module)
+    assert (chosen.label, chosen.index, chosen.target) == ("positive", 1, 1)
     chance = scores.softmax(1)[:, 1].tolist()
-    assert [x.probability for x in answers] == pytest.approx(chance, abs=1e-5)
+    assert [x.probability for x in found] == pytest.approx(chance, abs=1e-5)
     names = ["negative", "positive"]
-    assert [x.said for x in answers] == [names[i] for i in scores.argmax(1).tolist()]
+    assert [x.label for x in found] == [names[i] for i in scores.argmax(1).tolist()]
 
 
-def test_a_callable_target_gives_the_same_scores_as_the_class() -> None:
+@pytest.mark.parametrize("method", ["lrp_ah_ln", "integrated_gradients"])
+def test_the_explained_value_is_the_score_of_the_class(method: str) -> None:
     module = classifier()
-    a, _ = asked(module, "negative")
-    plain = wf.explain(TEXTS, module, processor=wordpiece(), target=0)
-    assert torch.allclose(a.scores, plain.scores)
-    assert torch.allclose(a.output, plain.output)
-
-
-def test_a_method_of_many_passes_answers_for_the_explained_one() -> None:
-    module = classifier()
-    _, (_, *answers) = asked(module, method="integrated_gradients")
-    expected = logits(module)[:, 1].tolist()
-    assert [x.value for x in answers] == pytest.approx(expected, abs=1e-4)
+    chosen, _ = predicted(module)
+    explained = TextExplainer(module, wordpiece()).explain(TEXTS, method, chosen.target)
+    values = [float(found.attribution.output[0]) for found in explained]
+    assert values == pytest.approx(logits(module)[:, 1].tolist(), abs=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -70,40 +71,48 @@ def test_the_default_class_reads_like_positive_or_is_the_last(
     labels: dict[int, str], index: int
 ) -> None:
     module = classifier(id2label=labels, label2id={name: i for i, name in labels.items()})
-    _, (question, *_) = asked(module)
-    assert (question.index, question.label) == (index, labels[index])
+    chosen, _ = predicted(module)
+    assert (chosen.index, chosen.label) == (index, labels[index])
 
 
 def test_a_contrast_is_the_difference_of_two_classes() -> None:
     module = classifier()
     scores = logits(module)
-    a, (question, *answers) = asked(module, wf.contrast("positive", "negative"))
-    assert question.__name__ == "positive rather than negative" == a.labels[0]
+    chosen, _ = predicted(module, wf.contrast("positive", "negative"))
+    explained = TextExplainer(module, wordpiece()).explain(TEXTS, "lrp_ah_ln", chosen.target)
+    found = [one.attribution for one in explained]
+    assert chosen.name == "positive rather than negative" == found[0].labels[0]
     expected = (scores[:, 1] - scores[:, 0]).tolist()
-    assert [x.value for x in answers] == pytest.approx(expected, abs=1e-5)
+    assert [float(a.output[0]) for a in found] == pytest.approx(expected, abs=1e-5)
 
 
 def test_a_model_of_one_number_has_no_classes() -> None:
     module = classifier(id2label={0: "score"}, label2id={"score": 0})
-    _, (_, *answers) = asked(module)
-    assert {(x.probability, x.said) for x in answers} == {(None, None)}
-    assert not answers[0].has_classes
+    chosen, found = predicted(module)
+    assert chosen.name == "score"
+    assert set(found) == {Prediction(None, None)}
 
 
 def test_several_labels_at_once_are_decided_one_by_one() -> None:
     module = classifier(problem_type="multi_label_classification")
     scores = logits(module)[:, 1]
-    _, (_, *answers) = asked(module)
-    assert [x.probability for x in answers] == pytest.approx(scores.sigmoid().tolist(), abs=1e-5)
-    said = ["positive" if score > 0 else "not positive" for score in scores]
-    assert [x.said for x in answers] == said
+    _, found = predicted(module)
+    assert [x.probability for x in found] == pytest.approx(scores.sigmoid().tolist(), abs=1e-5)
+    labels = ["positive" if score > 0 else "not positive" for score in scores]
+    assert [x.label for x in found] == labels
 
 
-def test_an_unknown_class_and_a_model_without_classes_are_refused() -> None:
+def test_an_unknown_class_and_models_without_classes_are_refused() -> None:
     with pytest.raises(TargetError, match="there is no class 'nice'"):
-        asked(classifier(), "nice")
-    question = ClassTarget(classifier())
-    with pytest.raises(TargetError, match="no list of classes"):
-        question({"last_hidden_state": torch.zeros(1, 2, 3)})
-    assert question((torch.zeros(2, 2), "more")).shape == (2,)
-    assert question(torch.zeros(3)).shape == (3,)
+        predicted(classifier(), "nice")
+    config = classifier().config
+    for kind in (transformers.BertModel, transformers.BertForTokenClassification):
+        with pytest.raises(TargetError, match="gives no class scores for a text"):
+            predicted(kind(config).eval())
+    writer = transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(
+            vocab_size=len(PIECES), n_embd=16, n_layer=1, n_head=2, bos_token_id=2, eos_token_id=3
+        )
+    )
+    with pytest.raises(TargetError, match="writes text and has no classes"):
+        predicted(writer.eval())

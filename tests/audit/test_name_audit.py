@@ -11,12 +11,14 @@ import torch
 
 import whyformer as wf
 from tests.audit.making import classifier, wordpiece
-from whyformer.audit import Audit, audit_names
+from whyformer.audit import Audit, audit_names, run_name_audit
 from whyformer.audit.bootstrap import Bootstrap
 from whyformer.audit.grid import NameGrid
+from whyformer.audit.name_audit import DOING
 from whyformer.audit.name_summary import headline
 from whyformer.audit.name_tables import name_tables
 from whyformer.audit.word_lists import Template, read_names
+from whyformer.batching.progress import Progress
 from whyformer.errors import InputError, OptionError, UnknownNameError
 from whyformer.models.load import Loaded
 
@@ -164,24 +166,22 @@ def test_batches_change_nothing(tiny: Loaded) -> None:
 
 
 def test_several_methods_and_progress(tiny: Loaded) -> None:
-    heard: list[tuple[int, int]] = []
-    found = audit_names(
+    *heard, found = run_name_audit(
         tiny,
         names=GROUPS,
         templates=SENTENCES,
         methods=("lrp_ah_ln", "gae"),
         draws=5,
         batch=5,
-        tick=lambda done, total: heard.append((done, total)),
     )
+    assert isinstance(found, Audit)
     assert {row["method"] for row in found.rows} == {"lrp_ah_ln", "gae"}
     assert {r["of"] for r in found.tables["differences"].records()} == {
         "lrp_ah_ln",
         "gae",
         "model",
     }
-    assert [done for done, _ in heard] == [5, 10, 12, 17, 22, 24]
-    assert {total for _, total in heard} == {24}
+    assert heard == [Progress(DOING, done, 24) for done in range(25)]
 
 
 def test_the_same_seed_is_the_same_audit(tiny: Loaded) -> None:

@@ -160,7 +160,7 @@ def test_empty_texts_are_left_out_and_counted(tiny: Loaded) -> None:
     assert len(found.rows) == 1
     assert found.settings["skipped because empty"] == 3
     assert "3 texts are empty" in found.notes[0]
-    with pytest.raises(InputError, match="no text that can be explained: 2 are empty"):
+    with pytest.raises(InputError, match="no text that can be explained: all 2 are empty"):
         audit_terms(["", " "], tiny)
 
 

@@ -1,8 +1,8 @@
-"""Audits: how much of a model's decisions rests on names, on given terms, on empty words."""
+"""Audits: how much of a model's decisions depends on names, on given terms, on empty words."""
 
 from whyformer.audit.findings import Audit, AuditColumn, AuditTable
-from whyformer.audit.name_audit import DEFAULT_NAMES, audit_names
-from whyformer.audit.term_audit import audit_terms
+from whyformer.audit.name_audit import DEFAULT_NAMES, audit_names, run_name_audit
+from whyformer.audit.term_audit import audit_terms, run_term_audit
 from whyformer.audit.word_lists import name_lists
 
 __all__ = [
@@ -13,4 +13,6 @@ __all__ = [
     "audit_names",
     "audit_terms",
     "name_lists",
+    "run_name_audit",
+    "run_term_audit",
 ]

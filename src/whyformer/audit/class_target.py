@@ -1,108 +1,84 @@
-"""The answer of a classifier beside the one score that is explained: classes and probability."""
+"""The class that a names audit compares, and what the model predicts for every text."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
 
-from whyformer.errors import TargetError
 from whyformer.targets.labels import ClassNames
 from whyformer.targets.specs import Contrast
 
-# What the favourable class is called; where no label reads like it, the last one is taken.
+# Labels of a favourable class. If the model has none of them, the last class is compared.
 FAVOURABLE = ("positive", "pos", "favorable", "favourable", "good", "yes", "entailment")
 
 
 @dataclass(frozen=True)
-class Prediction:
-    """What a model says of one text; a model of one number has no classes and no probability."""
-
-    value: float
-    probability: float | None
-    said: str | None  # the predicted class
-
-    @property
-    def has_classes(self) -> bool:
-        """Whether there is a decision that could flip."""
-        return self.said is not None
-
-
 class ClassTarget:
-    """A target that is the same class for every text, and hears the whole answer.
+    """One class for all texts, or the difference between two classes."""
 
-    It is handed to `explain` as a callable, so that probability and prediction come out of the
-    very pass that is explained.
-    """
-
-    def __init__(self, module: nn.Module, wanted: Any = None) -> None:
-        self.module, self.wanted = module, wanted
-        self.label = ""
-        self.against = ""
-        self.index = -1
-        self._heard: list[tuple[Tensor, Tensor]] = []  # value and scores, call by call
+    index: int
+    label: str
+    other: int | None = None
+    other_label: str = ""
 
     @property
-    def __name__(self) -> str:  # what an attribution calls this target
-        return self.label if not self.against else f"{self.label} rather than {self.against}"
+    def name(self) -> str:
+        """The target in words."""
+        return self.label if self.other is None else f"{self.label} rather than {self.other_label}"
 
-    def __call__(self, output: Any) -> Tensor:
-        scores = _scores(output, self.module)
-        names = ClassNames(self.module, scores.shape[1])
-        index, other = self._classes(names)
-        self.index, self.label = index, names.name(index)
-        value = scores[:, index]
-        if other is not None:
-            self.against = names.name(other)
-            value = value - scores[:, other]
-        self._heard.append((value.detach(), scores.detach()))
-        return value
+    @property
+    def target(self) -> int | Contrast:
+        """The target as `explain` takes it."""
+        return self.index if self.other is None else Contrast(self.index, self.other)
 
-    def answers(self, values: Tensor) -> list[Prediction]:
-        """What the model said in the pass whose values these are; forgets all passes."""
-        heard, self._heard = self._heard, []
-        # A method may look at other inputs too: the explained pass is the one with these values.
-        value, scores = min(heard, key=lambda call: float((call[0].cpu() - values).abs().max()))
-        names = ClassNames(self.module, scores.shape[1])
-        if scores.shape[1] == 1:
-            return [Prediction(v, None, None) for v in value.tolist()]
-        if _is_multi_label(self.module):
-            chance = scores[:, self.index].sigmoid()
-            said = [self.label if s > 0 else f"not {self.label}" for s in scores[:, self.index]]
-        else:
-            chance = scores.double().softmax(1)[:, self.index]
-            said = [names.name(int(best)) for best in scores.argmax(1)]
-        together = zip(value.tolist(), chance.tolist(), said, strict=True)
-        return [Prediction(v, p, s) for v, p, s in together]
 
-    def _classes(self, names: ClassNames) -> tuple[int, int | None]:
-        """The class that is explained, and the one it is set against."""
-        if isinstance(self.wanted, Contrast):
-            return names.index(self.wanted.chosen), names.index(self.wanted.other)
-        if self.wanted is not None:
-            return names.index(self.wanted), None
+@dataclass(frozen=True)
+class Prediction:
+    """The probability of the target and the predicted class; None if the model has no classes."""
+
+    probability: float | None
+    label: str | None
+
+
+def choose_class(module: nn.Module, count: int, wanted: Any = None) -> ClassTarget:
+    """Return the class to explain: `wanted`, else the favourable one, else the last one.
+
+    Args:
+        module: The model, whose config names the classes.
+        count: How many classes it has.
+        wanted: A label, an index, or a contrast of two.
+
+    Raises:
+        TargetError: The model has no such class.
+    """
+    names = ClassNames(module, count)
+    if isinstance(wanted, Contrast):
+        index, other = names.index(wanted.chosen), names.index(wanted.other)
+        return ClassTarget(index, names.name(index), other, names.name(other))
+    if wanted is not None:
+        index = names.index(wanted)
+    else:
         folded = [name.casefold() for name in names.names]
-        likely = next((folded.index(name) for name in FAVOURABLE if name in folded), None)
-        return names.count - 1 if likely is None else likely, None
+        found = [folded.index(name) for name in FAVOURABLE if name in folded]
+        index = found[0] if found else names.count - 1
+    return ClassTarget(index, names.name(index))
 
 
-def _scores(output: Any, module: nn.Module) -> Tensor:
-    """The scores of the classes, (batch, classes)."""
-    found = output
-    if isinstance(output, Mapping):
-        found = output.get("logits")
-    elif isinstance(output, tuple | list):
-        found = next((v for v in output if isinstance(v, Tensor) and v.ndim), None)
-    if isinstance(found, Tensor) and found.ndim == 1:
-        found = found.unsqueeze(1)
-    if not isinstance(found, Tensor) or found.ndim != 2:
-        raise TargetError(
-            f"{type(module).__name__} gives no list of classes per text, which is what an audit"
-            " compares; load a model with a head for sequence classification"
-        )
-    return found
+def predictions(scores: Tensor, target: ClassTarget, module: nn.Module) -> list[Prediction]:
+    """Return one prediction per row of `scores` (texts, classes)."""
+    if scores.shape[1] == 1:
+        return [Prediction(None, None)] * len(scores)
+    own = scores[:, target.index]
+    if _is_multi_label(module):
+        probabilities = own.sigmoid()
+        labels = [target.label if score > 0 else f"not {target.label}" for score in own]
+    else:
+        names = ClassNames(module, scores.shape[1])
+        probabilities = scores.double().softmax(1)[:, target.index]
+        labels = [names.name(int(best)) for best in scores.argmax(1)]
+    return [Prediction(p, label) for p, label in zip(probabilities.tolist(), labels, strict=True)]
 
 
 def _is_multi_label(module: nn.Module) -> bool:

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from whyformer.audit.bootstrap import Bootstrap
-from whyformer.audit.explainer import BATCH, ExplainedText, Explainer, Tick, check_methods, counted
+from whyformer.audit.explainer import BATCH, ExplainedText, TextExplainer, check_methods
 from whyformer.audit.findings import Audit, AuditExample
 from whyformer.audit.scored_words import CONTENT, KINDS, Hit, ScoredText, term_pattern
-from whyformer.audit.term_tables import MethodFindings, charts, headline, term_tables
+from whyformer.audit.term_tables import (
+    MethodFindings,
+    SampleFindings,
+    charts,
+    collect_findings,
+    headline,
+    term_tables,
+)
 from whyformer.audit.token_spans import text_parts
 from whyformer.audit.word_lists import WordGroups, read_function_words, read_terms
+from whyformer.batching.progress import Progress, without_progress
 from whyformer.datasets import Dataset, Sample, open_dataset
 from whyformer.errors import InputError
 from whyformer.inputs.detect import Text
 
+DOING = "explaining for the audit of terms"
 EXAMPLES = 3
 FIRST = ("terms", "term_groups", "term_differences", "attention", "words")
 
 
-def audit_terms(
+def run_term_audit(
     data: Any,
     model: Any = None,
     *,
@@ -37,36 +47,71 @@ def audit_terms(
     batch: int = BATCH,
     draws: int = 1000,
     seed: int = 0,
-    tick: Tick | None = None,
-) -> Audit:
-    """Which words of a dataset a model decides by, as an `Audit`.
+) -> Iterator[Progress | Audit]:
+    """Find out which words of a dataset a model decides by.
 
-    `data` is what `open_dataset` takes ("sst2:PATH"), a `Dataset`, or a list of texts; `terms` a
-    file, a list or {group: [term, ...]}, and without it only the words at large are ranked. The
-    predicted class is explained, or `target`. `limit` samples are drawn by `seed`. Words are
-    ranked if at least `min_count` samples have them.
+    Args:
+        data: What `open_dataset` takes ("sst2:PATH"), a `Dataset`, or a list of texts.
+        model: A text model: a module, a folder, a name; the bundled one if None.
+        terms: Terms to look for: a file, a list, or {group: [term, ...]}. If None, only all words
+            are ranked.
+        methods: The method or methods to explain with.
+        target: The class to explain; the predicted one if None.
+        processor: The model's tokenizer, if it does not come with the model.
+        split: The split of the dataset.
+        limit: Draw this many samples, by `seed`; all if None.
+        on_error: What to do with rows that cannot be read, "raise" or "skip".
+        function_words: Words without content: a file or a list; bundled English ones if None.
+        min_count: Rank only words that at least this many samples have.
+        truncation: Whether to cut texts that are too long for the model.
+        batch: The most texts in one batch.
+        draws: Bootstrap draws behind each interval.
+        seed: The seed of the draws and of the samples.
+
+    Yields:
+        Progress after every text, and the `Audit` at the end. `audit_terms` returns the audit
+        alone.
+
+    Raises:
+        InputError: A list or the dataset cannot be read, or has no text.
+        OptionError: `methods`, `batch` or `draws` is out of range.
+
+    Example:
+        >>> found = audit_terms(["a dull film", "a good film"], terms=["dull"], draws=10)
+        >>> [row["top word"] for row in found.rows]
+        ['dull', 'good']
     """
     chosen = check_methods(methods)
-    listed = read_terms(terms)
-    small = read_function_words(function_words)
+    groups = read_terms(terms)
+    empty_words = read_function_words(function_words)
     bootstrap = Bootstrap(draws, seed)
     samples, origin, damaged = _samples(data, split, limit, seed, on_error)
-    explainer = Explainer(model, processor, truncation=truncation, batch=batch)
+    explainer = TextExplainer(model, processor, truncation=truncation, batch=batch)
     kept = [sample for sample in samples if explainer.has_content(sample.inputs)]
     if not kept:
-        raise InputError(f"{origin} has no text that can be explained: {len(samples)} are empty")
-    found: dict[str, MethodFindings] = {}
+        raise InputError(
+            f"{origin} has no text that can be explained: all {len(samples)} are empty",
+            argument="data",
+        )
+    texts: list[Text] = [sample.inputs for sample in kept]
+    patterns = {term: term_pattern(term) for term in _all_terms(groups)}
+    findings: dict[str, MethodFindings] = {}
+    versions: Mapping[str, str] = {}
     for number, method in enumerate(chosen):
-        part = counted(tick, number * len(kept), len(chosen) * len(kept))
-        found[method] = _explain_samples(explainer, method, target, kept, listed, small, part)
-    tables = term_tables(found, listed, bootstrap, min_count)
+        each: list[SampleFindings] = []
+        for at, found in enumerate(explainer.explain(texts, method, target)):
+            each.append(_sample_findings(method, at, kept[at], found, patterns, empty_words))
+            versions = found.attribution.provenance.get("versions", {})
+            yield Progress(DOING, number * len(texts) + at + 1, len(chosen) * len(texts))
+        findings[method] = collect_findings(each, patterns)
+    tables = term_tables(findings, groups, bootstrap, min_count)
     empty = len(samples) - len(kept)
-    return Audit(
+    yield Audit(
         kind="terms",
         title=f"Words that {explainer.name} decides by",
         headline=headline(tables),
         tables=tables,
-        rows=tuple(row for part in found.values() for row in part.rows),
+        rows=tuple(row for one in findings.values() for row in one.rows),
         settings={
             "model": explainer.name,
             "methods": list(chosen),
@@ -77,19 +122,22 @@ def audit_terms(
             "samples": len(kept),
             "skipped because empty": empty,
             "skipped because unreadable": damaged,
-            "terms": None if listed is None else {g: list(t) for g, t in listed.groups.items()},
+            "terms": None if groups is None else {g: list(t) for g, t in groups.groups.items()},
             "min_count": min_count,
             "truncation": truncation,
             "draws": draws,
             "seed": seed,
             "level": bootstrap.level,
-            "versions": explainer.versions,
+            "versions": dict(versions),
         },
-        notes=_notes(found[chosen[0]], listed, empty, damaged),
+        notes=_notes(findings[chosen[0]], groups, empty, damaged),
         charts=charts(tables),
-        examples=_examples(explainer, chosen[0], target, kept, found[chosen[0]]),
+        examples=_examples(explainer, chosen[0], target, kept, findings[chosen[0]]),
         first=FIRST,
     )
+
+
+audit_terms = without_progress(run_term_audit, "audit_terms")
 
 
 def _samples(
@@ -129,33 +177,18 @@ def _check_text(sample: Sample) -> None:
         )
 
 
-def _explain_samples(
-    explainer: Explainer,
+def _sample_findings(
     method: str,
-    target: Any,
-    samples: Sequence[Sample],
-    terms: WordGroups | None,
+    index: int,
+    sample: Sample,
+    found: ExplainedText,
+    patterns: Mapping[str, re.Pattern[str]],
     function_words: frozenset[str],
-    tick: Tick | None,
-) -> MethodFindings:
-    patterns = {term: term_pattern(term) for term in _all_terms(terms)}
-    readings: dict[int, tuple[dict[str, Any], dict[str, Hit], dict[str, Hit]]] = {}
-    texts: list[Text] = [sample.inputs for sample in samples]
-    for index, found in explainer(texts, method, target, tick):
-        reading = ScoredText(found, function_words)
-        hits = {term: reading.find(index, one) for term, one in patterns.items()}
-        there = {term: hit for term, hit in hits.items() if hit is not None}
-        row = _row(method, samples[index], found, reading, there)
-        readings[index] = row, there, reading.every_word(index)
-    gathered = MethodFindings(terms={term: [] for term in patterns})
-    for index in range(len(samples)):  # texts were explained by length: back to their own order
-        row, there, words = readings[index]
-        gathered.rows.append(row)
-        for term, hit in there.items():
-            gathered.terms[term].append(hit)
-        for word, hit in words.items():
-            gathered.words.setdefault(word, []).append(hit)
-    return gathered
+) -> SampleFindings:
+    scored = ScoredText(found, function_words)
+    hits = {term: hit for term, one in patterns.items() if (hit := scored.find(index, one))}
+    row = _row(method, sample, found, scored, hits)
+    return SampleFindings(row, hits, scored.every_word(index))
 
 
 def _all_terms(terms: WordGroups | None) -> Iterable[str]:
@@ -166,7 +199,7 @@ def _row(
     method: str,
     sample: Sample,
     found: ExplainedText,
-    reading: ScoredText,
+    scored: ScoredText,
     hits: Mapping[str, Hit],
 ) -> dict[str, Any]:
     """One explanation as it stands in rows.parquet."""
@@ -179,13 +212,13 @@ def _row(
         "target": attribution.labels[0],
         "output": float(attribution.output[0]),
         "tokens": len(found.spans),
-        "words": len(reading.words),
-        **{f"share of {kind}": reading.kinds[kind][0] for kind in KINDS},
-        **{f"tokens of {kind}": reading.kinds[kind][1] for kind in KINDS},
-        "away": 1 - reading.kinds[CONTENT][0] if any(found.shares) else 0.0,
-        "top word": reading.top.text if reading.top else None,
-        "top kind": reading.top.kind if reading.top else None,
-        "top share": reading.top.share if reading.top else None,
+        "words": len(scored.words),
+        **{f"share of {kind}": scored.kinds[kind][0] for kind in KINDS},
+        **{f"tokens of {kind}": scored.kinds[kind][1] for kind in KINDS},
+        "away": 1 - scored.kinds[CONTENT][0] if any(found.shares) else 0.0,
+        "top word": scored.top.text if scored.top else None,
+        "top kind": scored.top.kind if scored.top else None,
+        "top share": scored.top.share if scored.top else None,
         "terms": list(hits),
         "term relevance": [hit.relevance for hit in hits.values()],
         "term share": [hit.share for hit in hits.values()],
@@ -214,7 +247,7 @@ def _notes(
 
 
 def _examples(
-    explainer: Explainer,
+    explainer: TextExplainer,
     method: str,
     target: Any,
     samples: Sequence[Sample],
@@ -239,8 +272,9 @@ def _examples(
     for sample in away[:EXAMPLES]:
         share = 100 * found.rows[sample]["away"]
         captions.setdefault(sample, f"{samples[sample].id}: {share:.1f} % is not on content words.")
-    examples = []
-    for sample, caption in captions.items():
-        ((_, one),) = explainer([samples[sample].inputs], method, target)
-        examples.append(AuditExample(caption, one.attribution))
-    return tuple(examples)
+    texts = [samples[sample].inputs for sample in captions]
+    explained = explainer.explain(texts, method, target)
+    return tuple(
+        AuditExample(caption, found.attribution)
+        for caption, found in zip(captions.values(), explained, strict=True)
+    )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean
 from typing import Any
@@ -36,13 +36,34 @@ CARRIED_NOTE = (
 )
 
 
-@dataclass
-class MethodFindings:
-    """What one method said of all samples."""
+@dataclass(frozen=True)
+class SampleFindings:
+    """One explained sample: its row, and what its terms and its words carry."""
 
-    rows: list[dict[str, Any]] = field(default_factory=list)  # in the order of the samples
-    terms: dict[str, list[Hit]] = field(default_factory=dict)
-    words: dict[str, list[Hit]] = field(default_factory=dict)
+    row: Mapping[str, Any]
+    terms: Mapping[str, Hit]
+    words: Mapping[str, Hit]
+
+
+@dataclass(frozen=True)
+class MethodFindings:
+    """All samples explained by one method, in their order."""
+
+    rows: tuple[Mapping[str, Any], ...]
+    terms: Mapping[str, Sequence[Hit]]
+    words: Mapping[str, Sequence[Hit]]
+
+
+def collect_findings(samples: Sequence[SampleFindings], terms: Iterable[str]) -> MethodFindings:
+    """Return the hits of every term and word over all samples; a term may have none."""
+    by_term: dict[str, list[Hit]] = {term: [] for term in terms}
+    by_word: dict[str, list[Hit]] = {}
+    for sample in samples:
+        for term, hit in sample.terms.items():
+            by_term[term].append(hit)
+        for word, hit in sample.words.items():
+            by_word.setdefault(word, []).append(hit)
+    return MethodFindings(tuple(sample.row for sample in samples), by_term, by_word)
 
 
 def term_tables(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeVar
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
+Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
@@ -29,3 +31,16 @@ def finish(events: Iterable[Progress | Result]) -> Result:
     *_, result = events
     assert not isinstance(result, Progress)
     return result
+
+
+def without_progress(
+    run: Callable[Arguments, Iterable[Progress | Result]], name: str
+) -> Callable[Arguments, Result]:
+    """Return a function called `name` with the same arguments that returns the result alone."""
+
+    @wraps(run)
+    def run_to_end(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        return finish(run(*args, **kwargs))
+
+    run_to_end.__name__ = run_to_end.__qualname__ = name
+    return run_to_end

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,8 +13,16 @@ from rich.console import Group, RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
-from whyformer.audit import DEFAULT_NAMES, Audit, AuditTable, audit_names, audit_terms, name_lists
+from whyformer.audit import (
+    DEFAULT_NAMES,
+    Audit,
+    AuditTable,
+    name_lists,
+    run_name_audit,
+    run_term_audit,
+)
 from whyformer.audit.findings import check_parquet
+from whyformer.batching.progress import Progress
 from whyformer.cli.app import command
 from whyformer.cli.arguments import Model, Quiet, Target, Truncation, read_target
 from whyformer.cli.console import busy, note, result
@@ -160,29 +167,28 @@ def audit(
     }
     with busy("loading the model ..."):
         loaded = load_model(model, None, "text")
-    with _counted(f"explaining for the audit of {what.value}") as tick:
-        if what is What.names:
-            found = audit_names(
-                loaded,
-                names=names or DEFAULT_NAMES,
-                templates=templates,
-                per_group=per_group,
-                tick=tick,
-                **shared,
-            )
-        else:
-            found = audit_terms(
-                data,
-                loaded,
-                terms=terms,
-                split=split,
-                limit=limit,
-                on_error="skip" if skip_errors else "raise",
-                function_words=function_words,
-                min_count=min_count,
-                tick=tick,
-                **shared,
-            )
+    events: Iterator[Progress | Audit]
+    if what is What.names:
+        events = run_name_audit(
+            loaded,
+            names=names or DEFAULT_NAMES,
+            templates=templates,
+            per_group=per_group,
+            **shared,
+        )
+    else:
+        events = run_term_audit(
+            data,
+            loaded,
+            terms=terms,
+            split=split,
+            limit=limit,
+            on_error="skip" if skip_errors else "raise",
+            function_words=function_words,
+            min_count=min_count,
+            **shared,
+        )
+    found = _watch(events)
     if not quiet:
         result().print(_shown(found))
     for said in found.notes:
@@ -215,15 +221,19 @@ def _check_folder(folder: Path) -> None:
     check_parquet()
 
 
-@contextmanager
-def _counted(doing: str) -> Iterator[Callable[[int, int], None]]:
-    """A scope with a progress bar where somebody watches; warnings come out as notes behind it."""
+def _watch(events: Iterator[Progress | Audit]) -> Audit:
+    """The audit, behind a progress bar; warnings become notes after it."""
     with warnings.catch_warnings(record=True) as caught, watched() as tell:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", ConservationWarning)
-        yield lambda done, total: tell(doing, done, total)
+        for event in events:
+            if isinstance(event, Progress):
+                tell(event.doing, event.done, event.total)
+            else:
+                found = event
     for message in dict.fromkeys(str(warning.message) for warning in caught):
         note(message)
+    return found
 
 
 def _shown(found: Audit) -> RenderableType:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from whyformer.batching.progress import Progress
 from whyformer.errors import InputError, ModelError, OptionError
@@ -53,40 +54,6 @@ class PartModel:
     note: str
 
 
-def reproduce(
-    experiment: Experiment,
-    data: Path,
-    out: Path,
-    *,
-    parts: Sequence[str] = (),
-    methods: Sequence[str] = (),
-    limit: int | None = None,
-    base: Path | None = None,
-) -> list[Outcome]:
-    """Run an experiment and return the outcome of every part.
-
-    Args:
-        experiment: One of `EXPERIMENTS`.
-        data: The folder of all datasets.
-        out: The folder for models and results. What it already has is not computed again.
-        parts: The names of the parts to run; all if empty.
-        methods: The methods to run, by name or by the paper's label; all if empty.
-        limit: The most samples per part; the part's own limit if None.
-        base: The folder of the encoder to fine-tune; MiniLM-L6 if None.
-
-    Returns:
-        One outcome per part, in the experiment's order. A part without data is in the list too.
-
-    Raises:
-        InputError: A part or a method is unknown, or `base` is not a model folder.
-        OptionError: `limit` is below 1.
-    """
-    events = run_experiment(
-        experiment, data, out, parts=parts, methods=methods, limit=limit, base=base
-    )
-    return [event for event in events if isinstance(event, Outcome)]
-
-
 def run_experiment(
     experiment: Experiment,
     data: Path,
@@ -97,9 +64,24 @@ def run_experiment(
     limit: int | None = None,
     base: Path | None = None,
 ) -> Iterator[Progress | Outcome]:
-    """Run an experiment step by step: yield progress, and an outcome after every part.
+    """Run an experiment part by part.
 
-    The arguments are those of `reproduce`.
+    Args:
+        experiment: One of `EXPERIMENTS`.
+        data: The folder of all datasets.
+        out: The folder for models and results. What it already has is not computed again.
+        parts: The names of the parts to run; all if empty.
+        methods: The methods to run, by name or by the paper's label; all if empty.
+        limit: The most samples per part; the part's own limit if None.
+        base: The folder of the encoder to fine-tune; MiniLM-L6 if None.
+
+    Yields:
+        Progress, and one outcome per part in the experiment's order. A part without data has an
+        outcome too.
+
+    Raises:
+        InputError: A part or a method is unknown, or `base` is not a model folder.
+        OptionError: `limit` is below 1.
     """
     if limit is not None and limit < 1:
         raise OptionError(
@@ -119,6 +101,12 @@ def run_experiment(
     options = ReproduceOptions(experiment, data, out, methods, limit, base)
     for part in chosen:
         yield from _run_part(part, options)
+
+
+def reproduce(experiment: Experiment, data: Path, out: Path, **options: Any) -> list[Outcome]:
+    """Return the outcomes of `run_experiment`, which has the same arguments."""
+    events = run_experiment(experiment, data, out, **options)
+    return [event for event in events if isinstance(event, Outcome)]
 
 
 def _check_names(
