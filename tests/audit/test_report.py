@@ -119,7 +119,7 @@ def test_the_page_is_well_formed_and_has_every_part(found: Audit) -> None:
 
 def test_a_page_without_classes_or_examples(tiny: Loaded) -> None:
     found = audit_terms(["!"], tiny, draws=5)
-    assert "Where the relevance lies" in found.to_html()
+    assert "Relevance by kind of word" in found.to_html()
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")

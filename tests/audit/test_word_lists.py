@@ -104,15 +104,15 @@ def test_terms_are_taken_as_lists_and_mappings() -> None:
 @pytest.mark.parametrize(
     ("file", "content", "said"),
     [
-        ("n.json", "[1", "is no JSON"),
+        ("n.json", "[1", "is not JSON"),
         ("n.json", "3", "expected JSON such as"),
         ("n.json", '{"a": "Anna"}', "expected a list of names"),
         ("n.json", '{"a": []}', "expected a list of names"),
-        ("n.json", '{"a": [3]}', "3 is no text"),
-        ("n.json", "{}", "there is no group"),
+        ("n.json", '{"a": [3]}', "3 is not a text"),
+        ("n.json", "{}", "has no group"),
         ("n.csv", "Anna,a,b\n", "line 1: 3 cells; expected two, name,group"),
-        ("n.csv", "Anna,a\n,b\n", "line 2: '' is no text"),
-        ("n.json", '{"a": ["An\\u001b[31mna"]}', "cannot be seen"),
+        ("n.csv", "Anna,a\n,b\n", "line 2: '' is not a text"),
+        ("n.json", '{"a": ["An\\u001b[31mna"]}', "invisible characters"),
     ],
 )
 def test_what_is_no_list_of_names_is_refused(

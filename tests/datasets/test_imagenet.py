@@ -102,10 +102,10 @@ def test_an_image_that_cannot_be_decoded_is_left_out_where_rows_may_be(
 
 
 def test_what_is_missing_or_different_is_named(tmp_path: Path, picture: Picture) -> None:
-    with pytest.raises(InputError, match="holds no val/CLASS"):
+    with pytest.raises(InputError, match="has no val/CLASS"):
         open_dataset(f"imagenet:{tmp_path}")
     picture("train/cats/a.jpg")
-    with pytest.raises(InputError, match="holds no val/CLASS"):
+    with pytest.raises(InputError, match="has no val/CLASS"):
         open_dataset(f"imagenet:{tmp_path}", "val")
     with pytest.raises(InputError, match="image_folder:"):
         open_dataset(f"imagenet:{tmp_path}", "train")

@@ -1,4 +1,4 @@
-"""The bias of names (after Ali et al., ICML 2022): templates x names, relevance by group."""
+"""The names audit (after Ali et al., ICML 2022): templates x names, relevance by group."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from whyformer.batching.progress import Progress, without_progress
 
 DEFAULT_NAMES = "us_gender"
 DOING = "explaining for the audit of names"
-FEW = 5  # fewer names or templates than this make an interval that says little
+FEW = 5  # with fewer names or templates than this, an interval is unreliable
 FIRST = ("groups", "differences", "swaps", "extremes")
 
 Places = tuple[tuple[int, int], ...]
@@ -178,28 +178,28 @@ def _measures(
 
 
 def _notes(grid: NameGrid, tables: Mapping[str, AuditTable]) -> tuple[str, ...]:
-    """What a reader has to know about these figures before believing them."""
+    """Warnings that a reader of the tables needs."""
     notes = list(grid.names.notes)
     lengths = {group: fmean(grid.tokens(group)) for group in grid.groups}
-    told = ", ".join(f"{group} {length:.2f}" for group, length in lengths.items())
+    averages = ", ".join(f"{group} {length:.2f}" for group, length in lengths.items())
     if max(lengths.values()) - min(lengths.values()) > 0.05:
         notes.append(
-            f"Names are cut into tokens, on average: {told}. A name of more tokens has more places"
-            " to carry relevance and is rarer in what the model read: compare the column 'same"
-            " length' before you speak of groups."
+            f"Tokens per name, on average: {averages}. A name of more tokens has more places to"
+            " carry relevance, and is rarer in training data. Check the column 'same length'"
+            " before you draw conclusions about groups."
         )
     lost = sum(not row["tokens"] for group in grid.groups for row in grid.rows(group))
     if lost:
         notes.append(
-            f"In {lost} sentences the name is behind the part that the model reads: it counts as"
-            " 0 there. Use shorter templates."
+            f"In {lost} sentences the name was cut off by truncation, and counts as 0 there. Use"
+            " shorter templates."
         )
     fewest = min(len(names) for names in grid.names.groups.values())
-    for count, of in ((fewest, "to a group of names"), (len(grid.templates), "templates")):
+    for count, of in ((fewest, "names per group"), (len(grid.templates), "templates")):
         if count < FEW:
-            notes.append(f"Only {count} {of}: the intervals are narrower than they should be.")
+            notes.append(f"Only {count} {of}: the intervals are too narrow.")
     if "swaps" not in tables and len(grid.groups) > 1:
-        notes.append("The model gives one number and no classes: nothing can flip.")
+        notes.append("The model returns one number and no classes, so no prediction can change.")
     return tuple(notes)
 
 

@@ -1,4 +1,4 @@
-"""The tables of a names audit: groups, their differences, swaps, tones, names, templates."""
+"""The tables of a names audit: groups, differences, swaps, tones, names, templates."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from whyformer.audit.bootstrap import Bootstrap, Estimate, same_lengths
 from whyformer.audit.findings import AuditColumn, AuditTable, Cell, Kind
 from whyformer.audit.grid import NameGrid
 
-MODEL = "model"  # in place of a method: the measure is of the answer, whatever explains it
+MODEL = "model"  # in place of a method: the measure is of the prediction itself
 EXTREMES = 5
 
-# What is measured, what it is called, and how it is written.
+# Measure, its name in sentences, and the format of its numbers.
 RELEVANCE: tuple[tuple[str, str, Kind], ...] = (
     ("relevance", "relevance of the name", "signed"),
     ("share", "share of all |relevance|", "percent"),
@@ -21,7 +21,7 @@ RELEVANCE: tuple[tuple[str, str, Kind], ...] = (
 ANSWER: tuple[tuple[str, str, Kind], ...] = (("output", "score of the target", "signed"),)
 CLASSES: tuple[tuple[str, str, Kind], ...] = (
     ("probability", "probability of the target", "percent"),
-    ("decided", "rate of decisions for the target", "percent"),
+    ("decided", "rate of predictions of the target", "percent"),
 )
 
 
@@ -74,11 +74,11 @@ def _groups(grids: Mapping[str, NameGrid], bootstrap: Bootstrap, target: str) ->
         *(AuditColumn(measure, kind) for measure, _, kind in _answers(grid)),
     )
     note = (
-        "Relevance is the sum over the name's tokens, share its part of the |relevance| of all"
-        " tokens, even share what it would be if every token had the same. Output is the score of"
-        f" {target!r}, decided the part of sentences in which it is predicted."
+        "Relevance: sum over the name's tokens. Share: the name's part of all |relevance|. Even"
+        " share: its part if all tokens had equal relevance. Output: the score of"
+        f" {target!r}. Decided: the part of the sentences for which it is predicted."
     )
-    return AuditTable("What a name carries, by group", columns, tuple(rows), note)
+    return AuditTable("Relevance of names, by group", columns, tuple(rows), note)
 
 
 def _differences(grids: Mapping[str, NameGrid], bootstrap: Bootstrap) -> AuditTable:
@@ -103,24 +103,25 @@ def _differences(grids: Mapping[str, NameGrid], bootstrap: Bootstrap) -> AuditTa
         AuditColumn("of"),
         AuditColumn("measure"),
         AuditColumn("group"),
-        AuditColumn("less group"),
+        AuditColumn("minus group"),
         AuditColumn("difference", "signed"),
         AuditColumn("low", "signed"),
         AuditColumn("high", "signed"),
-        AuditColumn("leaves 0 out"),
-        AuditColumn("alike", "count"),
+        AuditColumn("significant"),
+        AuditColumn("matched", "count"),
         AuditColumn("same length", "signed"),
         AuditColumn("same low", "signed"),
         AuditColumn("same high", "signed"),
     )
     note = (
-        "Mean of the first group less mean of the second over the same templates. Intervals are"
-        f" {100 * bootstrap.level:g} % of {bootstrap.draws} draws of templates (the same for both"
-        " groups) and of names within each group. 'Same length' weighs the names so that both"
-        " groups have the same token counts; alike is how many names there then are in each, and"
-        " of few an interval says little. Shares, probabilities and decisions are fractions of 1."
-        " Of many intervals some leave 0 out by chance, about"
-        f" 1 in {round(1 / (1 - bootstrap.level))}."
+        "Mean of the first group minus mean of the second, over the same templates. Intervals:"
+        f" {100 * bootstrap.level:g} % of {bootstrap.draws} bootstrap draws of templates (the same"
+        " for both groups) and of names within each group; a difference is significant if its"
+        " interval does not contain 0. 'Same length' weights the names so that both groups have"
+        " the same token counts; 'matched' is how many names of each group remain, and with few"
+        " of them the interval is unreliable. Shares, probabilities and decisions are fractions"
+        " of 1. By chance alone, about"
+        f" 1 in {round(1 / (1 - bootstrap.level))} differences is significant."
     )
     return AuditTable("Differences between groups", columns, tuple(rows), note, shown=20)
 
@@ -134,7 +135,7 @@ def _swaps(grid: NameGrid, bootstrap: Bootstrap) -> AuditTable:
         rows.append((first, second, *_three_cells(flips), *_three_cells(shifts)))
     columns = (
         AuditColumn("name of"),
-        AuditColumn("swapped for one of"),
+        AuditColumn("replaced by one of"),
         AuditColumn("flips", "percent"),
         AuditColumn("low", "percent"),
         AuditColumn("high", "percent"),
@@ -143,11 +144,11 @@ def _swaps(grid: NameGrid, bootstrap: Bootstrap) -> AuditTable:
         AuditColumn("shift high", "percent"),
     )
     note = (
-        "Flips: how often the predicted class changes when the name in a sentence is swapped and"
-        " nothing else. Shift: by how much the probability of the target moves, without its sign."
-        " Swaps within a group are what to compare with."
+        "Flips: how often the predicted class changes when only the name in a sentence is"
+        " replaced. Shift: the absolute change of the target's probability. Compare with"
+        " replacements within the same group."
     )
-    return AuditTable("Swapped names", columns, tuple(rows), note)
+    return AuditTable("Replaced names", columns, tuple(rows), note)
 
 
 def _tones(grid: NameGrid) -> AuditTable:
@@ -168,7 +169,7 @@ def _tones(grid: NameGrid) -> AuditTable:
 
 
 def _name_rows(grids: Mapping[str, NameGrid]) -> list[tuple[Cell, ...]]:
-    """Method, name, group, tokens and the means of every measure, strongest relevance first."""
+    """Method, name, group, tokens and the mean of every measure; highest relevance first."""
     rows: list[tuple[Cell, ...]] = []
     for method, grid in grids.items():
         measures = ("relevance", "share", *(m for m, *_ in _answers(grid)))
@@ -201,40 +202,42 @@ def _name_columns(grids: Mapping[str, NameGrid]) -> tuple[AuditColumn, ...]:
 
 
 def _names(grids: Mapping[str, NameGrid]) -> AuditTable:
-    note = "Means over the templates, from the most relevant name for the target to the least."
+    note = "Means over the templates, highest relevance for the target first."
     return AuditTable("Every name", _name_columns(grids), tuple(_name_rows(grids)), note)
 
 
 def _extremes(grids: Mapping[str, NameGrid]) -> AuditTable:
-    """The names with the most and the least relevance, of each method."""
+    """The names with the highest and the lowest relevance, by method."""
     rows: list[tuple[Cell, ...]] = []
     for method in grids:
         own = [row for row in _name_rows(grids) if row[0] == method]
         few = min(EXTREMES, len(own) // 2)
         rows += own[:few] + own[len(own) - few :]
-    return AuditTable("Most and least relevant names", _name_columns(grids), tuple(rows), shown=20)
+    return AuditTable(
+        "Names with the highest and lowest relevance", _name_columns(grids), tuple(rows), shown=20
+    )
 
 
 def _templates(grid: NameGrid) -> AuditTable:
     rows: list[tuple[Cell, ...]] = []
     for at, template in enumerate(grid.templates):
-        said = Counter(p for group in grid.groups for p in grid.predictions(group)[at])
-        usual, count = said.most_common(1)[0]
+        predicted = Counter(p for group in grid.groups for p in grid.predictions(group)[at])
+        usual, count = predicted.most_common(1)[0]
         chances = [
             chance
             for group in grid.groups
             for chance in grid.values("probability", group)[at].tolist()
         ]
-        others = said.total() - count
+        others = predicted.total() - count
         rows.append((template.text, template.tone, usual, others, min(chances), max(chances)))
     rows.sort(key=lambda row: -float(row[3] or 0))
     columns = (
         AuditColumn("template"),
         AuditColumn("tone"),
-        AuditColumn("usually"),
-        AuditColumn("names that flip it", "count"),
-        AuditColumn("least probability", "percent"),
-        AuditColumn("most probability", "percent"),
+        AuditColumn("usual prediction"),
+        AuditColumn("names that change it", "count"),
+        AuditColumn("lowest probability", "percent"),
+        AuditColumn("highest probability", "percent"),
     )
     return AuditTable("Every template", columns, tuple(rows))
 

@@ -1,7 +1,7 @@
-"""A text's words with their relevance: content words, function words, punctuation, specials.
+"""The words of an explained text with their relevance, and the kind of every word.
 
-Words are those of the text, whatever pieces a tokenizer cuts it into: a run of letters and digits,
-with apostrophes and hyphens inside.
+A word is a run of letters and digits with apostrophes and hyphens inside, however the tokenizer
+splits it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _WORD = re.compile(rf"[^\W_]+(?:['{APOSTROPHE}\-][^\W_]+)*")
 
 @dataclass(frozen=True)
 class ScoredWord:
-    """One word of the text, its tokens, and what they carry together."""
+    """One word of the text, its tokens, and the sum of their relevance."""
 
     text: str  # in lower case
     part: int
@@ -43,19 +43,19 @@ class ScoredWord:
 
 @dataclass(frozen=True)
 class Hit:
-    """What a term or a word carries in one sample."""
+    """The relevance of a term or a word in one sample."""
 
     sample: int
-    relevance: float  # of all its tokens
+    relevance: float  # sum over its tokens
     share: float  # of all |relevance|
-    per_word: float  # the same for each of its words
-    others: float | None  # the mean share of the sample's other words; None where it has none
-    top: bool  # whether the word with the largest share is of it
-    chance: float  # of being the top word if all words were alike
+    per_word: float  # the share divided by its number of words
+    others: float | None  # mean share of the sample's other words; None if it has no others
+    top: bool  # whether the word with the largest share belongs to it
+    chance: float  # probability of being the top word if all words had the same share
 
 
 class ScoredText:
-    """One explained text as words."""
+    """An explained text, split into words."""
 
     def __init__(self, found: ExplainedText, function_words: Collection[str]) -> None:
         self.parts = text_parts(found.text)
@@ -65,7 +65,7 @@ class ScoredText:
 
     @cached_property
     def words(self) -> tuple[ScoredWord, ...]:
-        """The words that the model read, in order; a token belongs to the first it touches."""
+        """The words that the model saw, in order; a token belongs to the first word it overlaps."""
         taken: set[int] = set()
         words = []
         for part, text in enumerate(self.parts):
@@ -91,9 +91,9 @@ class ScoredText:
 
     @cached_property
     def kinds(self) -> dict[str, tuple[float, float]]:
-        """(share of |relevance|, share of tokens) of each kind; both sum to 1 over the kinds.
+        """(share of |relevance|, share of tokens) of each kind; each sums to 1 over the kinds.
 
-        Where all relevance is 0, so are the shares.
+        If all relevance is 0, all shares of it are 0.
         """
         of = {i: word.kind for word in self.words for i in word.tokens}
         totals = {kind: [0.0, 0.0] for kind in KINDS}
@@ -104,7 +104,7 @@ class ScoredText:
         return {kind: (share, even) for kind, (share, even) in totals.items()}
 
     def hit(self, sample: int, words: Sequence[ScoredWord], tokens: Collection[int]) -> Hit:
-        """What these tokens carry, which are of these words."""
+        """Return the relevance of these words, whose tokens are `tokens`."""
         chosen = {id(word) for word in words}
         others = [word.share for word in self.words if id(word) not in chosen]
         share = sum(self.shares[i] for i in tokens)
@@ -119,7 +119,7 @@ class ScoredText:
         )
 
     def find(self, sample: int, term: re.Pattern[str]) -> Hit | None:
-        """What a term carries, all of its occurrences together; None where it does not occur."""
+        """Return the relevance of all occurrences of a term; None if it does not occur."""
         tokens: set[int] = set()
         places = []
         for part, text in enumerate(self.parts):
@@ -136,7 +136,7 @@ class ScoredText:
         return self.hit(sample, words, tokens)
 
     def every_word(self, sample: int) -> dict[str, Hit]:
-        """What each word carries, all of its occurrences together."""
+        """Return the relevance of each word, summed over its occurrences."""
         same: dict[str, list[ScoredWord]] = {}
         for word in self.words:
             same.setdefault(word.text, []).append(word)
@@ -147,6 +147,6 @@ class ScoredText:
 
 
 def term_pattern(term: str) -> re.Pattern[str]:
-    """The term as whole words, in any case, with any blanks between its words."""
+    """Return a pattern for the term: whole words, any case, any white space between words."""
     words = r"\s+".join(re.escape(word) for word in term.split())
     return re.compile(rf"(?<!\w){words}(?!\w)", re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""Terms in a dataset: which words carry the decision, where the model looks away from content."""
+"""The terms audit: which words of a dataset a model decides by."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def _samples(
     else:
         opened = data
         if not isinstance(data, Dataset):
-            # A seed draws; without a limit there is nothing to draw.
+            # With a seed, `limit` samples are drawn; without a limit all are taken.
             drawn = None if limit is None else seed
             opened = open_dataset(data, split, limit=limit, seed=drawn, on_error=on_error)
         samples = list(opened)
@@ -163,7 +163,9 @@ def _samples(
     for sample in samples:
         _check_text(sample)
     if not samples:
-        raise InputError(f"{origin} has no samples; give at least one text")
+        raise InputError(
+            f"{origin} has no samples", argument="data", remedy="Pass at least one text"
+        )
     return samples, origin, damaged
 
 
@@ -172,8 +174,8 @@ def _check_text(sample: Sample) -> None:
     pair = isinstance(given, tuple) and len(given) == 2 and all(isinstance(t, str) for t in given)
     if not isinstance(given, str) and not pair:
         raise InputError(
-            f"sample {sample.id} is a {type(given).__name__}; an audit of terms reads texts and"
-            " pairs of texts"
+            f"sample {sample.id} is a {type(given).__name__}; expected a text or a pair of texts",
+            argument="data",
         )
 
 
@@ -202,7 +204,7 @@ def _row(
     scored: ScoredText,
     hits: Mapping[str, Hit],
 ) -> dict[str, Any]:
-    """One explanation as it stands in rows.parquet."""
+    """One explanation as a row of rows.parquet."""
     attribution = found.attribution
     conservation = attribution.conservation
     return {
@@ -231,17 +233,17 @@ def _notes(
 ) -> tuple[str, ...]:
     notes = []
     if empty:
-        notes.append(f"{empty} texts are empty or hold nothing that the tokenizer keeps: left out.")
+        notes.append(f"{empty} texts are empty or have no tokens, and were skipped.")
     if damaged:
-        notes.append(f"{damaged} rows of the dataset could not be read: left out.")
+        notes.append(f"{damaged} rows of the dataset could not be read, and were skipped.")
     absent = [term for term, hits in found.terms.items() if not hits]
     if absent:
         more = f" and {len(absent) - 10} more" if len(absent) > 10 else ""
-        notes.append(f"Nowhere in these samples: {', '.join(absent[:10])}{more}.")
+        notes.append(f"Not found in any sample: {', '.join(absent[:10])}{more}.")
     if terms is not None:
         notes.append(
-            "A term's share is set beside that of the other words of the same samples. Samples"
-            " with a term differ from those without in more than the term."
+            "A term is compared with the other words of the same samples. Samples that contain a"
+            " term may also differ from the others in other ways."
         )
     return tuple(notes)
 
@@ -253,7 +255,7 @@ def _examples(
     samples: Sequence[Sample],
     found: MethodFindings,
 ) -> tuple[AuditExample, ...]:
-    """Samples in which a term is the top word, and samples that look away from the content."""
+    """Samples whose top word is a term, and samples with the least relevance on content words."""
     leading = sorted(
         (
             (hit.share, hit.sample, term)

@@ -1,4 +1,4 @@
-"""The tables of a terms audit: terms and their groups, all words, kinds of words, samples."""
+"""The tables, the headline and the charts of a terms audit."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from whyformer.audit.findings import AuditColumn, AuditTable, Cell, Chart, Point
 from whyformer.audit.scored_words import CONTENT, KINDS, Hit
 from whyformer.audit.word_lists import WordGroups
 
-RANKED = 50  # words that get an interval and a line
-CHARTED = 25  # lines of a chart
-SAMPLES = 20  # samples that look away from the content
+RANKED = 50  # words in the table
+CHARTED = 25  # lines in a chart
+SAMPLES = 20  # samples in the table of relevance off the content words
 EXCERPT = 120  # characters of a sample's text
 
 CARRIED = (
@@ -30,9 +30,10 @@ CARRIED = (
     AuditColumn("by chance", "percent"),
 )
 CARRIED_NOTE = (
-    "Share per word is its part of all |relevance|, in the samples that have it; other words is"
-    " that of the other words of the same samples, and lead the difference with its interval over"
-    " samples. Top word: how often no word has a larger share; by chance: if all words were alike."
+    "Share per word: its part of all |relevance| in the samples that contain it. Other words: the"
+    " mean share of the other words of these samples. Lead: the difference, with its interval over"
+    " samples. Top word: how often it has the largest share; by chance: how often it would if all"
+    " words had the same."
 )
 
 
@@ -72,7 +73,7 @@ def term_tables(
     bootstrap: Bootstrap,
     min_count: int,
 ) -> dict[str, AuditTable]:
-    """All tables by name."""
+    """Return all tables by name."""
     tables = {}
     if terms is not None:
         tables["terms"] = _terms(found, terms, bootstrap)
@@ -87,7 +88,7 @@ def term_tables(
 
 
 def _carried_cells(hits: Sequence[Hit], bootstrap: Bootstrap) -> tuple[Cell, ...]:
-    """The cells of what a word or a term carries; nothing but 0 samples where it is nowhere."""
+    """The cells of a word or a term, as in CARRIED; all None but the count if it has no hits."""
     if not hits:
         return (0, *([None] * (len(CARRIED) - 1)))
     both = [(hit.per_word, hit.others) for hit in hits if hit.others is not None]
@@ -104,7 +105,7 @@ def _carried_cells(hits: Sequence[Hit], bootstrap: Bootstrap) -> tuple[Cell, ...
 
 
 def _share(hits: Sequence[Hit]) -> float:
-    """The mean share per word, in samples that have other words to compare with, if there are."""
+    """The mean share per word, over samples with other words to compare with, if there are any."""
     compared = [hit.per_word for hit in hits if hit.others is not None]
     return fmean(compared or [hit.per_word for hit in hits])
 
@@ -121,11 +122,11 @@ def _terms(
         ]
         rows += sorted(own, key=lambda row: -float(row[5] or 0))
     columns = (AuditColumn("method"), AuditColumn("term"), AuditColumn("group"), *CARRIED)
-    return AuditTable("What the terms carry", columns, tuple(rows), CARRIED_NOTE, shown=20)
+    return AuditTable("Relevance of the terms", columns, tuple(rows), CARRIED_NOTE, shown=20)
 
 
 def hits_by_sample(hits: Mapping[str, Sequence[Hit]], terms: Sequence[str]) -> dict[int, list[Hit]]:
-    """The hits of any of these terms, by sample."""
+    """Return the hits of these terms, by sample."""
     found: dict[int, list[Hit]] = {}
     for term in terms:
         for hit in hits[term]:
@@ -144,11 +145,11 @@ def _term_groups(
     ]
     several = len(terms.groups) > 1
     columns = (AuditColumn("method"), AuditColumn("group"), *CARRIED)
-    return AuditTable("What groups of terms carry", columns, tuple(rows) if several else ())
+    return AuditTable("Relevance of groups of terms", columns, tuple(rows) if several else ())
 
 
 def _merge_hits(hits: Sequence[Hit]) -> Hit:
-    """The hits of one sample as one: means, and whether any is the top."""
+    """One hit for several in one sample: their means, and whether any is the top word."""
     others = [hit.others for hit in hits if hit.others is not None]
     return Hit(
         hits[0].sample,
@@ -181,13 +182,13 @@ def _term_differences(
     columns = (
         AuditColumn("method"),
         AuditColumn("group"),
-        AuditColumn("less group"),
+        AuditColumn("minus group"),
         AuditColumn("difference", "percent"),
         AuditColumn("low", "percent"),
         AuditColumn("high", "percent"),
-        AuditColumn("leaves 0 out"),
+        AuditColumn("significant"),
     )
-    note = "Share per word of the one group's terms less that of the other's; samples are drawn."
+    note = "Share per word of the first group's terms minus that of the second group's."
     return AuditTable("Differences between groups of terms", columns, tuple(rows), note)
 
 
@@ -211,11 +212,11 @@ def _kinds(found: Mapping[str, MethodFindings], bootstrap: Bootstrap) -> AuditTa
         AuditColumn("top word", "percent"),
     )
     note = (
-        "Share of all |relevance|, and of the tokens; times even is the one over the other: below"
-        " 1, the model looks away. Special tokens stand in no text, but a model may gather there"
-        " what it read elsewhere."
+        "Share of all |relevance|, and of the tokens. Times even: the first divided by the second;"
+        " below 1, the model pays less attention than an even spread. Special tokens are not part"
+        " of the text, but a model may collect information there."
     )
-    return AuditTable("Where the relevance lies", columns, tuple(rows), note)
+    return AuditTable("Relevance by kind of word", columns, tuple(rows), note)
 
 
 def _words(found: Mapping[str, MethodFindings], bootstrap: Bootstrap, min_count: int) -> AuditTable:
@@ -227,8 +228,8 @@ def _words(found: Mapping[str, MethodFindings], bootstrap: Bootstrap, min_count:
             (method, word, *_carried_cells(often[word], bootstrap)) for word in ranked[:RANKED]
         ]
     columns = (AuditColumn("method"), AuditColumn("word"), *CARRIED)
-    note = f"Words that at least {min_count} samples have, by their mean share. {CARRIED_NOTE}"
-    return AuditTable("Words that carry the decision", columns, tuple(rows), note, shown=15)
+    note = f"Words in at least {min_count} samples, by mean share. {CARRIED_NOTE}"
+    return AuditTable("Words with the most relevance", columns, tuple(rows), note, shown=15)
 
 
 def _away(found: Mapping[str, MethodFindings]) -> AuditTable:
@@ -256,7 +257,7 @@ def _away(found: Mapping[str, MethodFindings]) -> AuditTable:
         AuditColumn("top word"),
         AuditColumn("text"),
     )
-    return AuditTable("Samples that look away from the content most", columns, tuple(rows))
+    return AuditTable("Samples with the least relevance on content words", columns, tuple(rows))
 
 
 def _excerpt(text: str) -> str:
@@ -264,13 +265,13 @@ def _excerpt(text: str) -> str:
     return flat if len(flat) <= EXCERPT else flat[: EXCERPT - 1] + "…"
 
 
-# -- what the tables say in short ----------------------------------------------------------------
+# -- headline and charts -------------------------------------------------------------------------
 
 
 def headline(tables: Mapping[str, AuditTable]) -> tuple[str, ...]:
-    """Which terms lead or trail the other words, what carries most, and what is off the content."""
+    """Return sentences: terms above and below other words, relevance off content, top words."""
     percent = AuditColumn("", "percent")
-    said = []
+    sentences = []
     rows = tables["terms"].records() if "terms" in tables else []
     for sign, words in ((1, "more"), (-1, "less")):
         clear = [
@@ -279,30 +280,32 @@ def headline(tables: Mapping[str, AuditTable]) -> tuple[str, ...]:
             if row["low"] is not None and sign * float(row["low" if sign > 0 else "high"] or 0) > 0
         ]
         if clear:
-            named = ", ".join(f"'{row['term']}' {percent.format(row['lead'])}" for row in clear[:5])
-            more = f" and {len(clear) - 5} more" if len(clear) > 5 else ""
-            said.append(
-                f"{len(clear)} of {len(rows)} terms carry {words} than the other words of their"
-                f" samples: {named}{more}."
+            listing = ", ".join(
+                f"'{row['term']}' {percent.format(row['lead'])}" for row in clear[:5]
             )
-    if rows and not said:
-        said.append(f"None of {len(rows)} terms carries clearly more or less than other words.")
+            more = f" and {len(clear) - 5} more" if len(clear) > 5 else ""
+            sentences.append(
+                f"{len(clear)} of {len(rows)} terms have {words} relevance than the other words of"
+                f" their samples: {listing}{more}."
+            )
+    if rows and not sentences:
+        sentences.append(f"No term differs significantly from other words ({len(rows)} tested).")
     off = [row for row in tables["attention"].records() if row["kind"] != CONTENT]
     first = [row for row in off if row["method"] == off[0]["method"]]
     parts = ", ".join(f"{row['kind']} {percent.format(row['share'])}" for row in first)
-    said.append(f"Off the content words: {parts}.")
+    sentences.append(f"Relevance that is not on content words: {parts}.")
     if "words" in tables:
         top = tables["words"].records()[:5]
-        said.append(f"The words with the largest share: {', '.join(str(r['word']) for r in top)}.")
-    return tuple(said)
+        sentences.append(f"Words with the largest share: {', '.join(str(r['word']) for r in top)}.")
+    return tuple(sentences)
 
 
 def charts(tables: Mapping[str, AuditTable]) -> tuple[Chart, ...]:
-    """The leads of the terms, the shares of the kinds, and the leads of the strongest words."""
+    """Return charts of the terms' leads, the shares of the kinds of words, and the words' leads."""
     wanted = (
-        ("terms", "term", "lead", "Share of a term less that of the other words", True),
+        ("terms", "term", "lead", "Share of a term \N{MINUS SIGN} share of the other words", True),
         ("attention", "kind", "share", "Share of all |relevance|", False),
-        ("words", "word", "lead", "Share of a word less that of the other words", True),
+        ("words", "word", "lead", "Share of a word \N{MINUS SIGN} share of the other words", True),
     )
     found = []
     for name, label, column, title, zero in wanted:

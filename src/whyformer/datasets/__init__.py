@@ -1,4 +1,4 @@
-"""Readers of published file formats, one file each; they register by existing."""
+"""Dataset readers, one file per published format; a file in this folder registers itself."""
 
 from whyformer.datasets.dataset import (
     Contents,

@@ -21,7 +21,7 @@ Number = (int, float)
 
 @dataclass(frozen=True)
 class Instance:
-    """One object: what it is and where."""
+    """One object in an image."""
 
     category: int  # COCO's own number: 1 to 90, with gaps
     name: str
@@ -31,7 +31,7 @@ class Instance:
     crowd: bool = False
 
     def mask(self) -> numpy.ndarray[Any, numpy.dtype[numpy.uint8]]:
-        """1 where the object is, (height, width); its box where no outline is given."""
+        """Return 1 at the object and 0 elsewhere (height, width); its box if it has no outline."""
         if isinstance(self.outline, Mapping):
             return _from_runs(self.outline["counts"], *self.outline["size"])
         image = Image.new("L", (self.size[1], self.size[0]))
@@ -54,9 +54,9 @@ class Instance:
     paper="Lin et al. 2014",
 )
 def coco(source: Source, *, images: str = "") -> Contents:
-    """The paths of the images, with `extras["objects"]`, a tuple of `Instance`.
+    """Read the paths of images, with `extras["objects"]`, a tuple of `Instance`.
 
-    `images` names the folder of images where it is not the split's beside the annotations.
+    `images` is the folder of images, if it is not the one named by the split.
     """
     split = source.split
     file = source.find(f"annotations/instances_{split}.json", f"instances_{split}.json")
@@ -123,7 +123,7 @@ def _instance(
         isinstance(outline, list)
         and all(_numbers(p, Number) and len(p) >= 6 and len(p) % 2 == 0 for p in outline)
     ):
-        raise spot.error("an outline that is no polygon", "x and y of three points or more")
+        raise spot.error("the outline is not a polygon", "x and y of three points or more")
     return Instance(
         category,
         names[category],
@@ -137,11 +137,11 @@ def _instance(
 def _from_runs(
     counts: list[int] | str, height: int, width: int
 ) -> numpy.ndarray[Any, numpy.dtype[numpy.uint8]]:
-    """The mask that run lengths stand for: zeros first, column after column."""
+    """The mask of run lengths, which start with zeros and go down the columns."""
     runs = _decode_runs(counts) if isinstance(counts, str) else counts
     values = numpy.arange(len(runs)) % 2
     if min(runs, default=0) < 0 or sum(runs) != height * width:
-        raise InputError(f"run lengths of {sum(runs)} pixels for a mask of {height} x {width}.")
+        raise InputError(f"run lengths of {sum(runs)} pixels for a mask of {height} x {width}")
     return numpy.repeat(values, runs).astype(numpy.uint8).reshape((height, width), order="F")
 
 

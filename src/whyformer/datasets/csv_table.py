@@ -1,4 +1,4 @@
-"""The user's own CSV or TSV: a header that names the columns, then a sample per row."""
+"""CSV or TSV of the user: a header that names the columns, then one sample per row."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def csv_table(
     delimiter: str = "",
     encoding: str = "utf-8",
 ) -> Contents:
-    """The rows as samples; options name the columns, and `labels` the labels: "bad|good"."""
+    """Read one sample per row; options name the columns, and `labels` the labels: "bad|good"."""
     file = source.find(f"{source.split}.csv", f"{source.split}.tsv")
     between = delimiter or ("\t" if file.suffix == ".tsv" else ",")
     found = open_csv(file, between, encoding)

@@ -1,4 +1,4 @@
-"""ERASER: documents, annotations and the evidence for them as spans of tokens (all its tasks)."""
+"""ERASER (all tasks): documents, annotations, and their evidence as spans of tokens."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from whyformer.datasets.files import (
 )
 from whyformer.errors import InputError
 
-# Of Movies; it names the task and says nothing about the sample.
+# The query of Movies, which is the same for all samples.
 SAME_FOR_ALL = "What is the sentiment of this review?"
-# The names and order of the classes, told by the names that occur.
+# The classes of known tasks in their order; a task is recognised by its class names.
 KNOWN = (
     ("NEG", "POS"),
     ("False", "True"),
@@ -43,12 +43,12 @@ Sentences = list[list[str]]  # a document: its lines, each a list of tokens
     paper="DeYoung et al. 2020",
 )
 def eraser(source: Source, *, query: str = "auto") -> Contents:
-    """The documents with the tokens that people marked: `extras["rationale"]` holds spans of them.
+    """Read documents with the tokens that people marked, as spans in `extras["rationale"]`.
 
-    A text is a document's tokens with one space between them, so a span (start, end) is of
-    `text.split(" ")`. A query goes before the document as a pair, unless it is the same for all
-    samples (Movies) or query="no"; two documents without a query are a pair (e-SNLI).
-    `extras["tokens"]` are those of the documents in order, and spans count through all of them.
+    A text is a document's tokens with one space between them, so that a span (start, end) is one
+    of `text.split(" ")`. Query and document are a pair, unless the query is the same for all
+    samples (Movies) or query="no". Two documents without a query are a pair (e-SNLI).
+    `extras["tokens"]` are the tokens of all documents in order, which the spans count.
     """
     check_choice("query", query, ("auto", "yes", "no"))
     file = source.find(f"{source.split}.jsonl")
@@ -71,7 +71,7 @@ def eraser(source: Source, *, query: str = "auto") -> Contents:
         asked = str(annotation.get("query") or "")
         extras = {
             "tokens": tuple(tokens),
-            # Movies has spans without a token in them: they mark nothing.
+            # Movies has empty spans.
             "rationale": tuple(sorted({(a, b) for a, b in spans if a < b})),
             "documents": tuple(docs),
             "query": asked,
@@ -99,13 +99,13 @@ def _raise(error: Exception) -> Sample:
 
 
 def _labels(file: Path) -> tuple[str, ...]:
-    """The classes in their usual order where they are a known task's, else sorted."""
+    """The classes in their usual order if the task is known, else sorted."""
     found: set[str] = set()
     for spot, line in read_lines(file):
         try:
             found.add(str(parse_line(line, spot)["classification"]))
         except (InputError, KeyError):
-            continue  # said when the row is read
+            continue  # reported when the row is read
     known = next((names for names in KNOWN if found and found <= set(names)), None)
     return known or tuple(sorted(found))
 
@@ -117,17 +117,17 @@ def _label(name: str, labels: tuple[str, ...]) -> tuple[int | str, str]:
 def _spans(group: Any, spot: Spot) -> list[Any]:
     for evidence in group if isinstance(group, list) else [group]:
         if not isinstance(evidence, dict) or not isinstance(evidence.get("docid"), str):
-            raise spot.error("'evidences' holds something else", "lists of objects with a docid")
+            raise spot.error("'evidences' has another form", "lists of objects with a docid")
     return group
 
 
 def _docids(annotation: Mapping[str, Any], evidence: list[str]) -> list[str]:
-    """The documents of a sample, in order: those named, those of the evidence, else its own."""
+    """The documents of a sample, in order: listed, of the evidence, or else named by its id."""
     listed = annotation.get("docids")
     listed = listed if isinstance(listed, list) else []
     named = [*listed, *evidence] or [annotation["annotation_id"]]
     ids = list(dict.fromkeys(map(str, named)))
-    # e-SNLI names them in either order, and models are trained with the premise first.
+    # e-SNLI lists them in either order, and models expect the premise first.
     return sorted(ids, key=lambda docid: docid.endswith("_hypothesis"))
 
 
@@ -140,7 +140,7 @@ def _inputs(query: str, texts: list[str]) -> str | tuple[str, str]:
 def _span(
     evidence: Mapping[str, Any], sentences: Sentences, start: int, spot: Spot
 ) -> tuple[int, int]:
-    """Where a piece of evidence starts and ends among the tokens of all documents."""
+    """The start and end of a piece of evidence among the tokens of all documents."""
     ends = [0]
     for sentence in sentences:
         ends.append(ends[-1] + len(sentence))
@@ -158,7 +158,7 @@ def _span(
 
 
 def _documents(source: Source) -> Callable[[str, Spot], Sentences]:
-    """A function from the id of a document to its sentences of tokens."""
+    """A function from the id of a document to its sentences, lists of tokens."""
     found = source.find_optional("docs", "docs.jsonl")
     if found is None:
         raise source.missing_error("docs", "docs.jsonl")
@@ -188,5 +188,5 @@ def _documents(source: Source) -> Callable[[str, Spot], Sentences]:
 
 
 def _tokens(line: str) -> list[str]:
-    """The tokens of a line; only spaces part them, as in the benchmark's own code."""
+    """The tokens of a line, split at spaces only, as in the code of the benchmark."""
     return [token for token in line.strip().split(" ") if token]

@@ -1,4 +1,4 @@
-"""Objects of the library `datasets`, which is imported only by whoever made the object."""
+"""Objects of the library `datasets`; this module does not import it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from whyformer.errors import InputError, OptionError
 
 
 def is_huggingface(source: Any) -> bool:
-    """Whether this is a `Dataset`, an `IterableDataset` or a dictionary of splits of them."""
+    """Return whether this is a `Dataset`, an `IterableDataset` or a dictionary of splits."""
     return type(source).__module__.partition(".")[0] == "datasets"
 
 
@@ -26,16 +26,22 @@ def from_huggingface(
     on_error: str = "raise",
     **options: str,
 ) -> Dataset:
-    """The samples of an object of the library `datasets`; options name its columns."""
+    """Return the samples of an object of the library `datasets`; options name its columns."""
     for unknown in sorted(set(options) - set(USUAL)):
-        raise OptionError(f"there is no option {unknown!r} here: {', '.join(USUAL)} name columns.")
+        raise OptionError(
+            f"there is no option {unknown!r} for objects of the library datasets",
+            remedy=f"Name columns with {', '.join(USUAL)}",
+        )
     if isinstance(source, Mapping):
         if split is None or split not in source:
-            raise InputError(f"split is {split!r}: this object has {', '.join(map(str, source))}.")
+            raise InputError(
+                f"there is no split {split!r}. This object has: {', '.join(map(str, source))}",
+                argument="split",
+            )
         source = source[split]
     name = split or str(getattr(source, "split", None) or "all")
     columns = source.column_names
-    if columns is None:  # a stream whose columns nobody has looked at yet
+    if columns is None:  # a stream that has not been read yet
         columns = list(next(iter(source), {}))
     features = getattr(source, "features", None) or {}
     found = choose_columns(columns, "the dataset", options)
@@ -48,7 +54,7 @@ def from_huggingface(
         return found.sample(at, source[number] if row is None else row, spot)
 
     def rows() -> Iterator[DatasetRow]:
-        # By number where that is possible: an image that is not chosen is then not decoded.
+        # By number if possible, so that images that are not chosen are not decoded.
         pairs = ((i, None) for i in range(len(source))) if listed else enumerate(source)
         for number, row in pairs:
             spot, at = Spot(origin, entry=f"row {number}"), f"{name}/{number}"

@@ -1,4 +1,4 @@
-"""Folders of images, one folder per class: the user's own."""
+"""Images of the user, one folder per class."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SPLITS = ("val", "train", "test")
     layout="CLASS/*.jpg or {train,val,test}/CLASS/*.jpg",
 )
 def image_folder(source: Source) -> Contents:
-    """The paths of the images; classes are numbered in the order of their folders' names."""
+    """Read paths of images; classes are numbered in the order of the names of their folders."""
     folders = class_folders(source)
     names = tuple(folder.name for folder in folders)
     return folder_contents(
@@ -29,10 +29,10 @@ def image_folder(source: Source) -> Contents:
 
 
 def class_folders(source: Source) -> list[Path]:
-    """The folders of the classes, sorted by name."""
+    """Return the folders of the classes, sorted by name."""
     split = source.find_optional(source.split, f"ILSVRC2012_img_{source.split}") or source.path
     folders = sorted(f for f in split.iterdir() if f.is_dir()) if split.is_dir() else []
-    # Those of other splits are no classes: the one that was asked for is missing.
+    # Folders of other splits are not classes: the requested split is missing.
     if not folders or {folder.name for folder in folders} <= set(SPLITS):
         raise source.missing_error(f"{source.split}/CLASS", "CLASS folders")
     return folders
@@ -44,7 +44,7 @@ def folder_contents(
     known: Mapping[str, tuple[int | str, str]],
     names: tuple[str, ...],
 ) -> Contents:
-    """The images of these folders with the label and the name known for each."""
+    """Return the images of these folders with the label and the name of each folder."""
 
     def rows() -> Iterator[DatasetRow]:
         for folder in folders:

@@ -1,4 +1,4 @@
-"""Images and masks of what they show, in two folders, matched by name."""
+"""Images and masks of their objects, in two folders, matched by name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENDINGS = (".png", ".bmp", ".tif", ".tiff", ".gif", ".jpg")
 
 @dataclass(frozen=True)
 class Folders:
-    """Where images and masks are, and what the values of a mask stand for."""
+    """The folders of images and masks, and the meaning of the values of a mask."""
 
     images: Path
     masks: Path
@@ -25,7 +25,7 @@ class Folders:
     ignore: tuple[int, ...] = ()
 
     def mask(self, image: Path, spot: Spot) -> Mask:
-        """The mask with the image's name."""
+        """Return the mask with the name of the image."""
         for ending in ENDINGS:
             file = self.masks / f"{image.stem}{ending}"
             if file.is_file():
@@ -44,7 +44,7 @@ class Folders:
 def image_masks(
     source: Source, *, masks: str = "masks", foreground: str = "", ignore: str = ""
 ) -> Contents:
-    """The paths of the images, with `extras["mask"]`; `foreground="1|2"` names a mask's values."""
+    """Read paths of images, with `extras["mask"]`; `foreground="1|2"` names values of a mask."""
     folders = Folders(
         _folder(source, "images"), _folder(source, masks), _values(foreground), _values(ignore)
     )
@@ -71,9 +71,9 @@ def image_masks(
     paper="Parkhi et al. 2012",
 )
 def pets(source: Source) -> Contents:
-    """The paths of the images, with their ImageNet class and `extras["mask"]`.
+    """Read paths of images, with their ImageNet class and `extras["mask"]`.
 
-    The boundary, which is neither animal nor background, is ignored.
+    The boundary between animal and background is ignored.
     """
     masks = source.find_optional("trimaps", "annotations/trimaps")
     if masks is None:
@@ -109,8 +109,10 @@ def _folder(source: Source, name: str) -> Path:
     return found
 
 
-def _values(written: str) -> tuple[int, ...]:
+def _values(text: str) -> tuple[int, ...]:
     try:
-        return tuple(int(value) for value in written.split("|")) if written else ()
+        return tuple(int(value) for value in text.split("|")) if text else ()
     except ValueError:
-        raise OptionError(f"{written!r}: give values of the mask, as in 1|2.") from None
+        raise OptionError(
+            f"{text!r} is not a list of values of the mask", remedy="Write numbers as in 1|2"
+        ) from None

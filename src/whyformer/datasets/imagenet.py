@@ -36,11 +36,11 @@ _WNID = re.compile(r"n\d{8}")
     paper="Russakovsky et al. 2015",
 )
 def imagenet(source: Source) -> Contents:
-    """The paths of the images with their class of 0 to 999.
+    """Read the paths of images with their class, 0 to 999.
 
-    Folders of all 1,000 classes are numbered in their order, as everywhere. Of fewer, numbers are
-    taken from imagenet_class_index.json or LOC_synset_mapping.txt beside them; without either the
-    label is the WordNet id, for counting the folders would give numbers that no model means.
+    Folders of all 1,000 classes are numbered in their order, as usual. For fewer folders, numbers
+    come from imagenet_class_index.json or LOC_synset_mapping.txt. Without these files the label is
+    the WordNet id, because the position of a folder would not be the class of any model.
     """
     index = source.path if source.path.is_file() else source.find_optional("index.csv")
     if index is not None:
@@ -49,8 +49,9 @@ def imagenet(source: Source) -> Contents:
     for folder in folders:
         if not _WNID.fullmatch(folder.name):
             raise InputError(
-                f"{folder} is not called by a WordNet id (n and eight digits)."
-                f" For images of your own classes write image_folder:{source.path}"
+                f"the name of {folder} is not a WordNet id (n and eight digits)",
+                argument="data",
+                remedy=f"For your own classes, pass image_folder:{source.path}",
             )
     classes = _class_index(source)
     if not classes and len(folders) == CLASSES:
@@ -63,7 +64,7 @@ def imagenet(source: Source) -> Contents:
 
 
 def _class_index(source: Source) -> dict[str, tuple[int, str]]:
-    """The number and the name of each WordNet id, from the file that says so, if there is one."""
+    """The number and the name of each WordNet id, from a class index file; empty if none."""
     file = source.find_optional("imagenet_class_index.json")
     if file is not None:
         try:
@@ -72,7 +73,7 @@ def _class_index(source: Source) -> dict[str, tuple[int, str]]:
         except InputError:
             raise
         except (AttributeError, TypeError, ValueError) as error:
-            raise InputError(f'{file}: expected {{"0": ["n01440764", "tench"], ...}}.') from error
+            raise InputError(f'{file}: expected {{"0": ["n01440764", "tench"], ...}}') from error
     file = source.find_optional("LOC_synset_mapping.txt")
     if file is None:
         return {}
@@ -80,7 +81,7 @@ def _class_index(source: Source) -> dict[str, tuple[int, str]]:
     for spot, line in read_lines(file):
         wnid, _, name = require_utf8(line, spot).strip().partition(" ")
         if wnid and not _WNID.fullmatch(wnid):
-            raise InputError(f"{spot}: expected a WordNet id and a name, as in n01440764 tench.")
+            raise InputError(f"{spot}: expected a WordNet id and a name, as in n01440764 tench")
         if wnid:
             classes[wnid] = (len(classes), name.partition(",")[0])
     return classes

@@ -2,7 +2,7 @@
 
 MATLAB v7.3 is HDF5. `/value/img` (n, 1) refers to images (3, width, height), `/value/gt` (n, 1)
 to cells whose [0, 0] refers to masks (width, height), and `/value/id` (n, 1) to names in UTF-16:
-MATLAB counts columns first, so every array comes out turned.
+MATLAB stores columns first, so every array is transposed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TURNED = "images (3, width, height) of bytes and masks (width, height) of the sa
     package="h5py",
 )
 def imagenet_segmentation(source: Source) -> Contents:
-    """The images, with `extras["mask"]` and `extras["name"]`, the file's name in ImageNet."""
+    """Read images, with `extras["mask"]` and `extras["name"]`, the name in ImageNet."""
     file = source.find("gtsegs_ijcv.mat")
     library = import_optional("h5py", f"Reading {file.name}")
     try:
@@ -40,11 +40,11 @@ def imagenet_segmentation(source: Source) -> Contents:
             count, masks = len(opened["value/img"]), len(opened["value/gt"])
     except (OSError, KeyError) as error:
         raise InputError(
-            f"{file} does not hold {source.format.layout} ({error})."
-            " A file of an older MATLAB has to be saved again with -v7.3."
+            f"{file} is not {source.format.layout} ({error})",
+            remedy="Save a file of an older MATLAB again with -v7.3",
         ) from error
     if count != masks:
-        raise InputError(f"{file} has {count} images and {masks} masks.")
+        raise InputError(f"{file} has {count} images and {masks} masks")
 
     def read(at: str, number: int, opened: Any, spot: Spot) -> Sample:
         try:
@@ -72,7 +72,7 @@ def imagenet_segmentation(source: Source) -> Contents:
 
 
 def _name(opened: Any, number: int) -> str:
-    """The name of an image in ImageNet, as in n01440764_18; empty where the file has none."""
+    """The name of an image in ImageNet, as in n01440764_18; empty if the file has none."""
     try:
         codes = numpy.asarray(opened[opened["value/id"][number, 0]]).ravel()
         return "".join(chr(int(code)) for code in codes)

@@ -1,4 +1,4 @@
-"""IMDB reviews: the `aclImdb` folder, or the archive it comes in, which is never unpacked."""
+"""IMDB reviews: the folder `aclImdb`, or its archive, which is read without unpacking."""
 
 from __future__ import annotations
 
@@ -32,10 +32,9 @@ _MEMBER = re.compile(r"(?:.*/)?(train|val|test)/(neg|pos)/([^/]+\.txt)")
     paper="Maas et al. 2011",
 )
 def imdb(source: Source, *, encoding: str = "utf-8") -> Contents:
-    """The reviews, labelled 0 negative or 1 positive, with the stars that they gave.
+    """Read reviews, labelled 0 negative or 1 positive, with `extras["stars"]`.
 
-    From a folder all negative ones come first, from an archive they come as they are stored: take
-    a limited number with a seed.
+    In a folder all negative reviews come first, so draw a limited number with a seed.
     """
     archive = source.path if source.path.is_file() else source.find_optional("aclImdb.tar.gz")
     named = (source.split, f"aclImdb/{source.split}")
@@ -78,9 +77,9 @@ def imdb(source: Source, *, encoding: str = "utf-8") -> Contents:
 
 
 def list_members(archive: Path) -> list[tuple[str, int, int]]:
-    """The name, the start and the size of every plain file of an archive, in stored order.
+    """Return the name, the start and the size of every plain file of an archive, in its order.
 
-    Nothing is written to disk and links are not followed, so names like ../../x lead nowhere.
+    Nothing is written to disk and links are not followed, so names like ../../x are harmless.
     """
     found = []
     try:
@@ -88,17 +87,18 @@ def list_members(archive: Path) -> list[tuple[str, int, int]]:
             while (member := opened.next()) is not None:
                 if member.isreg() and not member.issparse():
                     found.append((member.name, member.offset_data, member.size))
-                # Else the archive keeps every header that it has met.
+                # Otherwise the archive keeps every header in memory.
                 opened.members = []  # type: ignore[attr-defined]
     except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
         raise InputError(
-            f"{archive} cannot be read as an archive ({error}). Was it copied completely?"
+            f"{archive} cannot be read as an archive ({error})",
+            remedy="Check that the file is complete",
         ) from error
     return found
 
 
 def _open_archive(archive: Path) -> IO[bytes]:
-    """The bytes of an archive as tar wrote them, whether it is gzipped or not."""
+    """The archive opened for reading, decompressed if it is gzipped."""
     with archive.open("rb") as opened:
         zipped = opened.read(2) == b"\x1f\x8b"
     return cast(IO[bytes], gzip.open(archive)) if zipped else archive.open("rb")

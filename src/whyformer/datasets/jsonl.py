@@ -1,4 +1,4 @@
-"""The user's own JSON lines: one object per line, its keys as columns."""
+"""JSON lines of the user: one object per line, with its keys as columns."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def jsonl(
     labels: str = "",
     encoding: str = "utf-8",
 ) -> Contents:
-    """The lines as samples; the first object says which keys there are."""
+    """Read one sample per line; the first object defines the keys."""
     file = source.find(f"{source.split}.jsonl", f"{source.split}.json")
     first = next(((spot, line) for spot, line in read_lines(file, encoding) if line.strip()), None)
     if first is None:
-        raise InputError(f"{file} is empty: one JSON object per line is expected.")
+        raise InputError(f"{file} is empty; expected one JSON object per line")
     keys = [*parse_line(first[1], first[0])]
     asked = {"text": text, "text2": text2, "image": image, "label": label}
     columns = choose_columns(keys, file, asked, labels=label_names(labels), folder=file.parent)
@@ -42,7 +42,7 @@ def jsonl(
     def read(name: str, spot: Spot, line: str) -> Sample:
         row = parse_line(line, spot)
         if columns.label and not isinstance(row.get(columns.label), str | int | float | None):
-            raise spot.error(f"{columns.label!r} is no label", "a number or a name")
+            raise spot.error(f"{columns.label!r} is not a label", "a number or a name")
         return columns.sample(name, row, spot)
 
     def rows() -> Iterator[DatasetRow]:

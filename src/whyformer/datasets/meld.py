@@ -24,7 +24,7 @@ LABELS = {
     paper="Poria et al. 2019",
 )
 def meld(source: Source, *, label: str = "sentiment", encoding: str = "utf-8") -> Contents:
-    """The utterances; `label` is "sentiment" or "emotion", numbered in alphabetical order."""
+    """Read utterances; `label` is "sentiment" or "emotion", numbered in alphabetical order."""
     labels = LABELS[check_choice("label", label, LABELS)]
     found = open_csv(source.find(f"{source.split}_sent_emo.csv"), encoding=encoding)
     text, column = found.column("Utterance"), found.column(label)

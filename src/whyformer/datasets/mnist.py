@@ -1,4 +1,4 @@
-"""MNIST and its relatives: idx files, plain or gzipped."""
+"""MNIST and similar datasets: idx files, plain or gzipped."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ BYTES = 8  # the code of unsigned bytes in an idx header
     paper="LeCun et al. 1998",
 )
 def mnist(source: Source) -> Contents:
-    """The digits as grey images; a digit is read when its turn comes."""
+    """Read digits as grey images, one at a time."""
     start = NAMES[source.split]
     images, labels = (_file(source, f"{start}-{end}") for end in ("images-idx3", "labels-idx1"))
     count, height, width = _shape(images, 3)
     (answers,) = _shape(labels, 1)
     if not (0 < height <= LARGEST and 0 < width <= LARGEST):
-        raise InputError(f"{images} says that its images are of {height} x {width} pixels.")
+        raise InputError(f"{images} states an image size of {height} x {width} pixels")
     if count != answers:
-        raise InputError(f"{images} has {count} images and {labels} {answers} labels.")
+        raise InputError(f"{images} has {count} images and {labels} {answers} labels")
 
     def read(name: str, number: int, opened: IO[bytes], label: int, spot: Spot) -> Sample:
         opened.seek(16 + number * height * width)
@@ -57,7 +57,7 @@ def mnist(source: Source) -> Contents:
             opened.seek(8)
             found = opened.read(count)
         if len(found) < count:
-            raise InputError(f"{labels} ends after {len(found)} of {count} labels.")
+            raise InputError(f"{labels} ends after {len(found)} of {count} labels")
         with _open(images) as opened:
             for i, label in enumerate(found):
                 spot, at = Spot(images, entry=f"image {i}"), source.id(i)
@@ -76,7 +76,7 @@ def _file(source: Source, start: str) -> Path:
 
 
 def _spellings(start: str) -> tuple[str, str]:
-    """Both spellings: some programs unpack with a dot before the idx."""
+    """Both spellings: some programs write a dot before idx."""
     return f"{start}-ubyte", f"{start.replace('-idx', '.idx')}-ubyte"
 
 
@@ -90,10 +90,10 @@ def _shape(file: Path, dimensions: int) -> tuple[int, ...]:
         with _open(file) as opened:
             header = opened.read(4 + 4 * dimensions)
     except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{file} cannot be read ({error}).") from error
+        raise InputError(f"{file} cannot be read ({error})") from error
     if len(header) < 4 + 4 * dimensions or header[:4] != bytes((0, 0, BYTES, dimensions)):
         raise InputError(
-            f"{file} is no idx file of bytes in {dimensions} dimensions: it starts with"
-            f" {header[:4].hex(' ')}, and 00 00 08 0{dimensions} is expected."
+            f"{file} is not an idx file of bytes in {dimensions} dimensions: it starts with"
+            f" {header[:4].hex(' ')}; expected 00 00 08 0{dimensions}"
         )
     return struct.unpack(f">{dimensions}I", header[4:])

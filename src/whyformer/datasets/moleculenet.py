@@ -1,4 +1,4 @@
-"""MoleculeNet CSV files, BACE first: a column of SMILES and columns of what was measured."""
+"""MoleculeNet CSV files such as BACE: a column of SMILES and columns of measurements."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ LABELS = ("inactive", "active")
 def bace(
     source: Source, *, smiles: str = "", label: str = "Class", encoding: str = "utf-8"
 ) -> Contents:
-    """The molecules as SMILES, labelled 0 inactive or 1 active; None where nothing was measured.
+    """Read molecules as SMILES, labelled 0 inactive or 1 active; None if not measured.
 
-    For other files of MoleculeNet name the column: label="NR-AR", label="p_np".
+    For other files of MoleculeNet, name the column: label="NR-AR", label="p_np".
     """
     found = open_csv(source.find("bace.csv"), encoding=encoding)
     molecule = found.column(*([smiles] if smiles else SMILES))

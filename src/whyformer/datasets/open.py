@@ -1,4 +1,4 @@
-"""`open_dataset`: from "sst2:PATH" to samples."""
+"""`open_dataset`: find the reader for "sst2:PATH" and return a `Dataset`."""
 
 from __future__ import annotations
 
@@ -24,9 +24,28 @@ def open_dataset(
     on_error: str = "raise",
     **options: Any,
 ) -> Dataset:
-    """The samples of "name:PATH", or of an object of the library `datasets`.
+    """Open a dataset.
 
-    Options of a reader are keywords, or stand behind the path: "csv:my.csv,text=review,label=y".
+    Args:
+        source: "name:PATH", or an object of the library `datasets`. Options of the reader may
+            follow the path: "csv:my.csv,text=review,label=y".
+        split: The split; the one in the file's name, or the format's first one, if None.
+        limit: The most rows; all if None.
+        seed: Draw the rows at random, by their ids, instead of taking the first ones.
+        on_error: What to do with a row that cannot be read, "raise" or "skip".
+        options: Options of the reader.
+
+    Returns:
+        The samples, which are read when they are iterated.
+
+    Raises:
+        InputError: The files are missing or do not fit the format.
+        OptionError: The format has no such split or option.
+        UnknownNameError: There is no such format.
+
+    Example:
+        >>> open_dataset("csv:reviews.csv,text=review", limit=100)  # doctest: +SKIP
+        <Dataset csv, split all>
     """
     chosen: dict[str, Any] = {"limit": limit, "seed": seed, "on_error": on_error}
     if is_huggingface(source):
@@ -44,20 +63,22 @@ def open_dataset(
 
 
 def parse_source(source: Any) -> tuple[str, str, dict[str, str]]:
-    """The name, the path and the options of "name:PATH,option=value,..."."""
+    """Return the name, the path and the options of "name:PATH,option=value,..."."""
     if not isinstance(source, str | os.PathLike):
         raise InputError(
-            f"a dataset is named as 'sst2:PATH', or is an object of the library datasets;"
-            f" this is a {type(source).__name__}."
+            f"expected a dataset, got {type(source).__name__}",
+            argument="data",
+            remedy="Pass 'name:PATH' as in 'sst2:PATH', or an object of the library datasets",
         )
     name, colon, path = os.fspath(source).partition(":")
     if not colon or not name or not path:
         raise InputError(
-            f"{os.fspath(source)!r} names no dataset: write NAME:PATH, as in sst2:PATH."
-            f" The names are: {', '.join(datasets)}."
+            f"{os.fspath(source)!r} names no dataset",
+            argument="data",
+            remedy=f"Write NAME:PATH, as in sst2:PATH. The names are: {', '.join(datasets)}",
         )
     options: dict[str, str] = {}
-    # From the right, and only while there is no such path: a path may have commas of its own.
+    # From the right, and only while there is no such path: a path may contain commas.
     while not Path(path).expanduser().exists() and (found := _OPTION.fullmatch(path)):
         path, key, value = found.groups()
         options[key] = value
@@ -65,6 +86,6 @@ def parse_source(source: Any) -> tuple[str, str, dict[str, str]]:
 
 
 def _split_in_name(path: Path, splits: tuple[str, ...]) -> str:
-    """The split that a file's own name tells, or the format's first."""
+    """The split in the name of the file, or else the first split of the format."""
     words = re.split(r"[^a-z0-9]+", path.name.lower()) if path.is_file() else []
     return next((split for split in splits if split in words), splits[0])

@@ -1,4 +1,4 @@
-"""The user's own Parquet file, read group by group with pyarrow."""
+"""A Parquet file of the user, read in batches with pyarrow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from whyformer.datasets.files import Source, import_optional
 from whyformer.datasets.tabular import choose_columns, label_names
 from whyformer.errors import InputError
 
-AT_ONCE = 256  # rows: images may be stored in them
+AT_ONCE = 256  # rows in memory: they may contain images
 
 
 @dataset(
@@ -32,7 +32,7 @@ def parquet(
     label: str = "",
     labels: str = "",
 ) -> Contents:
-    """The rows as samples; an image is a path, or stored in the row as `datasets` does."""
+    """Read one sample per row; an image is a path, or stored in the row as `datasets` does."""
     file = source.find(f"{source.split}.parquet")
     library = import_optional("pyarrow.parquet", f"Reading {file.name}")
     broken = import_optional("pyarrow", f"Reading {file.name}").ArrowException
@@ -40,7 +40,7 @@ def parquet(
         with library.ParquetFile(file) as opened:
             names, count = opened.schema_arrow.names, opened.metadata.num_rows
     except (broken, OSError) as error:
-        raise InputError(f"{file} is not a Parquet file ({error}).") from error
+        raise InputError(f"{file} is not a Parquet file ({error})") from error
     asked = {"text": text, "text2": text2, "image": image, "label": label}
     columns = choose_columns(names, file, asked, labels=label_names(labels), folder=file.parent)
 

@@ -1,12 +1,12 @@
 """SEMAINE-style transcripts: utterances with a sentiment, or a rated valence, as CSV.
 
-The recordings come with licences that let nobody pass on a table, so there is no published CSV.
-This is the one that is expected, and every column is matched whatever the case of its letters:
+The licence of the recordings does not allow publishing a table, so there is no official CSV. This
+is the expected one; the case of column names does not matter:
 
     text       what was said (or: transcript, utterance)
-    label      negative, neutral or positive (or: sentiment); or, where there is no such column,
+    label      negative, neutral or positive (or: sentiment); or, if there is no such column,
     valence    the raters' mean, a number from -1 to 1
-    session, speaker, start, end    kept beside the sample where they are there
+    session, speaker, start, end    copied to `extras`, if present
 """
 
 from __future__ import annotations
@@ -33,11 +33,13 @@ KEPT = ("session", "speaker", "start", "end")
     paper="McKeown et al. 2012",
 )
 def semaine(source: Source, *, neutral: float | str = 0.1, encoding: str = "utf-8") -> Contents:
-    """The utterances; a valence within `neutral` of 0 is neutral."""
+    """Read utterances; a valence within `neutral` of 0 is neutral."""
     try:
         width = float(neutral)
     except ValueError:
-        raise OptionError(f"neutral is {neutral!r}: give a number from 0 to 1.") from None
+        raise OptionError(
+            f"neutral is {neutral!r}", argument="neutral", remedy="Pass a number from 0 to 1"
+        ) from None
     found = open_csv(source.find(f"{source.split}.csv", "semaine.csv"), encoding=encoding)
     text = found.column("text", "transcript", "utterance")
     named = found.optional_column("label", "sentiment")

@@ -14,7 +14,7 @@ from whyformer.errors import InputError
 LABELS = ("negative", "positive")
 TEXT = ("sentence", "content", "text")
 HEADER = {*TEXT, "label", "index"}
-HIDDEN = "-1"  # how some copies write the labels that GLUE keeps to itself
+HIDDEN = "-1"  # some copies write this for the hidden labels of GLUE
 LOOKED_AT = 200
 
 
@@ -28,7 +28,7 @@ LOOKED_AT = 200
     paper="Socher et al. 2013; Wang et al. 2019 (GLUE)",
 )
 def sst2(source: Source, *, encoding: str = "utf-8") -> Contents:
-    """The sentences, labelled 0 negative or 1 positive; GLUE's own test file has no labels."""
+    """Read sentences, labelled 0 negative or 1 positive; the test file of GLUE has no labels."""
     file = source.find(f"{source.split}.tsv")
     columns, text, label = _columns(file, encoding)
 
@@ -65,19 +65,19 @@ def _skip_header(found: Iterator[tuple[Spot, str]]) -> Iterator[tuple[Spot, str]
 
 
 def _columns(file: Path, encoding: str) -> tuple[int, int, int | None]:
-    """How many columns there are, and where the text and the label stand."""
+    """The number of columns, and the indices of the text and the label."""
     start = [line.split("\t") for _, line in islice(read_lines(file, encoding), LOOKED_AT) if line]
     if not start:
-        raise InputError(f"{file} is empty: lines of a text and a label are expected.")
+        raise InputError(f"{file} is empty; expected lines of a text and a label")
     names = [cell.strip().lower() for cell in start[0]]
     if set(names) <= HEADER and (found := [names.index(n) for n in TEXT if n in names]):
         return len(names), found[0], names.index("label") if "label" in names else None
-    # No header: the column that is 0 or 1 all the way down has the labels.
+    # No header: the column of 0 and 1 has the labels.
     for label, text in ((0, 1), (1, 0)):
         cells = [row[label].strip() for row in start if len(row) == 2]
         if cells and sum(cell in ("0", "1", HIDDEN) for cell in cells) > len(cells) / 2:
             return 2, text, label
     raise InputError(
-        f"{file}: no column of labels 0 and 1 beside a column of texts was found in its first"
-        f" {len(start)} lines. Expected lines of a text, a tab and 0 or 1, in either order."
+        f"{file}: found no column of labels 0 and 1 beside a column of texts in the first"
+        f" {len(start)} lines. Expected lines of a text, a tab and 0 or 1, in either order"
     )

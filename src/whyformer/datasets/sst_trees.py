@@ -29,9 +29,9 @@ _PART = re.compile(r"[()]|[^ ()]+")  # a word may hold a space of another kind
     paper="Socher et al. 2013",
 )
 def sst_trees(source: Source, *, classes: str = "2", encoding: str = "utf-8") -> Contents:
-    """The sentences; of two classes, those whose root is neutral are left out.
+    """Read sentences; with two classes, sentences whose root is neutral are left out.
 
-    `train_without_dev.txt` goes before `train.txt`, which in some copies contains the dev trees.
+    Prefers `train_without_dev.txt` to `train.txt`, which contains the dev trees in some copies.
     """
     labels = LABELS[check_choice("classes", str(classes), LABELS)]
     file = source.find(
@@ -56,17 +56,17 @@ def sst_trees(source: Source, *, classes: str = "2", encoding: str = "utf-8") ->
 
 
 def parse_tree(line: str, spot: Spot) -> tuple[int, tuple[str, ...]]:
-    """The sentiment of the root, 0 to 4, and the words of a tree."""
+    """Return the sentiment of the root, 0 to 4, and the words of a tree."""
     parts = _PART.findall(line)
     words: list[str] = []
-    open_nodes: list[str] = []  # what each one waits for: a label, children, or its end
+    open_nodes: list[str] = []  # what comes next in each: a label, children, or its end
     root = ""
     for number, part in enumerate(parts):
         if not open_nodes and number:
             raise spot.error("there is more after the end of the tree", FORM)
         if part == "(":
             if open_nodes and open_nodes[-1] not in ("children", "more"):
-                raise spot.error("a node stands where its label or its end should", FORM)
+                raise spot.error("there is a node instead of a label or an end", FORM)
             open_nodes[-1:] = ["more"] if open_nodes else []
             open_nodes.append("label")
         elif part == ")":

@@ -22,15 +22,19 @@ from whyformer.errors import InputError
     paper="Barbieri et al. 2020",
 )
 def tweeteval(source: Source, *, subset: str = "", encoding: str = "utf-8") -> Contents:
-    """The tweets of one task, whose folder is the path or its sub-folder `subset`.
+    """Read the tweets of one task, whose folder is the path or its sub-folder `subset`.
 
-    A line is a tweet even when it is empty, which some are: the labels are counted by lines.
+    Some tweets are empty lines. They count, because labels are matched by line.
     """
     folder = source.path / subset
     if not (folder / "mapping.txt").is_file():
         tasks = [file.parent.name for file in sorted(folder.glob("*/mapping.txt"))]
         if tasks:
-            raise InputError(f"{folder} holds several tasks: add one of {', '.join(tasks)}.")
+            raise InputError(
+                f"{folder} has several tasks",
+                argument="data",
+                remedy=f"Add one of them to the path: {', '.join(tasks)}",
+            )
         raise source.missing_error("mapping.txt")
     texts, labels = (folder / f"{source.split}_{part}.txt" for part in ("text", "labels"))
     for file in (texts, labels):
@@ -65,8 +69,8 @@ def _mapping(file: Path, encoding: str) -> tuple[str, ...]:
             continue
         number, tab, name = line.strip().partition("\t")
         if not tab or number != str(len(names)):
-            raise InputError(f"{spot}: expected {len(names)}, a tab and the name of that label.")
+            raise InputError(f"{spot}: expected {len(names)}, a tab and the name of that label")
         names.append(require_utf8(name, spot).strip())
     if not names:
-        raise InputError(f"{file} is empty: a number, a tab and a name per line are expected.")
+        raise InputError(f"{file} is empty; expected a number, a tab and a name per line")
     return tuple(names)

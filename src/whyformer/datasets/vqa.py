@@ -16,7 +16,7 @@ from whyformer.datasets.dataset import Contents, DatasetRow, Sample, Spot, datas
 from whyformer.datasets.files import Source, get_entry, load_json, parse_whole
 from whyformer.errors import InputError
 
-# The columns of a .tsv without a header, by how many there are: bottom-up-attention's, LXMERT's.
+# Columns of a .tsv without a header, by their number: bottom-up-attention and LXMERT.
 TSV = {
     6: ("image_id", "image_w", "image_h", "num_boxes", "boxes", "features"),
     10: (
@@ -24,7 +24,7 @@ TSV = {
         *("num_boxes", "boxes", "features"),
     ),
 }
-# What .npz files call them.
+# Names of the arrays in .npz files.
 NPZ = {"features": ("features", "x"), "boxes": ("boxes", "bbox")}
 Regions = Callable[[int, Spot], dict[str, Any]]
 
@@ -40,12 +40,12 @@ Regions = Callable[[int, Spot], dict[str, Any]]
     paper="Goyal et al. 2017",
 )
 def vqa(source: Source, *, images: str = "", features: str = "") -> Contents:
-    """The questions with their images; the label is the answer that most people gave.
+    """Read questions with their images; the label is the most frequent answer.
 
-    `extras["answers"]` are all ten. With `features` (a .tsv file or a folder of .npz files)
-    `extras["features"]` is (regions, size) and `extras["boxes"]` (regions, 4) in pixels: left,
-    top, right, bottom; then the image itself may be missing. A .tsv also tells `extras["size"]`,
-    the image's height and width.
+    `extras["answers"]` has all ten answers. With `features` (a .tsv or a folder of .npz files),
+    `extras["features"]` is (regions, size) and `extras["boxes"]` is (regions, 4) in pixels: left,
+    top, right, bottom. The image itself may then be missing. A .tsv also gives `extras["size"]`,
+    the height and width of the image.
     """
     split = source.split
     file = source.find(
@@ -60,7 +60,7 @@ def vqa(source: Source, *, images: str = "", features: str = "") -> Contents:
     folder = next((path for path in tried if path.is_dir()), None)
     if folder is None and regions is None:
         raise source.missing_error(*map(str, tried))
-    # The images of test-dev are a part of test's.
+    # The images of test-dev are a part of those of test.
     stem = f"COCO_{split.replace('test-dev', 'test')}_"
 
     def read(at: str, question: Any, spot: Spot) -> Sample:
@@ -92,7 +92,7 @@ def vqa(source: Source, *, images: str = "", features: str = "") -> Contents:
 
 
 def _answers(source: Source) -> Callable[[int, Spot], tuple[str, tuple[str, ...], str]] | None:
-    """A function from the id of a question to its answers; None for a split without any."""
+    """A function from the id of a question to its answers; None if the split has no answers."""
     name = f"v2_mscoco_{source.split}_annotations.json"
     if source.split.startswith("test"):
         return None
@@ -128,7 +128,11 @@ def _regions(source: Path) -> Regions:
     if source.is_dir():
         return partial(_from_npz, source)
     if not source.is_file():
-        raise InputError(f"there are no region features at {source}: give a .tsv or a folder.")
+        raise InputError(
+            f"there are no region features at {source}",
+            argument="features",
+            remedy="Pass a .tsv file or a folder of .npz files",
+        )
     return partial(_from_tsv, source, _tsv_places(source))
 
 
@@ -153,7 +157,7 @@ def _from_npz(folder: Path, image: int, spot: Spot) -> dict[str, Any]:
 
 
 def _tsv_places(file: Path) -> dict[int, int]:
-    """Where in the file the line of each image starts; the features stay on disk."""
+    """The byte at which the line of each image starts; the features stay on disk."""
     places: dict[int, int] = {}
     with file.open("rb") as opened:
         start = 0
@@ -163,7 +167,7 @@ def _tsv_places(file: Path) -> dict[int, int]:
             if image is not None:
                 places[image] = start
             elif line.strip() and number > 1:
-                raise InputError(f"{file}, line {number}: {name[:40]!r} is not an image's id.")
+                raise InputError(f"{file}, line {number}: {name[:40]!r} is not the id of an image")
             start += len(line)
     return places
 
