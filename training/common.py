@@ -1,4 +1,4 @@
-"""What the training scripts share: options, schedule, measuring, and the stored folder."""
+"""Shared by the training scripts: options, the training run, accuracy, and the stored folder."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from whyformer.reproduce.training_loop import (
 BUNDLED = Path(__file__).resolve().parent.parent / "src" / "whyformer" / "models" / "bundled"
 CARDS = Path(__file__).resolve().parent / "cards"
 
-DATA = "folder that holds sst2/ and mnist/; the environment's WHYFORMER_DATA if set"
+DATA = "folder with sst2/ and mnist/; default: WHYFORMER_DATA"
 
 WARMUP = 0.06  # of the steps, over which the learning rate rises
 REPORT = 50  # steps between two lines of progress
@@ -38,7 +38,7 @@ REPORT = 50  # steps between two lines of progress
 def arguments(
     description: str | None, name: str, *, epochs: int, batch: int, peak: float
 ) -> argparse.Namespace:
-    """The options of a script that trains on real data, as given; `name` is the bundled model's."""
+    """Return the options of a script that trains on real data; `name` is the bundled model."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
@@ -49,13 +49,13 @@ def arguments(
 
 
 def add_options(parser: argparse.ArgumentParser, name: str, *, batch: int, peak: float) -> None:
-    """Give the parser the options of every training script; `name` is the bundled model's."""
+    """Add the options of every training script; `name` is the bundled model."""
     parser.add_argument("--output", type=Path, default=BUNDLED / name, help="folder to write")
     parser.add_argument(
         "--work",
         type=Path,
         default=Path(tempfile.gettempdir()) / f"train_{name}",
-        help="folder of the checkpoint, which is safetensors",
+        help="folder of the checkpoint",
     )
     parser.add_argument("--batch", type=int, default=batch, help="samples in one step")
     parser.add_argument("--peak", type=float, default=peak, help="highest learning rate")
@@ -65,12 +65,12 @@ def add_options(parser: argparse.ArgumentParser, name: str, *, batch: int, peak:
     parser.add_argument(
         "--store-only",
         action="store_true",
-        help="train nothing: write the folder from the checkpoint in --work",
+        help="do not train: write the folder from the checkpoint in --work",
     )
 
 
 def add_data_option(parser: argparse.ArgumentParser) -> None:
-    """Give the parser `--data`, which defaults to WHYFORMER_DATA."""
+    """Add the option `--data`, which defaults to WHYFORMER_DATA."""
     default = os.environ.get("WHYFORMER_DATA")
     parser.add_argument(
         "--data",
@@ -82,7 +82,7 @@ def add_data_option(parser: argparse.ArgumentParser) -> None:
 
 
 def prepare(seed: int, threads: int) -> torch.Generator:
-    """A seeded generator for the order of samples; torch itself is seeded as well."""
+    """Seed torch; return a seeded generator for the order of samples."""
     torch.set_num_threads(threads)
     torch.manual_seed(seed)
     return torch.Generator().manual_seed(seed)
@@ -90,7 +90,7 @@ def prepare(seed: int, threads: int) -> torch.Generator:
 
 @torch.inference_mode()
 def accuracy(model: nn.Module, batches: Iterable[LabelledBatch]) -> float:
-    """The fraction of samples whose highest logit is the label's; the mode is put back."""
+    """Return the fraction of samples whose highest logit is the label; restore the mode."""
     was_training = model.training
     model.eval()
     right = total = 0
@@ -158,18 +158,18 @@ def save_weights(model: nn.Module, path: Path, dtype: torch.dtype = torch.float3
     path.parent.mkdir(parents=True, exist_ok=True)
     weights = {name: w.detach().to(dtype).clone() for name, w in model.state_dict().items()}
     save_file(weights, path, metadata={"format": "pt"})
-    path.chmod(0o644)  # safetensors lets only the owner read: other users could not load it
+    path.chmod(0o644)  # safetensors files are readable by their owner only
 
 
 def load_weights(model: nn.Module, path: Path) -> None:
-    """Give the model the weights of a checkpoint that `save_weights` wrote."""
+    """Load the weights that `save_weights` wrote."""
     model.load_state_dict(load_file(path))
 
 
 def store_model(model: PreTrainedModel, folder: Path) -> None:
     """Write config.json and a half-precision model.safetensors to `folder`.
 
-    The file is half precision to be small, the config says float32 so that it is loaded as such.
+    Half precision keeps the file small; the config says float32, so that it is loaded as float32.
     """
     folder.mkdir(parents=True, exist_ok=True)
     save_weights(model, folder / "model.safetensors", torch.float16)
@@ -188,11 +188,9 @@ def write_json(path: Path, content: object) -> None:
 
 
 def write_run(options: argparse.Namespace, kept: int, steps: int, last: float) -> None:
-    """Write --work/run.json: how the checkpoint beside it, of step `kept`, was made.
+    """Write --work/run.json: how the checkpoint of step `kept` was trained.
 
-    `last` is the newest accuracy while training, of the kept weights or of later ones.
-
-    Time is that of the processor, so that other work on the machine does not count.
+    `last` is the latest accuracy, of the checkpoint or of later weights. The time is CPU time.
     """
     names = ("epochs", "batch", "peak", "seed", "threads", "scenes")
     run = {name: getattr(options, name) for name in names if hasattr(options, name)}
@@ -214,7 +212,7 @@ def write_card(
     measured: dict[str, float],
     counts: dict[str, int] | None = None,
 ) -> None:
-    """Write card.md: the template in training/cards, filled with the run and the figures."""
+    """Write card.md from its template in training/cards, the run and the measured figures."""
     run = json.loads((options.work / "run.json").read_text(encoding="utf-8"))
     figures = {key: f"{value:.2%}" for key, value in measured.items()}
     size = f"{megabytes(options.output):.1f}"
@@ -224,5 +222,5 @@ def write_card(
 
 
 def megabytes(folder: Path) -> float:
-    """The size of all files under a folder, in units of a million bytes."""
+    """Return the size of a folder in millions of bytes."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6

@@ -102,7 +102,7 @@ def shuffled(
 
 
 def train(model: ViTForImageClassification, options: argparse.Namespace) -> None:
-    """Train the model; the weights of the last step are then in --work.
+    """Train the model; the weights of the last step are saved in --work.
 
     Progress is measured on training digits set aside, so the test digits choose nothing.
     """
@@ -169,7 +169,7 @@ def measure(folder: Path, data: Path) -> float:
 
 
 def store(model: ViTForImageClassification, options: argparse.Namespace) -> float:
-    """The accuracy measured from the folder that this writes."""
+    """Write the folder; return the accuracy measured from its files."""
     folder = options.output
     images, labels = read_split(options.data, "t10k")
     common.store_model(model, folder)
@@ -194,7 +194,7 @@ def store(model: ViTForImageClassification, options: argparse.Namespace) -> floa
 
 
 def main() -> None:
-    """Train, write the folder and print what its files achieve."""
+    """Train, write the folder, and print the accuracy of its files."""
     options = common.arguments(__doc__, "mnist", epochs=12, batch=100, peak=1.5e-3)
     torch.manual_seed(options.seed)
     model = build_model()

@@ -113,7 +113,7 @@ def truth(drawing: Scene) -> dict[str, Tensor]:
 
 
 def train_backbone(drawings: Sequence[Scene], shown: Tensor, options: argparse.Namespace) -> None:
-    """Train the backbone by itself; its weights are then in --work."""
+    """Train the backbone by itself; its weights are saved in --work."""
     generator = common.prepare(options.seed, options.threads)
     cells = Cells()
     labels = shapes.cell_labels(drawings, CELLS, 0.5)
@@ -187,11 +187,11 @@ def losses(
 
 
 def train(model: DetrForObjectDetection, options: argparse.Namespace) -> None:
-    """Train the model; the weights of the last step are then in --work.
+    """Train the model; the weights of the last step are saved in --work.
 
     A backbone that is in --work already is not trained again.
     """
-    drawings = shapes.drawn(0, options.scenes)
+    drawings = shapes.draw_scenes(0, options.scenes)
     shown = shapes.pixels(drawings)
     if not (options.work / BACKBONE).is_file():
         train_backbone(drawings, shown, options)
@@ -199,10 +199,12 @@ def train(model: DetrForObjectDetection, options: argparse.Namespace) -> None:
     generator = common.prepare(options.seed, options.threads)
     seen = maps(model, shown)
     answers = [truth(drawing) for drawing in drawings]
-    fresh = shapes.drawn(shapes.PROGRESS, 300)
+    fresh = shapes.draw_scenes(shapes.PROGRESS, 300)
     fresh_seen = maps(model, shapes.pixels(fresh)).float()
     backbone, model.model.backbone = model.model.backbone, Remembered()
-    start.alike(start.pairs(dict(model.model.encoder.named_modules())), 4)
+    start.share_queries_and_keys(
+        start.query_key_pairs(dict(model.model.encoder.named_modules())), 4
+    )
     steps = len(drawings) // options.batch * options.epochs
 
     def loss(batch: LabelledBatch) -> Tensor:
@@ -280,7 +282,7 @@ def measure(folder: Path, count: int = HELD_OUT) -> dict[str, float]:
     """What a stored folder finds in held-out scenes, loaded as any user would."""
     model = AutoModelForObjectDetection.from_pretrained(folder, dtype=torch.float32).eval()
     processor = AutoImageProcessor.from_pretrained(folder)
-    drawings = shapes.drawn(scenes.HELD_OUT, count)
+    drawings = shapes.draw_scenes(scenes.HELD_OUT, count)
     hits = claimed = present = 0
     for first in range(0, count, 100):
         part = drawings[first : first + 100]
@@ -291,13 +293,13 @@ def measure(folder: Path, count: int = HELD_OUT) -> dict[str, float]:
 
 
 def store(model: DetrForObjectDetection, options: argparse.Namespace) -> dict[str, float]:
-    """The figures measured from the folder that this writes."""
+    """Write the folder; return the figures measured from its files."""
     folder = options.output
     common.store_model(model, folder)
     shapes.store_processor(folder, "DetrImageProcessor", format="coco_detection", do_pad=True)
     shapes.store_samples(folder / "samples")
     measured = measure(folder)
-    present = sum(len(drawing.shapes) for drawing in shapes.drawn(scenes.HELD_OUT, HELD_OUT))
+    present = sum(len(drawing.shapes) for drawing in shapes.draw_scenes(scenes.HELD_OUT, HELD_OUT))
     facts = {
         "name": NAME,
         "task": "object-detection",
@@ -317,7 +319,7 @@ def store(model: DetrForObjectDetection, options: argparse.Namespace) -> dict[st
 
 
 def main() -> None:
-    """Train, write the folder and print what its files achieve."""
+    """Train, write the folder, and print the accuracy of its files."""
     options = shapes.arguments(__doc__, NAME, count=30_000, epochs=4, batch=32, peak=1e-3)
     torch.manual_seed(options.seed)
     model = build_model()

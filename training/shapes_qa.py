@@ -88,11 +88,11 @@ def build_model(name: str, vocabulary: int) -> PreTrainedModel:
 
 @torch.no_grad()
 def start_well(name: str, model: PreTrainedModel, shown: Tensor) -> None:
-    """Nothing; the untrained model gets weights from which it learns soon."""
+    """Set initial weights with which the model learns fast."""
     grid, heads = GRIDS[name], model.config.num_attention_heads
     features = grid.features(shown.float() / 255).flatten(0, 1)
-    matrix, bias = start.whitened(features[:, : 3 * grid.cell**2], model.config.hidden_size)
-    boxes, offset = start.placed(model.config.hidden_size)
+    matrix, bias = start.whitening(features[:, : 3 * grid.cell**2], model.config.hidden_size)
+    boxes, offset = start.box_embedding(model.config.hidden_size)
     if name == VISUALBERT:
         projection = model.visual_bert.embeddings.visual_projection
         projection.weight.copy_(torch.cat([matrix, boxes], dim=1))
@@ -106,7 +106,9 @@ def start_well(name: str, model: PreTrainedModel, shown: Tensor) -> None:
         encoder.visn_fc.box_fc.weight.copy_(boxes)
         encoder.visn_fc.box_fc.bias.copy_(offset)
         attentions = [layer.attention.self for layer in encoder.r_layers]
-    start.alike(((attention.query, attention.key) for attention in attentions), heads)
+    start.share_queries_and_keys(
+        ((attention.query, attention.key) for attention in attentions), heads
+    )
 
 
 def make_tokenizer() -> PreTrainedTokenizerBase:
@@ -169,7 +171,7 @@ class Questions:
         self.grid = GRIDS[name]
         self.pixels = shapes.pixels(drawings)
         self.cells = shapes.cell_labels(drawings, self.grid.grid[0])
-        self.asked = shapes.asked(drawings)
+        self.asked = shapes.all_questions(drawings)
         texts = [question.text for _, question in self.asked]
         if generator is not None:
             unmarked = torch.rand(len(texts), generator=generator) < UNMARKED
@@ -210,10 +212,10 @@ class Questions:
 def train(
     model: PreTrainedModel, made: PreTrainedTokenizerBase, options: argparse.Namespace
 ) -> None:
-    """Train the model; the weights of the last step are then in --work."""
+    """Train the model; the weights of the last step are saved in --work."""
     generator = common.prepare(options.seed, options.threads)
-    known = Questions(options.model, made, shapes.drawn(0, options.scenes), generator)
-    fresh = Questions(options.model, made, shapes.drawn(shapes.PROGRESS, 300))
+    known = Questions(options.model, made, shapes.draw_scenes(0, options.scenes), generator)
+    fresh = Questions(options.model, made, shapes.draw_scenes(shapes.PROGRESS, 300))
     steps = len(known.answers) // options.batch * options.epochs
     start_well(options.model, model, known.pixels[:2_000])
     taught = Taught(options.model, model)
@@ -259,9 +261,9 @@ def measure(folder: Path, drawings: int = HELD_OUT) -> dict[str, float]:
     model = (kind or LxmertForQuestionAnswering).from_pretrained(folder, dtype=torch.float32)
     model.eval()
     name = VISUALBERT if grid.boxes_in_features else LXMERT
-    shown = shapes.drawn(scenes.HELD_OUT, drawings)
+    shown = shapes.draw_scenes(scenes.HELD_OUT, drawings)
     features, boxes, _ = grid([drawing.render() for drawing in shown])
-    asked = shapes.asked(shown)
+    asked = shapes.all_questions(shown)
 
     def replies(turn: int) -> list[str]:
         found: list[str] = []
@@ -305,7 +307,7 @@ def share(values: Sequence[bool]) -> float:
 def store(
     model: PreTrainedModel, made: PreTrainedTokenizerBase, options: argparse.Namespace
 ) -> dict[str, float]:
-    """The figures measured from the folder that this writes."""
+    """Write the folder; return the figures measured from its files."""
     folder, name = options.output, options.model
     common.store_model(model, folder)
     shapes.store_tokenizer(made, folder)
@@ -313,7 +315,7 @@ def store(
     shapes.store_questions(folder / "samples")
     measured = measure(folder)
     counts = {
-        "questions": len(shapes.asked(shapes.drawn(scenes.HELD_OUT, HELD_OUT))),
+        "questions": len(shapes.all_questions(shapes.draw_scenes(scenes.HELD_OUT, HELD_OUT))),
         "words": len(shapes.words()),
     }
     facts = {
@@ -334,7 +336,7 @@ def store(
 
 
 def main() -> None:
-    """Train, write the folder and print what its files achieve."""
+    """Train, write the folder, and print the accuracy of its files."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )

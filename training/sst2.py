@@ -108,7 +108,7 @@ def build_model(folder: Path) -> PreTrainedModel:
 def train(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, options: argparse.Namespace
 ) -> None:
-    """Train the model; the weights that did best on the dev sentences are then in --work."""
+    """Train the model; the weights that did best on the dev sentences are saved in --work."""
     generator = common.prepare(options.seed, options.threads)
     training_set = Sentences(tokenizer, *read_split(options.data, "train"))
     dev = Sentences(tokenizer, *read_split(options.data, "dev"))
@@ -158,7 +158,7 @@ def measure(folder: Path, data: Path, split: str) -> float:
 def store(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, options: argparse.Namespace
 ) -> dict[str, float]:
-    """The accuracies measured from the folder that this writes."""
+    """Write the folder; return the accuracies measured from its files."""
     folder = options.output
     common.store_model(model, folder)
     store_tokenizer(tokenizer, folder)
@@ -180,7 +180,7 @@ def store(
 
 
 def main() -> None:
-    """Train, write the folder and print what its files achieve."""
+    """Train, write the folder, and print the accuracy of its files."""
     options = common.arguments(__doc__, "sst2", epochs=3, batch=32, peak=6e-5)
     source = pretrained_folder()
     torch.manual_seed(options.seed)

@@ -46,7 +46,7 @@ def test_names(run: Run, files: Path) -> None:
     result = run(OWN)
     assert result.exit_code == 0, result.stderr
     assert "6 explanations by lrp_ah_ln, target: positive" in result.stdout
-    for title in ("What a name carries, by group", "Differences between groups", "Swapped names"):
+    for title in ("Relevance of names, by group", "Differences between groups", "Swapped names"):
         assert title in result.stdout
     assert "note: Only 1 to a group of names" in result.stderr
 
@@ -63,7 +63,7 @@ def test_terms(run: Run, files: Path) -> None:
     result = run("audit terms --data csv:texts.csv --terms terms.txt --min-count 1 --draws 20")
     assert result.exit_code == 0, result.stderr
     assert "3 explanations by lrp_ah_ln, target: predicted class" in result.stdout
-    for title in ("What the terms carry", "Where the relevance lies", "Words that carry"):
+    for title in ("Relevance of the terms", "Where the relevance lies", "Words that carry"):
         assert title in result.stdout
 
 

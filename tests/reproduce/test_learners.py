@@ -167,7 +167,7 @@ def test_pickled_weights_are_refused_unopened(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_no_model_is_told(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"cannot be fine-tuned: .*; name one that has config"):
+    with pytest.raises(ModelError, match=r"cannot be fine-tuned: .*Pass a folder with config"):
         language_learner(tmp_path, LABELS)
 
 

@@ -81,10 +81,10 @@ def run_name_audit(
     explainer = TextExplainer(model, processor, truncation=truncation, batch=batch)
     filled = _fill_templates(sentences, groups)
     texts = [text for text, _ in filled]
-    yield Progress(DOING, 0, len(chosen) * len(texts))
     scores = explainer.predict(texts)
     compared = choose_class(explainer.module, scores.shape[1], target)
     predicted = predictions(scores, compared, explainer.module)
+    yield Progress(DOING, 0, len(chosen) * len(texts))
     rows: list[Mapping[str, Any]] = []
     versions: Mapping[str, str] = {}
     for number, method in enumerate(chosen):

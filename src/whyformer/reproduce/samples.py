@@ -1,4 +1,4 @@
-"""Which samples a part is measured on, and what had to be left out of them."""
+"""The samples that a part of an experiment is evaluated on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from whyformer.reproduce.recipes import RECIPES, split_source
 def select_samples(
     part: ExperimentPart, data: Path, limit: int | None
 ) -> tuple[list[Sample], Sequence[str], str]:
-    """The samples that say something, the names of their labels, and what was left out."""
+    """Return the samples of a part, the names of their labels, and a remark on skipped rows."""
     if part.data:
         name, place, options = split_source(part.data)
         beside = {key: str(data / place / value) for key, value in options.items()}
@@ -30,7 +30,7 @@ def select_samples(
         found = RECIPES[part.model].open(data, "test", limit)
     else:
         return bundled_samples(bundled.models()[part.model])[:limit], (), ""
-    # An empty tweet says nothing that could be explained.
+    # An empty tweet has nothing to explain.
     samples = [sample for sample in found if sample.inputs != ""]
     skipped, empty = found.report.skipped, found.report.read - len(samples)
     if not samples:
@@ -42,9 +42,9 @@ def select_samples(
 
 
 def drop_unknown_labels(samples: Sequence[Sample], loaded: Loaded) -> list[Sample]:
-    """The samples without those answers that the model has no number for.
+    """Return the samples without labels that the model does not have.
 
-    People answer in any words; a part that explains the predicted class does not ask for them.
+    Answers of people may be any words. Parts that explain the predicted class need no label.
     """
     known = {name.lower() for name in classes_of(loaded).values()}
     return [

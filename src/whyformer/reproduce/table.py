@@ -1,4 +1,4 @@
-"""Our figures with the paper's beside them, and every difference by name."""
+"""Markdown tables of an experiment: our figures beside the paper's, and all differences."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CLASSES = {"predicted": "predicted class", "label": "true class"}
 
 @dataclass(frozen=True)
 class FigureColumn:
-    """Ours and the paper's figures of one part, explaining one class, by one metric."""
+    """Our figures and the paper's, for one part, one explained class and one metric."""
 
     part: ExperimentPart
     results: Results
@@ -31,23 +31,23 @@ class FigureColumn:
 
     @property
     def known(self) -> Mapping[str, Any]:
-        """What the run says of the metric."""
+        """The settings of the metric in our run."""
         found: Mapping[str, Any] = self.results.settings["metrics"][self.metric]
         return found
 
     @property
     def published(self) -> Mapping[str, float]:
-        """The paper's figures by row; empty where it has none."""
+        """The paper's figures by row; empty if it has none."""
         told = self.part.published
         return told.get(f"{self.metric}, {self.target}", told.get(self.metric, {}))
 
     def mean(self, label: str) -> float | None:
-        """Our figure; None where nothing was measured, or nothing counts."""
+        """Return our figure; None if nothing was measured."""
         score = self.results.score(Cell(label, self.target, self.metric))
         return score.mean if score is not None and math.isfinite(score.mean) else None
 
     def cell(self, label: str) -> str:
-        """Our figure with its interval; a dash where nothing counts, nothing where none is."""
+        """Return our figure with its interval as text; empty if the row was not run."""
         score = self.results.score(Cell(label, self.target, self.metric))
         if score is None:
             return ""
@@ -55,9 +55,9 @@ class FigureColumn:
 
 
 def markdown(experiment: Experiment, outcomes: Sequence[Outcome], across: int | None = None) -> str:
-    """The experiment as Markdown: a table for each metric, columns by part and explained class.
+    """Return the experiment as Markdown: one table per metric, one column per part and class.
 
-    `across` is how many parts a table has beside each other, for places that are narrow.
+    `across` is the most columns in a table, for narrow terminals; all if None.
     """
     lines = [f"## {experiment.name}", "", experiment.paper + ".", ""]
     columns = [
@@ -94,14 +94,14 @@ def _grid(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _title(column: FigureColumn, among: Sequence[FigureColumn]) -> str:
-    """The part's name, and the explained class where there are several."""
+    """The name of the part, and the explained class if there are several."""
     several = len({other.target for other in among}) > 1
     name = column.part.title.split(" (")[0]
     return escaped(f"{name}, {CLASSES[column.target]}" if several else name)
 
 
 def _table(columns: Sequence[FigureColumn], among: Sequence[FigureColumn]) -> list[str]:
-    """A row per method that was measured: ours, and the paper's where it has figures."""
+    """One row per method: our figure, and the paper's if it has one."""
     heads = ["method"]
     for column in columns:
         heads += [_title(column, among), *(["paper"] if column.published else [])]
@@ -118,7 +118,7 @@ def _table(columns: Sequence[FigureColumn], among: Sequence[FigureColumn]) -> li
 
 
 def _conventions(columns: Sequence[FigureColumn]) -> list[str]:
-    """How the metric was taken: once where all parts took it alike, else for each."""
+    """How the metric was computed: one sentence for all parts, or one for each."""
     taken: dict[str, list[str]] = {}
     for column in columns:
         text = escaped(column.known["convention"]).rstrip(".") + "."
@@ -130,7 +130,7 @@ def _conventions(columns: Sequence[FigureColumn]) -> list[str]:
 
 
 def _order(columns: Sequence[FigureColumn]) -> list[str]:
-    """How far our order of the methods is the paper's, in a sentence; nothing without figures."""
+    """The rank correlation of our figures with the paper's; nothing if it has no figures."""
     said = []
     for column in columns:
         pairs = [(column.mean(label), value) for label, value in column.published.items()]
@@ -139,12 +139,12 @@ def _order(columns: Sequence[FigureColumn]) -> list[str]:
             ours, theirs = torch.tensor(both, dtype=torch.float64).T.unsqueeze(1)
             rank = float(spearman(ours, theirs, torch.ones_like(ours, dtype=torch.bool)))
             said.append(f"{_title(column, columns)} {shown(rank, 2)}")
-    told = "Rank correlation of our order of the methods with the paper's"
-    return [f"{told}: {'; '.join(said)}.", ""] if said else []
+    heading = "Rank correlation of our order of the methods with the paper's"
+    return [f"{heading}: {'; '.join(said)}.", ""] if said else []
 
 
 def _by_number(column: FigureColumn) -> list[str]:
-    """The value at every k, where a metric is a mean over some k."""
+    """A table of the values at every k, for metrics that are a mean over k."""
     if column.metric != "token_f1":
         return []
     rows = [["method", *(f"k = {int(k)}" for k in column.known["steps"])]]
@@ -157,7 +157,7 @@ def _by_number(column: FigureColumn) -> list[str]:
 
 
 def _describe_outcome(one: Outcome) -> str:
-    """The samples and the model of one part, and what else is to be known about it."""
+    """The samples, the model, and the remarks of one part."""
     assert one.results is not None
     said = f"{one.results.settings['data']['samples']} samples, model {escaped(one.model)}"
     if one.accuracy is not None:

@@ -48,10 +48,10 @@ MEASURED = 1000  # samples of the held-out split that the accuracy is of
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """A checkpoint that is ready to be explained, and what is known about it."""
+    """A trained model on disk, its accuracy, and how it was made."""
 
     folder: Path
-    accuracy: float  # on samples of the split that it never saw
+    accuracy: float  # on held-out samples
     facts: dict[str, Any]
 
 
@@ -116,7 +116,7 @@ def run_training(
 
 
 def _training_facts(recipe: Recipe, base: Path | None) -> dict[str, Any]:
-    """What decides which weights come out: the recipe, and the base where it is not MiniLM."""
+    """Everything that the weights depend on: the recipe, and a hash of the base if it is used."""
     if base is None or recipe.kind != "minilm":
         return {"recipe": recipe.facts()}
     digest = hashlib.sha256()
@@ -126,22 +126,24 @@ def _training_facts(recipe: Recipe, base: Path | None) -> dict[str, Any]:
 
 
 def _load_finished(folder: Path, made_of: dict[str, Any]) -> TrainedModel | None:
-    """The finished model, if it was made of just this."""
+    """The finished model in the folder, if it was trained with these facts."""
     try:
         facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
         same = {key: facts.get(key) for key in ("recipe", "base") if key in facts} == made_of
         return TrainedModel(folder, float(facts["accuracy"]), facts) if same else None
-    except (OSError, ValueError, KeyError, AttributeError):  # none, or written by somebody else
+    except (OSError, ValueError, KeyError, AttributeError):  # none, or in another format
         return None
 
 
 def _labelled_samples(rows: Dataset) -> list[Sample]:
-    """The samples that have a label and say something; there is at least one."""
+    """The samples with a label and a non-empty input; raises InputError if there are none."""
     found = [s for s in rows if isinstance(s.label, int) and s.inputs != ""]
     if not found:
         raise InputError(
             f"the split {rows.split!r} of {rows.name} has no labelled sample in its {len(rows)}"
-            " rows, and nothing can be learned or measured without; check the files"
+            " rows",
+            argument="data",
+            remedy="Check the files",
         )
     return found
 
