@@ -88,7 +88,7 @@ def test_a_part_with_broken_files_does_not_stop_the_others(tmp_path: Path, tiny:
         reproduce(ALI, tmp_path, tmp_path / "out", parts=["sst2", "bace", "mnist"], methods=FAST)
     )
     assert "has no dev.tsv" in found["sst2"].missing
-    assert "t10k-images-idx3-ubyte is no idx file" in found["mnist"].missing
+    assert "t10k-images-idx3-ubyte is not an idx file" in found["mnist"].missing
     assert found["bace"].results is not None
 
 

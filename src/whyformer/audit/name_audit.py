@@ -195,9 +195,13 @@ def _notes(grid: NameGrid, tables: Mapping[str, AuditTable]) -> tuple[str, ...]:
             " shorter templates."
         )
     fewest = min(len(names) for names in grid.names.groups.values())
-    for count, of in ((fewest, "names per group"), (len(grid.templates), "templates")):
+    for count, of in (
+        (fewest, "name{} per group"),
+        (len(grid.templates), "template{}"),
+    ):
         if count < FEW:
-            notes.append(f"Only {count} {of}: the intervals are too narrow.")
+            what = of.format("s" * (count > 1))
+            notes.append(f"Only {count} {what}: the intervals are too narrow.")
     if "swaps" not in tables and len(grid.groups) > 1:
         notes.append("The model returns one number and no classes, so no prediction can change.")
     return tuple(notes)

@@ -18,15 +18,16 @@ def is_huggingface(source: Any) -> bool:
 
 
 def from_huggingface(
-    source: Any,
-    split: str | None = None,
-    *,
-    limit: int | None = None,
-    seed: int | None = None,
-    on_error: str = "raise",
-    **options: str,
+    source: Any, split: str | None, options: Mapping[str, str], **settings: Any
 ) -> Dataset:
-    """Return the samples of an object of the library `datasets`; options name its columns."""
+    """Return the samples of an object of the library `datasets`.
+
+    Args:
+        source: The object.
+        split: The split, if the object has several.
+        options: The names of its columns.
+        settings: `limit`, `seed` and `on_error` of the `Dataset`.
+    """
     for unknown in sorted(set(options) - set(USUAL)):
         raise OptionError(
             f"there is no option {unknown!r} for objects of the library datasets",
@@ -61,4 +62,4 @@ def from_huggingface(
             yield DatasetRow(at, spot, partial(sample, number, row, at, spot))
 
     contents = Contents(rows, found.labels, len(source) if listed else None)
-    return Dataset("huggingface", contents, split=name, limit=limit, seed=seed, on_error=on_error)
+    return Dataset("huggingface", contents, split=name, **settings)

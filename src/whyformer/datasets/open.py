@@ -49,7 +49,7 @@ def open_dataset(
     """
     chosen: dict[str, Any] = {"limit": limit, "seed": seed, "on_error": on_error}
     if is_huggingface(source):
-        return from_huggingface(source, split, **chosen, **options)
+        return from_huggingface(source, split, options, **chosen)
     name, path, written = parse_source(source)
     known = datasets[name]
     options = {**written, **options}
