@@ -1,38 +1,44 @@
-"""What the training scripts share: options, schedule, measuring, and the stored folder."""
+"""Shared by the training scripts: options, the training run, accuracy, and the stored folder."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import platform
 import tempfile
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from torch.optim import AdamW
-from torch.optim.lr_scheduler import LambdaLR
 from transformers import PreTrainedModel
+
+from whyformer.reproduce.training_loop import (
+    LabelledBatch,
+    Schedule,
+    build_optimiser,
+    train_steps,
+)
 
 BUNDLED = Path(__file__).resolve().parent.parent / "src" / "whyformer" / "models" / "bundled"
 CARDS = Path(__file__).resolve().parent / "cards"
 
-DATA = "folder that holds sst2/ and mnist/; the environment's WHYFORMER_DATA if set"
+DATA = "folder with sst2/ and mnist/; default: WHYFORMER_DATA"
 
-Batch = tuple[dict[str, Tensor], Tensor]
+WARMUP = 0.06  # of the steps, over which the learning rate rises
+REPORT = 50  # steps between two lines of progress
 
 
 def arguments(
     description: str | None, name: str, *, epochs: int, batch: int, peak: float
 ) -> argparse.Namespace:
-    """The options of a script that trains on real data, as given; `name` is the bundled model's."""
+    """Return the options of a script that trains on real data; `name` is the bundled model."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
@@ -43,27 +49,28 @@ def arguments(
 
 
 def add_options(parser: argparse.ArgumentParser, name: str, *, batch: int, peak: float) -> None:
-    """Give the parser the options of every training script; `name` is the bundled model's."""
+    """Add the options of every training script; `name` is the bundled model."""
     parser.add_argument("--output", type=Path, default=BUNDLED / name, help="folder to write")
     parser.add_argument(
         "--work",
         type=Path,
         default=Path(tempfile.gettempdir()) / f"train_{name}",
-        help="folder of the checkpoint, which is safetensors",
+        help="folder of the checkpoint",
     )
     parser.add_argument("--batch", type=int, default=batch, help="samples in one step")
     parser.add_argument("--peak", type=float, default=peak, help="highest learning rate")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1, help="CPU threads")
+    parser.add_argument("--most-steps", type=int, help="stop after this many steps, for a trial")
     parser.add_argument(
         "--store-only",
         action="store_true",
-        help="train nothing: write the folder from the checkpoint in --work",
+        help="do not train: write the folder from the checkpoint in --work",
     )
 
 
 def add_data_option(parser: argparse.ArgumentParser) -> None:
-    """Give the parser `--data`, which defaults to WHYFORMER_DATA."""
+    """Add the option `--data`, which defaults to WHYFORMER_DATA."""
     default = os.environ.get("WHYFORMER_DATA")
     parser.add_argument(
         "--data",
@@ -75,41 +82,15 @@ def add_data_option(parser: argparse.ArgumentParser) -> None:
 
 
 def prepare(seed: int, threads: int) -> torch.Generator:
-    """A seeded generator for the order of samples; torch itself is seeded as well."""
+    """Seed torch; return a seeded generator for the order of samples."""
     torch.set_num_threads(threads)
     torch.manual_seed(seed)
     return torch.Generator().manual_seed(seed)
 
 
-def optimiser(model: nn.Module, peak: float, decay: float) -> AdamW:
-    """AdamW with weight decay on matrices only: biases and norms are left alone."""
-    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    return AdamW(
-        [
-            {"params": [p for p in parameters if p.ndim > 1], "weight_decay": decay},
-            {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
-        ],
-        lr=peak,
-        fused=True,
-    )
-
-
-def schedule(optimizer: AdamW, steps: int, shape: str, warmup: float = 0.06) -> LambdaLR:
-    """A rise over the first `warmup` of the steps, then a "linear" or "cosine" fall to zero."""
-    rise = max(1, round(steps * warmup))
-
-    def factor(step: int) -> float:
-        if step < rise:
-            return (step + 1) / rise
-        done = (step - rise) / max(1, steps - rise)
-        return 1 - done if shape == "linear" else 0.5 * (1 + math.cos(math.pi * done))
-
-    return LambdaLR(optimizer, factor)
-
-
 @torch.inference_mode()
-def accuracy(model: nn.Module, batches: Iterable[Batch]) -> float:
-    """The fraction of samples whose highest logit is the label's; the mode is put back."""
+def accuracy(model: nn.Module, batches: Iterable[LabelledBatch]) -> float:
+    """Return the fraction of samples whose highest logit is the label; restore the mode."""
     was_training = model.training
     model.eval()
     right = total = 0
@@ -120,58 +101,54 @@ def accuracy(model: nn.Module, batches: Iterable[Batch]) -> float:
     return right / total
 
 
-@dataclass
-class Training:
-    """One run: the model is updated in place, `after` is called every `every` steps."""
+@dataclass(frozen=True)
+class TrainingRun:
+    """How a model is trained.
 
-    model: nn.Module
+    Args:
+        steps: How many steps there are.
+        peak: The highest learning rate; it rises to it over the first 6 % of the steps.
+        decay: The weight decay of matrices.
+        shape: How the learning rate falls, "linear" or "cosine".
+        every: After how many steps the model is measured.
+        most: Stop after this many steps, for a trial; None for all.
+    """
+
     steps: int
     peak: float
     decay: float
     shape: str
     every: int
-    after: Callable[[int], str]
-    smoothing: float = 0.0
-    loss: Callable[[Batch], Tensor] | None = None  # in the place of cross-entropy of the logits
-    started: float = field(default_factory=time.monotonic)
+    most: int | None = None
 
-    def run(self, batches: Iterable[Batch]) -> None:
-        """Train once over `batches`."""
-        optimizer = optimiser(self.model, self.peak, self.decay)
-        scheduler = schedule(optimizer, self.steps, self.shape)
-        loss_of = self.loss or self.cross_entropy
-        self.model.train()
-        running = 0.0
-        for step, batch in enumerate(batches, start=1):
-            loss = loss_of(batch)
-            loss.backward()
-            nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-            optimizer.step()
-            scheduler.step()
-            optimizer.zero_grad(set_to_none=True)
-            running += loss.item()
-            if step % 50 == 0:
-                self.report(step, running / 50)
-                running = 0.0
-            if step % self.every == 0 or step == self.steps:
-                print(f"  {self.after(step)}", flush=True)
+    def train(
+        self,
+        model: nn.Module,
+        batches: Iterable[LabelledBatch],
+        loss_of: Callable[[LabelledBatch], Tensor],
+    ) -> Iterator[int]:
+        """Train the model in place and print progress; yield the steps to measure it after."""
+        last = min(self.steps, self.most or self.steps)
+        steps = train_steps(
+            model,
+            islice(batches, last),
+            loss_of,
+            build_optimiser(model, self.peak, self.decay, fused=True),
+            Schedule(self.steps, self.peak, round(self.steps * WARMUP), self.shape),
+        )
+        started, losses = time.monotonic(), 0.0
+        for step in steps:
+            losses += step.loss
+            if step.number % REPORT == 0:
+                self._report(step.number, losses / REPORT, (time.monotonic() - started) / 60)
+                losses = 0.0
+            if step.number % self.every == 0 or step.number == last:
+                yield step.number
 
-    def cross_entropy(self, batch: Batch) -> Tensor:
-        """The loss of a classifier: how surprised its logits are by the labels."""
-        inputs, labels = batch
-        criterion = nn.CrossEntropyLoss(label_smoothing=self.smoothing)
-        return criterion(self.model(**inputs).logits, labels)
-
-    def minutes(self) -> float:
-        """Minutes since the run began."""
-        return (time.monotonic() - self.started) / 60
-
-    def report(self, step: int, loss: float) -> None:
-        """Print one line of progress."""
-        left = self.minutes() / step * (self.steps - step)
+    def _report(self, step: int, loss: float, minutes: float) -> None:
+        left = minutes / step * (self.steps - step)
         print(
-            f"step {step}/{self.steps}  loss {loss:.4f}  "
-            f"{self.minutes():.1f} min, {left:.1f} to go",
+            f"step {step}/{self.steps}  loss {loss:.4f}  {minutes:.1f} min, {left:.1f} to go",
             flush=True,
         )
 
@@ -181,18 +158,18 @@ def save_weights(model: nn.Module, path: Path, dtype: torch.dtype = torch.float3
     path.parent.mkdir(parents=True, exist_ok=True)
     weights = {name: w.detach().to(dtype).clone() for name, w in model.state_dict().items()}
     save_file(weights, path, metadata={"format": "pt"})
-    path.chmod(0o644)  # safetensors lets only the owner read: other users could not load it
+    path.chmod(0o644)  # safetensors files are readable by their owner only
 
 
 def load_weights(model: nn.Module, path: Path) -> None:
-    """Give the model the weights of a checkpoint that `save_weights` wrote."""
+    """Load the weights that `save_weights` wrote."""
     model.load_state_dict(load_file(path))
 
 
 def store_model(model: PreTrainedModel, folder: Path) -> None:
     """Write config.json and a half-precision model.safetensors to `folder`.
 
-    The file is half precision to be small, the config says float32 so that it is loaded as such.
+    Half precision keeps the file small; the config says float32, so that it is loaded as float32.
     """
     folder.mkdir(parents=True, exist_ok=True)
     save_weights(model, folder / "model.safetensors", torch.float16)
@@ -211,11 +188,9 @@ def write_json(path: Path, content: object) -> None:
 
 
 def write_run(options: argparse.Namespace, kept: int, steps: int, last: float) -> None:
-    """Write --work/run.json: how the checkpoint beside it, of step `kept`, was made.
+    """Write --work/run.json: how the checkpoint of step `kept` was trained.
 
-    `last` is the newest accuracy while training, of the kept weights or of later ones.
-
-    Time is that of the processor, so that other work on the machine does not count.
+    `last` is the latest accuracy, of the checkpoint or of later weights. The time is CPU time.
     """
     names = ("epochs", "batch", "peak", "seed", "threads", "scenes")
     run = {name: getattr(options, name) for name in names if hasattr(options, name)}
@@ -237,7 +212,7 @@ def write_card(
     measured: dict[str, float],
     counts: dict[str, int] | None = None,
 ) -> None:
-    """Write card.md: the template in training/cards, filled with the run and the figures."""
+    """Write card.md from its template in training/cards, the run and the measured figures."""
     run = json.loads((options.work / "run.json").read_text(encoding="utf-8"))
     figures = {key: f"{value:.2%}" for key, value in measured.items()}
     size = f"{megabytes(options.output):.1f}"
@@ -247,5 +222,5 @@ def write_card(
 
 
 def megabytes(folder: Path) -> float:
-    """The size of all files under a folder, in units of a million bytes."""
+    """Return the size of a folder in millions of bytes."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6

@@ -6,6 +6,7 @@ import argparse
 import gzip
 import math
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy
@@ -21,6 +22,7 @@ from transformers import (
 )
 
 from training import common
+from whyformer.reproduce.training_loop import LabelledBatch, classification_loss
 
 HELD_OUT = 2_000
 CHECKPOINT = "last.safetensors"
@@ -83,7 +85,7 @@ def build_model() -> ViTForImageClassification:
     return ViTForImageClassification(config)
 
 
-def in_order(images: Tensor, labels: Tensor, size: int = 250) -> Iterator[common.Batch]:
+def in_order(images: Tensor, labels: Tensor, size: int = 250) -> Iterator[LabelledBatch]:
     """Every digit once, as it is."""
     for part, answers in zip(images.split(size), labels.split(size), strict=True):
         yield {"pixel_values": normalise(part)}, answers
@@ -91,7 +93,7 @@ def in_order(images: Tensor, labels: Tensor, size: int = 250) -> Iterator[common
 
 def shuffled(
     images: Tensor, labels: Tensor, size: int, generator: torch.Generator
-) -> Iterator[common.Batch]:
+) -> Iterator[LabelledBatch]:
     """Every digit once, in a new order and augmented; an incomplete last batch is left out."""
     order = torch.randperm(len(images), generator=generator)
     for indices in order[: len(order) // size * size].split(size):
@@ -100,7 +102,7 @@ def shuffled(
 
 
 def train(model: ViTForImageClassification, options: argparse.Namespace) -> None:
-    """Train the model; the weights of the last step are then in --work.
+    """Train the model; the weights of the last step are saved in --work.
 
     Progress is measured on training digits set aside, so the test digits choose nothing.
     """
@@ -110,28 +112,17 @@ def train(model: ViTForImageClassification, options: argparse.Namespace) -> None
     images, labels = images[:-HELD_OUT], labels[:-HELD_OUT]
     per_epoch = len(images) // options.batch
     steps = per_epoch * options.epochs
-
-    def keep_last(step: int) -> str:
-        measured = common.accuracy(model, in_order(held_images, held_labels))
-        common.save_weights(model, options.work / CHECKPOINT)
-        common.write_run(options, step, steps, measured)
-        return f"held-out accuracy {measured:.4f} after epoch {step // per_epoch}"
-
-    run = common.Training(
-        model,
-        steps,
-        options.peak,
-        0.05,
-        "cosine",
-        per_epoch,
-        keep_last,
-        smoothing=0.05,
-    )
-    run.run(
+    batches = (
         batch
         for _ in range(options.epochs)
         for batch in shuffled(images, labels, options.batch, generator)
     )
+    run = common.TrainingRun(steps, options.peak, 0.05, "cosine", per_epoch, options.most_steps)
+    for step in run.train(model, batches, partial(classification_loss, model, smoothing=0.05)):
+        measured = common.accuracy(model, in_order(held_images, held_labels))
+        common.save_weights(model, options.work / CHECKPOINT)
+        common.write_run(options, step, steps, measured)
+        print(f"  held-out accuracy {measured:.4f} after step {step}", flush=True)
 
 
 def store_processor(folder: Path) -> None:
@@ -152,12 +143,14 @@ def store_processor(folder: Path) -> None:
 def store_samples(
     model: ViTForImageClassification, folder: Path, images: Tensor, labels: Tensor
 ) -> None:
-    """Write to `folder` the first digit of every class that the model reads correctly."""
+    """Write the first correctly classified digit of every class to `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     model.eval()
     right = model(normalise(images)).logits.argmax(-1) == labels
     for digit in range(10):
-        first = int((right & (labels == digit)).nonzero()[0])
+        here = labels == digit
+        chosen = right & here if bool((right & here).any()) else here
+        first = int(chosen.nonzero()[0])
         Image.fromarray(images[first].numpy()).save(folder / f"digit_{digit}.png", optimize=True)
 
 
@@ -167,7 +160,7 @@ def measure(folder: Path, data: Path) -> float:
     processor = AutoImageProcessor.from_pretrained(folder)
     images, labels = read_split(data, "t10k")
 
-    def batches() -> Iterator[common.Batch]:
+    def batches() -> Iterator[LabelledBatch]:
         for part, answers in zip(images.split(250), labels.split(250), strict=True):
             pictures = [Image.fromarray(image) for image in part.numpy()]
             yield dict(processor(pictures, return_tensors="pt")), answers
@@ -176,7 +169,7 @@ def measure(folder: Path, data: Path) -> float:
 
 
 def store(model: ViTForImageClassification, options: argparse.Namespace) -> float:
-    """The accuracy measured from the folder that this writes."""
+    """Write the folder; return the accuracy measured from its files."""
     folder = options.output
     images, labels = read_split(options.data, "t10k")
     common.store_model(model, folder)
@@ -201,7 +194,7 @@ def store(model: ViTForImageClassification, options: argparse.Namespace) -> floa
 
 
 def main() -> None:
-    """Train, write the folder and print what its files achieve."""
+    """Train, write the folder, and print the accuracy of its files."""
     options = common.arguments(__doc__, "mnist", epochs=12, batch=100, peak=1.5e-3)
     torch.manual_seed(options.seed)
     model = build_model()

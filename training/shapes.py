@@ -1,4 +1,4 @@
-"""What the scripts that train on scenes share: options, pixels, words, and the stored samples."""
+"""Shared by the scripts that train on scenes: options, pixels, words, stored samples."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ SIDE = 96  # pixels that the models read, both ways
 CHECKPOINT = "last.safetensors"
 LICENCE = "the licence of whyformer, Apache-2.0; so are the scenes, which it draws itself"
 PAD, UNKNOWN = "[PAD]", "[UNK]"
-NOTHING = len(scenes.LABELS)  # the label of a place without a shape
+NOTHING = len(scenes.LABELS)  # the label of a cell without a shape
 
-# Progress shows on scenes with numbers from here on, so that the held-out ones choose nothing.
+# Scenes to measure progress on have numbers from here on; held-out scenes are not used for it.
 PROGRESS = 500_000_000
 # The scenes that are stored beside the models, for trying them.
 SAMPLES = 2_000_000_000
@@ -33,7 +33,7 @@ SAMPLES = 2_000_000_000
 def arguments(
     description: str | None, name: str, *, count: int, epochs: int, batch: int, peak: float
 ) -> argparse.Namespace:
-    """The options of a script that trains one model on `count` scenes, as given."""
+    """Return the options of a script that trains one model on `count` scenes."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
@@ -50,19 +50,19 @@ def add_options(
     batch: int,
     peak: float,
 ) -> None:
-    """Give the parser the options of every script that trains on scenes."""
+    """Add the options of every script that trains on scenes."""
     parser.add_argument("--scenes", type=int, default=count, help="scenes to train on")
     parser.add_argument("--epochs", type=int, default=epochs)
     common.add_options(parser, name, batch=batch, peak=peak)
 
 
-def drawn(number: int, count: int) -> list[Scene]:
-    """That many scenes, from that number on."""
+def draw_scenes(number: int, count: int) -> list[Scene]:
+    """Return `count` scenes, starting with `number`."""
     return list(scenes.scenes(number, count))
 
 
 def pixels(drawings: Sequence[Scene], side: int = SIDE) -> Tensor:
-    """The scenes as bytes (count, 3, side, side), reduced as an image processor does it."""
+    """Return the scenes as bytes (count, 3, side, side), resized as an image processor does."""
     size = (side, side)
     shown = numpy.stack(
         [
@@ -74,9 +74,9 @@ def pixels(drawings: Sequence[Scene], side: int = SIDE) -> Tensor:
 
 
 def cell_labels(drawings: Sequence[Scene], cells: int, least: float = 0.15) -> Tensor:
-    """(count, cells * cells): the label that each cell of a grid shows, NOTHING where none.
+    """Return the label of each cell of a grid (count, cells * cells), NOTHING for an empty cell.
 
-    A cell shows the shape whose box covers most of it, where that is at least a share `least`.
+    A cell has the label of the shape whose box covers most of it, if it covers at least `least`.
     """
     edges = numpy.linspace(0, scenes.SIDE, cells + 1)
     low, high = edges[:-1], edges[1:]
@@ -94,7 +94,7 @@ def cell_labels(drawings: Sequence[Scene], cells: int, least: float = 0.15) -> T
 
 
 def shuffled(count: int, size: int, epochs: int, generator: torch.Generator) -> Iterator[Tensor]:
-    """Indices in batches, each once an epoch; an incomplete last batch is left out."""
+    """Yield batches of shuffled indices, epoch by epoch, without an incomplete last batch."""
     for _ in range(epochs):
         order = torch.randperm(count, generator=generator)
         yield from order[: count // size * size].split(size)
@@ -174,7 +174,7 @@ def store_samples(folder: Path, count: int = 6) -> list[tuple[str, Scene]]:
     """The file names and scenes that this writes to `folder` as PNG."""
     folder.mkdir(parents=True, exist_ok=True)
     stored = []
-    for i, drawing in enumerate(drawn(SAMPLES, count)):
+    for i, drawing in enumerate(draw_scenes(SAMPLES, count)):
         name = f"scene{i}.png"
         drawing.render().save(folder / name, optimize=True)
         stored.append((name, drawing))
@@ -186,7 +186,7 @@ def store_questions(folder: Path) -> None:
 
     `about` is the box (x0, y0, x1, y1) in pixels of the stored image.
     """
-    asked = [
+    questions = [
         {
             "image": name,
             "text": question.text,
@@ -197,9 +197,9 @@ def store_questions(folder: Path) -> None:
         for question in drawing.questions()
         if question.about is not None
     ]
-    common.write_json(folder / "questions.json", asked)
+    common.write_json(folder / "questions.json", questions)
 
 
-def asked(drawings: Sequence[Scene]) -> list[tuple[int, Question]]:
-    """Every question about every scene, with the scene's place in the list."""
+def all_questions(drawings: Sequence[Scene]) -> list[tuple[int, Question]]:
+    """Return every question about every scene, with the index of the scene."""
     return [(i, question) for i, drawing in enumerate(drawings) for question in drawing.questions()]

@@ -24,6 +24,7 @@ from transformers import (
 
 from training import common, scenes, shapes, start
 from training.scenes import Scene
+from whyformer.reproduce.training_loop import LabelledBatch
 
 NAME = "caption_shapes"
 LENGTH = 24  # tokens of a caption, at most
@@ -77,14 +78,16 @@ def build_model(made: PreTrainedTokenizerBase) -> VisionEncoderDecoderModel:
 
 @torch.no_grad()
 def start_well(model: VisionEncoderDecoderModel, shown: Tensor) -> None:
-    """Nothing; the untrained encoder gets weights from which it learns soon."""
-    start.patches(
+    """Set initial weights of the encoder with which it learns fast."""
+    start.set_patches(
         model.encoder.embeddings.patch_embeddings.projection,
         model.encoder.embeddings.position_embeddings[0, 1:],
         shapes.normalise(shown),
     )
     lower = dict(model.encoder.layers[:-1].named_modules())
-    start.alike(start.pairs(lower), model.config.encoder.num_attention_heads)
+    start.share_queries_and_keys(
+        start.query_key_pairs(lower), model.config.encoder.num_attention_heads
+    )
 
 
 class Taught(nn.Module):
@@ -109,39 +112,37 @@ class Taught(nn.Module):
 def train(
     model: VisionEncoderDecoderModel, made: PreTrainedTokenizerBase, options: argparse.Namespace
 ) -> None:
-    """Train the model; the weights of the last step are then in --work."""
+    """Train the model; the weights of the last step are saved in --work."""
     generator = common.prepare(options.seed, options.threads)
-    drawings = shapes.drawn(0, options.scenes)
+    drawings = shapes.draw_scenes(0, options.scenes)
     shown = shapes.pixels(drawings)
     cells = shapes.cell_labels(drawings, shapes.SIDE // PATCH)
     texts = [drawing.caption() for drawing in drawings]
     words = made(texts, padding=True, return_tensors="pt")["input_ids"]
-    fresh = shapes.drawn(shapes.PROGRESS, 200)
+    fresh = shapes.draw_scenes(shapes.PROGRESS, 200)
     fresh_shown = shapes.normalise(shapes.pixels(fresh))
     steps = len(drawings) // options.batch * options.epochs
     start_well(model, shown[:2_000])
     taught = Taught(model)
 
-    def loss(batch: common.Batch) -> Tensor:
+    def loss(batch: LabelledBatch) -> Tensor:
         inputs, indices = batch
         return taught.losses(inputs["pixel_values"], words[indices], cells[indices])
 
-    def keep_last(step: int) -> str:
-        measured = exact(model, made, fresh_shown, fresh)
-        common.save_weights(model, options.work / shapes.CHECKPOINT)
-        common.write_run(options, step, steps, measured)
-        return f"captions right word by word {measured:.4f} after step {step}"
-
-    def batches() -> Iterator[common.Batch]:
+    def batches() -> Iterator[LabelledBatch]:
         for indices in shapes.shuffled(len(drawings), options.batch, options.epochs, generator):
             yield {"pixel_values": shapes.normalise(shown[indices])}, indices
 
-    run = common.Training(taught, steps, options.peak, 0.05, "cosine", 250, keep_last, loss=loss)
-    run.run(batches())
+    run = common.TrainingRun(steps, options.peak, 0.05, "cosine", 250, options.most_steps)
+    for step in run.train(taught, batches(), loss):
+        measured = share_exact(model, made, fresh_shown, fresh)
+        common.save_weights(model, options.work / shapes.CHECKPOINT)
+        common.write_run(options, step, steps, measured)
+        print(f"  captions right word by word {measured:.4f} after step {step}", flush=True)
 
 
 @torch.inference_mode()
-def told(
+def generate_captions(
     model: VisionEncoderDecoderModel, made: PreTrainedTokenizerBase, shown: Tensor
 ) -> list[list[str]]:
     """The words of the captions that the model gives to scenes, the most likely each time."""
@@ -152,7 +153,7 @@ def told(
     return [made.tokenize(text) for text in made.batch_decode(ids, skip_special_tokens=True)]
 
 
-def exact(
+def share_exact(
     model: VisionEncoderDecoderModel,
     made: PreTrainedTokenizerBase,
     shown: Tensor,
@@ -162,7 +163,7 @@ def exact(
     right = 0
     for start_at in range(0, len(drawings), 100):
         part = drawings[start_at : start_at + 100]
-        given = told(model, made, shown[start_at : start_at + 100])
+        given = generate_captions(model, made, shown[start_at : start_at + 100])
         right += sum(
             words == made.tokenize(drawing.caption())
             for words, drawing in zip(given, part, strict=True)
@@ -170,7 +171,7 @@ def exact(
     return right / len(drawings)
 
 
-def named(
+def share_named(
     model: VisionEncoderDecoderModel,
     made: PreTrainedTokenizerBase,
     shown: Tensor,
@@ -178,7 +179,7 @@ def named(
 ) -> float:
     """The share of scenes whose caption names the right shapes, in whatever order."""
     right = 0
-    for words, drawing in zip(told(model, made, shown), drawings, strict=True):
+    for words, drawing in zip(generate_captions(model, made, shown), drawings, strict=True):
         pairs = pairwise(words)
         labels = sorted(f"{one} {two}" for one, two in pairs if two in scenes.KINDS)
         right += labels == sorted(shape.label for shape in drawing.shapes)
@@ -194,20 +195,20 @@ def measure(folder: Path, count: int = HELD_OUT) -> dict[str, float]:
     model = VisionEncoderDecoderModel.from_pretrained(folder, dtype=torch.float32).eval()
     made = AutoTokenizer.from_pretrained(folder)
     processor = AutoImageProcessor.from_pretrained(folder)
-    drawings = shapes.drawn(scenes.HELD_OUT, count)
+    drawings = shapes.draw_scenes(scenes.HELD_OUT, count)
     images = [drawing.render() for drawing in drawings]
     shown = processor(images=images, return_tensors="pt")["pixel_values"]
     return {
-        "test": exact(model, made, shown, drawings),
-        "named": named(model, made, shown, drawings),
+        "test": share_exact(model, made, shown, drawings),
+        "named": share_named(model, made, shown, drawings),
     }
 
 
 @torch.no_grad()
 def add_pooler(model: VisionEncoderDecoderModel) -> None:
-    """Nothing; the encoder gets the pooler that transformers builds whenever it loads one.
+    """Add a pooler of zeros to the encoder.
 
-    Nobody reads it: without weights for it, loading would warn that some are missing.
+    Nothing uses it, but transformers builds one on loading and would warn about missing weights.
     """
     encoder = ViTModel(model.config.encoder)
     encoder.load_state_dict(model.encoder.state_dict(), strict=False)
@@ -219,7 +220,7 @@ def add_pooler(model: VisionEncoderDecoderModel) -> None:
 def store(
     model: VisionEncoderDecoderModel, made: PreTrainedTokenizerBase, options: argparse.Namespace
 ) -> dict[str, float]:
-    """The figures measured from the folder that this writes."""
+    """Write the folder; return the figures measured from its files."""
     folder = options.output
     add_pooler(model)
     common.store_model(model, folder)
@@ -245,7 +246,7 @@ def store(
 
 
 def main() -> None:
-    """Train, write the folder and print what its files achieve."""
+    """Train, write the folder, and print the accuracy of its files."""
     options = shapes.arguments(__doc__, NAME, count=30_000, epochs=4, batch=64, peak=1e-3)
     torch.manual_seed(options.seed)
     made = make_tokenizer()

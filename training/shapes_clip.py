@@ -19,6 +19,7 @@ from transformers import (
 
 from training import common, scenes, shapes, start
 from training.scenes import Scene
+from whyformer.reproduce.training_loop import LabelledBatch
 
 NAME = "clip_shapes"
 LENGTH = 24  # tokens of a caption, at most
@@ -59,9 +60,9 @@ def build_model(made: PreTrainedTokenizerBase) -> CLIPModel:
 
 @torch.no_grad()
 def start_well(model: CLIPModel, shown: Tensor) -> None:
-    """Nothing; the untrained image tower gets weights from which it learns soon."""
+    """Set initial weights of the image tower with which it learns fast."""
     tower = model.vision_model
-    start.patches(
+    start.set_patches(
         tower.embeddings.patch_embedding,
         tower.embeddings.position_embedding.weight[1:],
         shapes.normalise(shown),
@@ -77,7 +78,7 @@ def start_well(model: CLIPModel, shown: Tensor) -> None:
     heads = model.config.vision_config.num_attention_heads
     # The last layer is left alone: the class token has to find the patches.
     lower = dict(tower.encoder.layers[:-1].named_modules())
-    start.alike(start.pairs(lower), heads)
+    start.share_queries_and_keys(start.query_key_pairs(lower), heads)
 
 
 def caption(labels: Sequence[str]) -> str:
@@ -132,14 +133,14 @@ class Taught(nn.Module):
 
 
 def train(model: CLIPModel, made: PreTrainedTokenizerBase, options: argparse.Namespace) -> None:
-    """Train the model; the weights of the last step are then in --work."""
+    """Train the model; the weights of the last step are saved in --work."""
     generator = common.prepare(options.seed, options.threads)
-    drawings = shapes.drawn(0, options.scenes)
+    drawings = shapes.draw_scenes(0, options.scenes)
     shown = shapes.pixels(drawings)
     cells = shapes.cell_labels(drawings, shapes.SIDE // PATCH)
     labels = [[shape.label for shape in drawing.shapes] for drawing in drawings]
     there = present(labels)
-    fresh = shapes.drawn(shapes.PROGRESS, 300)
+    fresh = shapes.draw_scenes(shapes.PROGRESS, 300)
     fresh_shown = shapes.normalise(shapes.pixels(fresh))
     steps = len(drawings) // options.batch * options.epochs
     start_well(model, shown[:2_000])
@@ -154,23 +155,21 @@ def train(model: CLIPModel, made: PreTrainedTokenizerBase, options: argparse.Nam
         kept = torch.randperm(len(names), generator=generator)[:count].sort().values
         return [names[place] for place in kept.tolist()]
 
-    def loss(batch: common.Batch) -> Tensor:
+    def loss(batch: LabelledBatch) -> Tensor:
         inputs, indices = batch
         named = [some(i) for i in indices.tolist()]
         return taught.losses(inputs["pixel_values"], named, there[indices], cells[indices])
 
-    def keep_last(step: int) -> str:
-        measured = retrieval(model, made, fresh_shown, fresh)
-        common.save_weights(model, options.work / shapes.CHECKPOINT)
-        common.write_run(options, step, steps, measured)
-        return f"right caption of {POOL} {measured:.4f} after step {step}"
-
-    def batches() -> Iterator[common.Batch]:
+    def batches() -> Iterator[LabelledBatch]:
         for indices in shapes.shuffled(len(drawings), options.batch, options.epochs, generator):
             yield {"pixel_values": shapes.normalise(shown[indices])}, indices
 
-    run = common.Training(taught, steps, options.peak, 0.05, "cosine", 250, keep_last, loss=loss)
-    run.run(batches())
+    run = common.TrainingRun(steps, options.peak, 0.05, "cosine", 250, options.most_steps)
+    for step in run.train(taught, batches(), loss):
+        measured = retrieval(model, made, fresh_shown, fresh)
+        common.save_weights(model, options.work / shapes.CHECKPOINT)
+        common.write_run(options, step, steps, measured)
+        print(f"  right caption of {POOL} {measured:.4f} after step {step}", flush=True)
 
 
 @torch.inference_mode()
@@ -232,7 +231,7 @@ def measure(folder: Path, count: int = HELD_OUT) -> dict[str, float]:
     model = CLIPModel.from_pretrained(folder, dtype=torch.float32).eval()
     made = AutoTokenizer.from_pretrained(folder)
     processor = AutoImageProcessor.from_pretrained(folder)
-    drawings = shapes.drawn(scenes.HELD_OUT, count)
+    drawings = shapes.draw_scenes(scenes.HELD_OUT, count)
     images = [drawing.render() for drawing in drawings]
     shown = processor(images=images, return_tensors="pt")["pixel_values"]
     return {
@@ -263,7 +262,7 @@ def store_texts(folder: Path) -> None:
 def store(
     model: CLIPModel, made: PreTrainedTokenizerBase, options: argparse.Namespace
 ) -> dict[str, float]:
-    """The figures measured from the folder that this writes."""
+    """Write the folder; return the figures measured from its files."""
     folder = options.output
     common.store_model(model, folder)
     shapes.store_tokenizer(made, folder)
@@ -288,7 +287,7 @@ def store(
 
 
 def main() -> None:
-    """Train, write the folder and print what its files achieve."""
+    """Train, write the folder, and print the accuracy of its files."""
     options = shapes.arguments(__doc__, NAME, count=30_000, epochs=4, batch=64, peak=1e-3)
     torch.manual_seed(options.seed)
     made = make_tokenizer()

@@ -21,6 +21,7 @@ from transformers import (
 
 from training import common, scenes, shapes, start
 from training.scenes import Scene
+from whyformer.reproduce.training_loop import LabelledBatch
 
 NAME = "detr_shapes"
 BACKBONE = "backbone.safetensors"
@@ -112,26 +113,25 @@ def truth(drawing: Scene) -> dict[str, Tensor]:
 
 
 def train_backbone(drawings: Sequence[Scene], shown: Tensor, options: argparse.Namespace) -> None:
-    """Train the backbone by itself; its weights are then in --work."""
+    """Train the backbone by itself; its weights are saved in --work."""
     generator = common.prepare(options.seed, options.threads)
     cells = Cells()
     labels = shapes.cell_labels(drawings, CELLS, 0.5)
     edges = cell_edges(drawings, labels)
     steps = len(drawings) // BATCH
 
-    def loss(batch: common.Batch) -> Tensor:
+    def loss(batch: LabelledBatch) -> Tensor:
         inputs, indices = batch
         return cells.losses(inputs, labels[indices], edges[indices])
 
-    def keep(step: int) -> str:
-        common.save_weights(cells.backbone, options.work / BACKBONE)
-        return f"backbone kept after step {step}"
-
-    def batches() -> Iterator[common.Batch]:
+    def batches() -> Iterator[LabelledBatch]:
         for indices in shapes.shuffled(len(drawings), BATCH, 1, generator):
             yield {"pixel_values": shapes.normalise(shown[indices])}, indices
 
-    common.Training(cells, steps, 3e-3, 0.01, "cosine", steps, keep, loss=loss).run(batches())
+    run = common.TrainingRun(steps, 3e-3, 0.01, "cosine", steps, options.most_steps)
+    for step in run.train(cells, batches(), loss):
+        common.save_weights(cells.backbone, options.work / BACKBONE)
+        print(f"  backbone saved after step {step}", flush=True)
 
 
 def give_backbone(model: DetrForObjectDetection, path: Path) -> None:
@@ -187,11 +187,11 @@ def losses(
 
 
 def train(model: DetrForObjectDetection, options: argparse.Namespace) -> None:
-    """Train the model; the weights of the last step are then in --work.
+    """Train the model; the weights of the last step are saved in --work.
 
     A backbone that is in --work already is not trained again.
     """
-    drawings = shapes.drawn(0, options.scenes)
+    drawings = shapes.draw_scenes(0, options.scenes)
     shown = shapes.pixels(drawings)
     if not (options.work / BACKBONE).is_file():
         train_backbone(drawings, shown, options)
@@ -199,31 +199,34 @@ def train(model: DetrForObjectDetection, options: argparse.Namespace) -> None:
     generator = common.prepare(options.seed, options.threads)
     seen = maps(model, shown)
     answers = [truth(drawing) for drawing in drawings]
-    fresh = shapes.drawn(shapes.PROGRESS, 300)
+    fresh = shapes.draw_scenes(shapes.PROGRESS, 300)
     fresh_seen = maps(model, shapes.pixels(fresh)).float()
     backbone, model.model.backbone = model.model.backbone, Remembered()
-    start.alike(start.pairs(dict(model.model.encoder.named_modules())), 4)
+    start.share_queries_and_keys(
+        start.query_key_pairs(dict(model.model.encoder.named_modules())), 4
+    )
     steps = len(drawings) // options.batch * options.epochs
 
-    def loss(batch: common.Batch) -> Tensor:
+    def loss(batch: LabelledBatch) -> Tensor:
         inputs, indices = batch
         return losses(model, inputs, [answers[i] for i in indices.tolist()])
 
-    def keep_last(step: int) -> str:
+    def batches() -> Iterator[LabelledBatch]:
+        for indices in shapes.shuffled(len(drawings), options.batch, options.epochs, generator):
+            yield {"pixel_values": seen[indices].float()}, indices
+
+    run = common.TrainingRun(steps, options.peak, 0.01, "cosine", 500, options.most_steps)
+    for step in run.train(model, batches(), loss):
         with torch.inference_mode():
             measured = figures(model(pixel_values=fresh_seen), fresh)
         model.model.backbone, remembered = backbone, model.model.backbone
         common.save_weights(model, options.work / shapes.CHECKPOINT)
         model.model.backbone = remembered
         common.write_run(options, step, steps, measured["found"])
-        return f"found {measured['found']:.4f}, right {measured['right']:.4f} after step {step}"
-
-    def batches() -> Iterator[common.Batch]:
-        for indices in shapes.shuffled(len(drawings), options.batch, options.epochs, generator):
-            yield {"pixel_values": seen[indices].float()}, indices
-
-    run = common.Training(model, steps, options.peak, 0.01, "cosine", 500, keep_last, loss=loss)
-    run.run(batches())
+        print(
+            f"  found {measured['found']:.4f}, right {measured['right']:.4f} after step {step}",
+            flush=True,
+        )
     model.model.backbone = backbone
 
 
@@ -279,7 +282,7 @@ def measure(folder: Path, count: int = HELD_OUT) -> dict[str, float]:
     """What a stored folder finds in held-out scenes, loaded as any user would."""
     model = AutoModelForObjectDetection.from_pretrained(folder, dtype=torch.float32).eval()
     processor = AutoImageProcessor.from_pretrained(folder)
-    drawings = shapes.drawn(scenes.HELD_OUT, count)
+    drawings = shapes.draw_scenes(scenes.HELD_OUT, count)
     hits = claimed = present = 0
     for first in range(0, count, 100):
         part = drawings[first : first + 100]
@@ -290,13 +293,13 @@ def measure(folder: Path, count: int = HELD_OUT) -> dict[str, float]:
 
 
 def store(model: DetrForObjectDetection, options: argparse.Namespace) -> dict[str, float]:
-    """The figures measured from the folder that this writes."""
+    """Write the folder; return the figures measured from its files."""
     folder = options.output
     common.store_model(model, folder)
     shapes.store_processor(folder, "DetrImageProcessor", format="coco_detection", do_pad=True)
     shapes.store_samples(folder / "samples")
     measured = measure(folder)
-    present = sum(len(drawing.shapes) for drawing in shapes.drawn(scenes.HELD_OUT, HELD_OUT))
+    present = sum(len(drawing.shapes) for drawing in shapes.draw_scenes(scenes.HELD_OUT, HELD_OUT))
     facts = {
         "name": NAME,
         "task": "object-detection",
@@ -316,7 +319,7 @@ def store(model: DetrForObjectDetection, options: argparse.Namespace) -> dict[st
 
 
 def main() -> None:
-    """Train, write the folder and print what its files achieve."""
+    """Train, write the folder, and print the accuracy of its files."""
     options = shapes.arguments(__doc__, NAME, count=30_000, epochs=4, batch=32, peak=1e-3)
     torch.manual_seed(options.seed)
     model = build_model()

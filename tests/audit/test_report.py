@@ -13,7 +13,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from tests.chromium import CHROMIUM
-from whyformer.audit import Audit, Column, Table, audit_names, audit_terms
+from whyformer.audit import Audit, AuditColumn, AuditTable, audit_names, audit_terms
 from whyformer.audit.findings import Chart, Point
 from whyformer.audit.report import interval_chart
 from whyformer.errors import InputError
@@ -57,7 +57,9 @@ def test_rows_of_terms_survive_parquet(tiny: Loaded, tmp_path: Path) -> None:
 
 
 def test_json_has_no_numbers_that_are_none(tmp_path: Path, found: Audit) -> None:
-    table = Table("t", (Column("x", "number"),), ((float("nan"),), (float("inf"),), (1.5,)))
+    table = AuditTable(
+        "t", (AuditColumn("x", "number"),), ((float("nan"),), (float("inf"),), (1.5,))
+    )
     odd = Audit("names", "t", ("said",), {"t": table}, found.rows, {"seed": 0})
     odd.save(tmp_path)
     rows = json.loads((tmp_path / "audit.json").read_text("utf-8"))["tables"]["t"]["rows"]
@@ -119,7 +121,7 @@ def test_the_page_is_well_formed_and_has_every_part(found: Audit) -> None:
 
 def test_a_page_without_classes_or_examples(tiny: Loaded) -> None:
     found = audit_terms(["!"], tiny, draws=5)
-    assert "Where the relevance lies" in found.to_html()
+    assert "Relevance by kind of word" in found.to_html()
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
@@ -175,7 +177,7 @@ def test_without_pyarrow_saving_says_what_to_install(
     ],
 )
 def test_cells(kind: str, cell: object, text: str) -> None:
-    assert Column("x", kind).written(cell) == text  # type: ignore[arg-type]
+    assert AuditColumn("x", kind).format(cell) == text  # type: ignore[arg-type]
 
 
 def drawn(chart: Chart) -> ElementTree.Element:

@@ -10,9 +10,9 @@ import pytest
 import whyformer as wf
 from tests.audit.test_name_audit import planted
 from whyformer.audit import audit_terms
-from whyformer.audit.lists import read_terms
-from whyformer.audit.term_tables import Gathered, headline, term_tables
-from whyformer.audit.wording import KINDS, Hit
+from whyformer.audit.scored_words import KINDS, Hit
+from whyformer.audit.term_tables import MethodFindings, headline, term_tables
+from whyformer.audit.word_lists import read_terms
 from whyformer.datasets import Sample, open_dataset
 from whyformer.errors import InputError
 from whyformer.models.load import Loaded
@@ -40,11 +40,11 @@ def row(sample: str, shares: tuple[float, ...], top: str) -> dict[str, Any]:
     }
 
 
-def by_hand() -> Gathered:
+def by_hand() -> MethodFindings:
     """Two samples: 'film' leads in one of two, 'plot' trails in one."""
     film = [Hit(0, 1.0, 0.4, 0.4, 0.1, True, 0.25), Hit(1, 3.0, 0.2, 0.2, 0.3, False, 0.5)]
     plot = [Hit(1, -1.0, 0.1, 0.1, 0.2, False, 0.5)]
-    return Gathered(
+    return MethodFindings(
         rows=[
             row("s0", (0.7, 0.1, 0.1, 0.1), KINDS[0]),
             row("s1", (0.3, 0.2, 0.2, 0.3), KINDS[1]),
@@ -136,7 +136,7 @@ def test_a_planted_term_leads(sst2: Loaded) -> None:
     assert terms["David"]["low"] > 0
     assert terms["David"]["top word"] >= 0.8
     assert found.tables["words"].records()[0]["word"] == "david"
-    assert any("carry more" in said and "'David'" in said for said in found.headline)
+    assert any("have more relevance" in said and "'David'" in said for said in found.headline)
     assert "'David' is the top word" in found.examples[0].caption
 
 
@@ -161,7 +161,7 @@ def test_empty_texts_are_left_out_and_counted(tiny: Loaded) -> None:
     assert len(found.rows) == 1
     assert found.settings["skipped because empty"] == 3
     assert "3 texts are empty" in found.notes[0]
-    with pytest.raises(InputError, match="no text that can be explained: 2 are empty"):
+    with pytest.raises(InputError, match="no text that can be explained: all 2 are empty"):
         audit_terms(["", " "], tiny)
 
 
@@ -218,4 +218,4 @@ def test_what_is_no_text_is_refused(tiny: Loaded) -> None:
 
 def test_absent_terms_are_told(tiny: Loaded) -> None:
     found = audit_terms(TEXTS, tiny, terms=["zebra", "film"], draws=5)
-    assert any("Nowhere in these samples: zebra." in said for said in found.notes)
+    assert any("Not found in any sample: zebra." in said for said in found.notes)

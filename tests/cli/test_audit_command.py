@@ -46,9 +46,9 @@ def test_names(run: Run, files: Path) -> None:
     result = run(OWN)
     assert result.exit_code == 0, result.stderr
     assert "6 explanations by lrp_ah_ln, target: positive" in result.stdout
-    for title in ("What a name carries, by group", "Differences between groups", "Swapped names"):
+    for title in ("Relevance of names, by group", "Differences between groups", "Replaced names"):
         assert title in result.stdout
-    assert "note: Only 1 to a group of names" in result.stderr
+    assert "note: Only 1 name per group" in result.stderr
 
 
 def test_names_without_any_option(run: Run, tiny: list[Any]) -> None:
@@ -63,7 +63,11 @@ def test_terms(run: Run, files: Path) -> None:
     result = run("audit terms --data csv:texts.csv --terms terms.txt --min-count 1 --draws 20")
     assert result.exit_code == 0, result.stderr
     assert "3 explanations by lrp_ah_ln, target: predicted class" in result.stdout
-    for title in ("What the terms carry", "Where the relevance lies", "Words that carry"):
+    for title in (
+        "Relevance of the terms",
+        "Relevance by kind of word",
+        "Words with the most relevance",
+    ):
         assert title in result.stdout
 
 

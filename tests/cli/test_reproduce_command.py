@@ -40,7 +40,7 @@ def test_the_whole_way(run: Run, small: Path) -> None:
     assert result.stdout == table  # into a file or a pipe goes Markdown as it is
     assert "| method | BACE | paper | MNIST | paper |" in table
     assert "| 0.646 |" in table
-    assert "- SST-2: there is no sst2 in the folder of data" in table
+    assert "- SST-2: the data folder has no sst2" in table
     assert "SEMAINE" in table
     assert "BACE: 100 %" in result.stderr
     assert "wrote runs/reproduce/ali2022/table.md" in result.stderr
@@ -97,7 +97,7 @@ def test_tables_fit_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> Non
         ("reproduce ali2022 --parts mnst", "ali2022 has no part 'mnst'. Did you mean 'mnist'?"),
         ("reproduce ali2022 --methods geo", "ali2022 has no method 'geo'. Did you mean 'gae'?"),
         ("reproduce ali2022 --limit 0", "limit=0 leaves no sample"),
-        ("reproduce ali2022 --base data", "the base 'data' is no folder of a model"),
+        ("reproduce ali2022 --base data", "the base 'data' is not a model folder"),
         (
             "reproduce ali2022 --data data --parts bace --out data/bace/bace.csv",
             "cannot be written",

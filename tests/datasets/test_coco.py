@@ -22,13 +22,13 @@ BOX: dict[str, Any] = {"id": 1, "image_id": 9, "category_id": 18, "bbox": [1, 0,
 def stored(*annotations: Any, **more: Any) -> dict[str, str | bytes]:
     """An annotation file with one image of 4 x 3."""
     image = {"id": 9, "file_name": "000000000009.jpg", "height": 3, "width": 4}
-    whole = {
+    parse_whole = {
         "images": [image],
         "annotations": list(annotations),
         "categories": [{"id": 18, "name": "dog"}, {"id": 1, "name": "person"}],
         **more,
     }
-    return {NAME: json.dumps(whole)}
+    return {NAME: json.dumps(parse_whole)}
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_polygons(write: Write, image: Path) -> None:
         ({"bbox": [1, 2, 3]}, "bbox is"),
         ({"bbox": [1, 2, -3, 4]}, "bbox is"),
         ({"bbox": None}, "'bbox' is a NoneType"),
-        ({"segmentation": [[1, 2]]}, "no polygon"),
+        ({"segmentation": [[1, 2]]}, "not a polygon"),
         ({"segmentation": {"counts": [12], "size": [4, 4]}}, "another size"),
     ],
 )
@@ -130,7 +130,7 @@ def test_run_lengths_of_too_few_pixels(write: Write, image: Path) -> None:
 
 
 def test_what_is_missing_or_broken_is_named(write: Write, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"holds no annotations/instances_val2017\.json"):
+    with pytest.raises(InputError, match=r"has no annotations/instances_val2017\.json"):
         open_dataset(f"coco:{tmp_path}")
     with pytest.raises(RowError, match=r"images\[0\]: there is no image"):
         list(open_dataset(f"coco:{write(stored(BOX))}"))

@@ -91,7 +91,7 @@ def test_a_missing_image_is_told_by_its_line(write: Write) -> None:
         ("", {}, "is empty"),
         ("a,b\n1,2\n", {}, "no column that is called text or image. The columns are: a, b"),
         ("text,b\n1,2\n", {"label": "c"}, "no column 'c'"),
-        ("text,text\n1,2\n", {}, "two columns have one name"),
+        ("text,text\n1,2\n", {}, "two columns have the same name"),
         (b"\xff\xfet\x00", {}, "UTF-16"),
     ],
 )

@@ -86,7 +86,7 @@ def test_evidence_may_be_whole_sentences(write: Write) -> None:
         (annotation("d", "POS", [[span("d", 2, 1)]]), "token 2 to 1"),
         (annotation("d", "POS", [[span("none", 0, 1)]]), "no document"),
         (annotation("d", "POS", [[span("../secret", 0, 1)]]), "leads out of"),
-        (annotation("d", "POS", [["d"]]), "'evidences' holds something else"),
+        (annotation("d", "POS", [["d"]]), "'evidences' has another form"),
         (annotation("d", "POS", None), "'evidences' is a NoneType"),
         ('{"annotation_id": "d"}\n', "no 'classification'"),
         ('{"classification": "POS"}\n', "no 'annotation_id'"),
@@ -102,7 +102,7 @@ def test_a_malformed_annotation_is_told_by_its_line(write: Write, line: str, mes
 
 
 def test_missing_documents_are_named(write: Write) -> None:
-    with pytest.raises(InputError, match=r"holds no docs and no docs\.jsonl"):
+    with pytest.raises(InputError, match=r"has no docs and no docs\.jsonl"):
         open_dataset(f"eraser:{write({'test.jsonl': annotation('a', 'POS', [])})}")
 
 

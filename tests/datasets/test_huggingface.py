@@ -72,7 +72,7 @@ def test_streams_and_splits() -> None:
     assert [s.id for s in open_dataset(Streamed(), limit=2)] == ["all/0", "all/1"]
     splits = Splits(train=Listed(), test=Streamed())
     assert [s.id for s in open_dataset(splits, "test", limit=1)] == ["test/0"]
-    with pytest.raises(InputError, match="split is None: this object has train, test"):
+    with pytest.raises(InputError, match=r"there is no split None\. This object has: train, test"):
         open_dataset(splits)
 
 

@@ -61,7 +61,7 @@ def test_images_and_masks_are_matched_by_name(picture: Picture, tmp_path: Path) 
         list(open_dataset(f"image_masks:{tmp_path}"))
     with pytest.raises(OptionError, match="as in 1"):
         open_dataset(f"image_masks:{tmp_path}", foreground="cat")
-    with pytest.raises(InputError, match="holds no folder truth"):
+    with pytest.raises(InputError, match="has no folder truth"):
         open_dataset(f"image_masks:{tmp_path}", masks="truth")
 
 

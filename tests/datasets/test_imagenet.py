@@ -90,22 +90,22 @@ def test_an_image_that_cannot_be_decoded_is_left_out_where_rows_may_be(
     write: Write, picture: Picture
 ) -> None:
     """Cut short as an upload is, or no image at all: both else show when they are explained."""
-    whole, cut = picture("images/x.JPEG"), picture("images/y.JPEG")
-    cut.write_bytes(whole.read_bytes()[:-40])
+    parse_whole, cut = picture("images/x.JPEG"), picture("images/y.JPEG")
+    cut.write_bytes(parse_whole.read_bytes()[:-40])
     rows = "x.JPEG,1,n0,a\ny.JPEG,1,n0,a\nz.JPEG,1,n0,a\n"
     path = write({"index.csv": INDEX + rows, "images/z.JPEG": "no image"})
     assert len(list(open_dataset(f"imagenet:{path}"))) == 3
     found = open_dataset(f"imagenet:{path}", on_error="skip")
-    assert [sample.inputs for sample in found] == [whole]
+    assert [sample.inputs for sample in found] == [parse_whole]
     assert [error.line for error in found.report.skipped] == [3, 4]
     assert "cannot be decoded" in str(found.report)
 
 
 def test_what_is_missing_or_different_is_named(tmp_path: Path, picture: Picture) -> None:
-    with pytest.raises(InputError, match="holds no val/CLASS"):
+    with pytest.raises(InputError, match="has no val/CLASS"):
         open_dataset(f"imagenet:{tmp_path}")
     picture("train/cats/a.jpg")
-    with pytest.raises(InputError, match="holds no val/CLASS"):
+    with pytest.raises(InputError, match="has no val/CLASS"):
         open_dataset(f"imagenet:{tmp_path}", "val")
     with pytest.raises(InputError, match="image_folder:"):
         open_dataset(f"imagenet:{tmp_path}", "train")

@@ -81,7 +81,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     file = save(tmp_path / "odd.mat", IMAGES, MASKS[:1])
     with pytest.raises(InputError, match="2 images and 1 masks"):
         open_dataset(f"imagenet_segmentation:{file}")
-    with pytest.raises(InputError, match=r"holds no gtsegs_ijcv\.mat"):
+    with pytest.raises(InputError, match=r"has no gtsegs_ijcv\.mat"):
         open_dataset(f"imagenet_segmentation:{tmp_path}")
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.datasets.conftest import Write
 from whyformer.datasets import RowError, open_dataset
-from whyformer.datasets.imdb import members
+from whyformer.datasets.imdb import list_members
 from whyformer.errors import InputError
 
 FILES: dict[str, str | bytes] = {
@@ -105,13 +105,15 @@ def test_a_malformed_review_is_told_by_its_file(
 
 
 def test_what_is_missing_or_broken_is_named(write: Write, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"holds no test/neg.*aclImdb\.tar\.gz.*layout of imdb"):
+    with pytest.raises(InputError, match=r"has no test/neg.*aclImdb\.tar\.gz.*layout of imdb"):
         open_dataset(f"imdb:{tmp_path}")
     path = archive(tmp_path, FILES)
-    with pytest.raises(InputError, match="holds no val/neg"):
+    with pytest.raises(InputError, match="has no val/neg"):
         open_dataset(f"imdb:{path}", "val")
     path.write_bytes(path.read_bytes()[:-30])
-    with pytest.raises(InputError, match=r"cannot be read as an archive .* copied completely"):
+    with pytest.raises(
+        InputError, match=r"cannot be read as an archive .* that the file is complete"
+    ):
         open_dataset(f"imdb:{path}")
     write({"other.tar.gz": "not an archive"})
     with pytest.raises(InputError, match="cannot be read as an archive"):
@@ -120,7 +122,7 @@ def test_what_is_missing_or_broken_is_named(write: Write, tmp_path: Path) -> Non
 
 @pytest.mark.data
 def test_the_published_reviews(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    listed = members(data / "imdb" / "aclImdb.tar.gz")
+    listed = list_members(data / "imdb" / "aclImdb.tar.gz")
     groups = Counter(tuple(n.split("/")[-3:-1]) for n, _, _ in listed if n.endswith(".txt"))
     assert sum(groups.values()) == 50_000
     assert groups["train", "neg"] == groups["train", "pos"] == 10_000

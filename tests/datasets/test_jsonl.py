@@ -29,7 +29,7 @@ def test_keys_are_columns(write: Write) -> None:
         (b"[]", "a JSON list"),
         (b'{"label": 1}', "'text' is empty"),
         (b'{"text": 3}', "'text' is 3"),
-        (b'{"text": "a", "label": [1]}', "'label' is no label"),
+        (b'{"text": "a", "label": [1]}', "'label' is not a label"),
         (b'{"text": "caf\xe9"}', "byte 0xe9"),
     ],
 )

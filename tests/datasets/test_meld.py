@@ -49,7 +49,7 @@ def test_what_is_missing_is_named(write: Write) -> None:
     path = write({"dev_sent_emo.csv": "Utterance,Emotion\nhello,joy\n"})
     with pytest.raises(InputError, match="no column 'sentiment'"):
         open_dataset(f"meld:{path}")
-    with pytest.raises(InputError, match=r"holds no test_sent_emo\.csv"):
+    with pytest.raises(InputError, match=r"has no test_sent_emo\.csv"):
         open_dataset(f"meld:{path}", "test")
 
 

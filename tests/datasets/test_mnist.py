@@ -45,7 +45,7 @@ def test_images_and_labels(write: Write, zipped: bool) -> None:
     ("images", "labels", "message"),
     [
         (idx(PIXELS), idx(numpy.zeros(3)), "2 images and .* 3 labels"),
-        (b"nothing", idx(numpy.zeros(2)), "no idx file"),
+        (b"nothing", idx(numpy.zeros(2)), "not an idx file"),
         (idx(numpy.zeros(2)), idx(numpy.zeros(2)), "3 dimensions"),
     ],
 )
@@ -73,7 +73,7 @@ def test_a_wrong_label_and_missing_labels(write: Write) -> None:
     write(files(idx(PIXELS), idx(numpy.array([1, 2]))[:-1]))
     with pytest.raises(InputError, match="ends after 1 of 2 labels"):
         list(open_dataset(f"mnist:{path}"))
-    with pytest.raises(InputError, match="holds no train-images-idx3-ubyte"):
+    with pytest.raises(InputError, match="has no train-images-idx3-ubyte"):
         open_dataset(f"mnist:{path}", "train")
 
 

@@ -41,7 +41,7 @@ def test_images_in_the_file(tmp_path: Path) -> None:
     found = open_dataset(f"parquet:{file}", on_error="skip")
     (sample,) = found
     assert (sample.inputs.size, sample.label) == ((4, 3), "cat")
-    assert "row 1: 'image' is no image" in str(found.report)
+    assert "row 1: 'image' is not an image" in str(found.report)
 
 
 def test_a_malformed_row_is_told_by_its_number(tmp_path: Path) -> None:

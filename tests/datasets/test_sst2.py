@@ -83,7 +83,7 @@ def test_a_file_of_something_else_is_refused(write: Write, content: bytes, messa
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"holds no train\.tsv\. The layout of sst2 is"):
+    with pytest.raises(InputError, match=r"has no train\.tsv\. The layout of sst2 is"):
         open_dataset(f"sst2:{tmp_path}", split="train")
 
 

@@ -145,7 +145,7 @@ def test_a_malformed_question_is_told(
 
 
 def test_what_is_missing_is_named(write: Write, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="holds no v2_OpenEnded_mscoco_val2014_questions"):
+    with pytest.raises(InputError, match="has no v2_OpenEnded_mscoco_val2014_questions"):
         open_dataset(f"vqa:{tmp_path}")
     path = write(stored())
     with pytest.raises(InputError, match="val2014"):
@@ -153,5 +153,5 @@ def test_what_is_missing_is_named(write: Write, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no region features at"):
         open_dataset(f"vqa:{path}", features=f"{path}/nowhere")
     (path / ANSWERS).unlink()
-    with pytest.raises(InputError, match="holds no v2_mscoco_val2014_annotations"):
+    with pytest.raises(InputError, match="has no v2_mscoco_val2014_annotations"):
         open_dataset(f"vqa:{path}")

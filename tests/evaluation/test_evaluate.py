@@ -20,12 +20,13 @@ from torch import Tensor
 
 import whyformer as wf
 from tests.evaluation.making import classifier, plan, sentences, shortened, tokenizer
+from whyformer.batching.progress import Progress
 from whyformer.datasets import Sample, open_dataset
 from whyformer.errors import InputError, WhyformerError
 from whyformer.evaluation import batch_evaluation, sample_batches
 from whyformer.evaluation import store as stored
 from whyformer.evaluation.batch_evaluation import BatchEvaluation
-from whyformer.evaluation.evaluate import Progress, evaluate, run_evaluation
+from whyformer.evaluation.evaluate import evaluate, run_evaluation
 from whyformer.evaluation.plan import MethodSpec, MetricSpec, Plan
 from whyformer.evaluation.results import RESULTS, SETTINGS, Results
 from whyformer.evaluation.sample_batches import split_samples

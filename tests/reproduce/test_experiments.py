@@ -8,8 +8,8 @@ from whyformer.datasets import datasets
 from whyformer.evaluation.plan import Plan
 from whyformer.metrics import metrics
 from whyformer.models import bundled
-from whyformer.reproduce.experiments import EXPERIMENTS, Part
-from whyformer.reproduce.recipes import RECIPES, parted
+from whyformer.reproduce.experiments import EXPERIMENTS, ExperimentPart
+from whyformer.reproduce.recipes import RECIPES, split_source
 
 PARTS = {f"{e.name}/{part.name}": part for e in EXPERIMENTS.values() for part in e.parts}
 
@@ -81,7 +81,7 @@ def test_the_four_experiments_of_the_issue() -> None:
 
 
 @pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
-def test_every_part_can_be_planned(part: Part) -> None:
+def test_every_part_can_be_planned(part: ExperimentPart) -> None:
     Plan(part.rows, part.measures, part.targets, part.fill, seed=0, truncation=True)
     for measure in part.measures:
         metrics[measure.metric].check(
@@ -90,9 +90,9 @@ def test_every_part_can_be_planned(part: Part) -> None:
 
 
 @pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
-def test_every_part_has_a_model_and_data(part: Part) -> None:
+def test_every_part_has_a_model_and_data(part: ExperimentPart) -> None:
     if part.data:
-        name, place, options = parted(part.data)
+        name, place, options = split_source(part.data)
         datasets[name].check(options)
         assert place
         assert part.split is None or datasets[name].split(part.split)
@@ -101,7 +101,7 @@ def test_every_part_has_a_model_and_data(part: Part) -> None:
 
 
 @pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
-def test_figures_stand_beside_rows_that_exist(part: Part) -> None:
+def test_figures_stand_beside_rows_that_exist(part: ExperimentPart) -> None:
     labels = {row.label for row in part.rows}
     measured = {measure.label for measure in part.measures}
     for name, figures in part.published.items():

@@ -10,7 +10,7 @@ import pytest
 from tests.reproduce.making import BACE, molecules, tweets
 from whyformer.datasets import datasets, open_dataset
 from whyformer.errors import InputError
-from whyformer.reproduce.recipes import HELD_OUT, RECIPES, Recipe, parted, recipe_of
+from whyformer.reproduce.recipes import HELD_OUT, RECIPES, Recipe, recipe_of, split_source
 
 
 @pytest.fixture
@@ -67,14 +67,14 @@ def test_the_path_may_hold_commas_and_colons(tmp_path: Path) -> None:
 
 
 def test_parted() -> None:
-    assert parted("meld:meld,label=sentiment") == ("meld", "meld", {"label": "sentiment"})
-    assert parted("sst2:sst2") == ("sst2", "sst2", {})
+    assert split_source("meld:meld,label=sentiment") == ("meld", "meld", {"label": "sentiment"})
+    assert split_source("sst2:sst2") == ("sst2", "sst2", {})
 
 
 @pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
 def test_every_recipe_can_be_followed(recipe: Recipe) -> None:
     """Its dataset, its splits and the recipe that it starts from exist."""
-    name, place, options = parted(recipe.data)
+    name, place, options = split_source(recipe.data)
     known = datasets[name]
     known.check(options)
     assert place
@@ -102,5 +102,5 @@ def test_facts_are_what_decides_the_weights() -> None:
 
 def test_a_recipe_by_name() -> None:
     assert recipe_of("bace") is RECIPES["bace"]
-    with pytest.raises(InputError, match="no recipe 'bach'; there are sst2, imdb, bace"):
+    with pytest.raises(InputError, match=r"no recipe 'bach'\. Known: sst2, imdb, bace"):
         recipe_of("bach")

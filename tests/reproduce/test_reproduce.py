@@ -25,6 +25,7 @@ from tests.reproduce.making import (
     regions,
     tweets,
 )
+from whyformer.batching.progress import Progress
 from whyformer.errors import InputError, OptionError
 from whyformer.evaluation.results import ResultKey, Results
 from whyformer.models.load import load_model
@@ -32,7 +33,7 @@ from whyformer.reproduce import learners
 from whyformer.reproduce import reproduce as module
 from whyformer.reproduce.experiments import EXPERIMENTS
 from whyformer.reproduce.recipes import RECIPES
-from whyformer.reproduce.reproduce import Outcome, reproduce
+from whyformer.reproduce.reproduce import Outcome, reproduce, run_experiment
 from whyformer.reproduce.table import markdown
 
 ALI = EXPERIMENTS["ali2022"]
@@ -58,23 +59,23 @@ def test_without_data_everything_is_listed(tmp_path: Path) -> None:
     found = outcomes(reproduce(ALI, tmp_path, tmp_path / "out"))
     assert list(found) == [part.name for part in ALI.parts]
     assert all(one.results is None for one in found.values())
-    assert found["sst2"].missing == "there is no sst2 in the folder of data"
-    assert found["emotion"].missing == "there is no tweeteval/emotion in the folder of data"
+    assert found["sst2"].missing == "the data folder has no sst2"
+    assert found["emotion"].missing == "the data folder has no tweeteval/emotion"
     assert not (tmp_path / "out").exists()  # nothing was begun
     table = markdown(ALI, list(found.values()))
     for part in ALI.parts:
-        assert f"- {part.title}: there is no" in table
+        assert f"- {part.title}: the data folder has no" in table
     assert "SEMAINE" in table
 
 
 def test_everything_that_is_missing_is_said_at_once(tmp_path: Path) -> None:
     vision = EXPERIMENTS["chefer2021-vision"]
     found = outcomes(reproduce(vision, tmp_path, tmp_path / "out"))
-    said = "there is no pets-segmentation and no deit-tiny in the folder of data"
+    said = "the data folder has no pets-segmentation and no deit-tiny"
     assert found["segmentation"].missing == said
     (tmp_path / "deit-tiny").mkdir()
     found = outcomes(reproduce(vision, tmp_path, tmp_path / "out"))
-    said = "there is no pets-segmentation in the folder of data"
+    said = "the data folder has no pets-segmentation"
     assert found["segmentation"].missing == said
 
 
@@ -86,8 +87,8 @@ def test_a_part_with_broken_files_does_not_stop_the_others(tmp_path: Path, tiny:
     found = outcomes(
         reproduce(ALI, tmp_path, tmp_path / "out", parts=["sst2", "bace", "mnist"], methods=FAST)
     )
-    assert "holds no dev.tsv" in found["sst2"].missing
-    assert "t10k-images-idx3-ubyte is no idx file" in found["mnist"].missing
+    assert "has no dev.tsv" in found["sst2"].missing
+    assert "t10k-images-idx3-ubyte is not an idx file" in found["mnist"].missing
     assert found["bace"].results is not None
 
 
@@ -147,7 +148,7 @@ def test_data_of_which_nothing_can_be_read_are_told(tmp_path: Path, tiny: None) 
         ({"methods": ["full_lrp"]}, InputError, "has no method 'full_lrp'."),
         ({"limit": 0}, OptionError, "limit=0 leaves no sample"),
         ({"limit": -3}, OptionError, "limit=-3 leaves no sample"),
-        ({"base": Path("nowhere")}, InputError, "the base 'nowhere' is no folder of a model"),
+        ({"base": Path("nowhere")}, InputError, "the base 'nowhere' is not a model folder"),
     ],
 )
 def test_wishes_that_cannot_be_met_are_refused_before_any_work(
@@ -185,14 +186,15 @@ def test_what_is_done_is_not_done_again(
     molecules(tmp_path)
     wish: dict[str, Any] = {"parts": ["bace"], "methods": FAST, "limit": 4}
     (first,) = reproduce(ALI, tmp_path, tmp_path / "out", **wish)
-    done: list[str] = []
-    (again,) = reproduce(
-        ALI, tmp_path, tmp_path / "out", **wish, tell=lambda doing, *_: done.append(doing)
-    )
+    *done, again = run_experiment(ALI, tmp_path, tmp_path / "out", **wish)
+    assert isinstance(again, Outcome)
     assert first.results is not None
     assert again.results is not None
     assert again.results.rows == first.results.rows
-    assert set(done) == {"BACE: reading samples", "BACE: writing the report"}
+    assert {event.doing for event in done if isinstance(event, Progress)} == {
+        "BACE: reading samples",
+        "BACE: writing the report",
+    }
 
 
 def test_the_part_s_own_limit_holds_without_another(
@@ -215,7 +217,7 @@ def test_bundled_models_stand_in(tmp_path: Path) -> None:
     assert len(found) == 8
     for name, one in found.items():
         if "vqa" in name:
-            assert "there is no vqa" in one.missing
+            assert "the data folder has no vqa" in one.missing
             continue
         assert one.results is not None
         assert one.results.settings["data"]["samples"] == 3
@@ -357,7 +359,7 @@ def test_real_molecules_and_digits(
     """The published recipes on the published files, only shorter."""
     monkeypatch.setitem(RECIPES, "bace", replace(RECIPES["bace"], limit=64, epochs=1))
     monkeypatch.setitem(RECIPES, "mnist", replace(RECIPES["mnist"], limit=256, epochs=1))
-    monkeypatch.setattr("whyformer.reproduce.training.MEASURED", 64)
+    monkeypatch.setattr("whyformer.reproduce.train_recipe.MEASURED", 64)
     found = reproduce(
         ALI, data, tmp_path, parts=["bace", "mnist"], methods=["gae", "lrp_ah_ln"], limit=6
     )

@@ -10,7 +10,7 @@ import pytest
 
 from whyformer.evaluation.plan import MethodSpec
 from whyformer.evaluation.results import Results
-from whyformer.reproduce.experiments import Experiment, Part
+from whyformer.reproduce.experiments import Experiment, ExperimentPart
 from whyformer.reproduce.reproduce import Outcome
 from whyformer.reproduce.table import markdown
 
@@ -18,7 +18,7 @@ Values = Mapping[str, Sequence[float]]  # by row, a value per sample
 ROWS = ("Random", "GAE", "LRP", "GI")
 
 
-def part(name: str = "one", **more: Any) -> Part:
+def part(name: str = "one", **more: Any) -> ExperimentPart:
     facts: dict[str, Any] = {
         "name": name,
         "title": f"The {name}",
@@ -30,7 +30,7 @@ def part(name: str = "one", **more: Any) -> Part:
         "targets": ("predicted",),
         "fill": None,
     }
-    return Part(**{**facts, **more})
+    return ExperimentPart(**{**facts, **more})
 
 
 def run(
@@ -62,7 +62,7 @@ def run(
     return Results(rows, settings)
 
 
-def paper(*parts: Part, **more: Any) -> Experiment:
+def paper(*parts: ExperimentPart, **more: Any) -> Experiment:
     return Experiment("trial2026", "Nobody: A paper", parts, **more)
 
 
@@ -79,7 +79,7 @@ def test_all_of_it_by_hand() -> None:
             "tiny",
             differences=("no real data", "learned from 3"),
         ),
-        Outcome(other, missing="there is no other in the folder of data"),
+        Outcome(other, missing="the data folder has no other"),
     ]
     experiment = paper(one, other, notes=("another model",), missing=("SEMAINE (not public)",))
     assert markdown(experiment, outcomes) == (
@@ -103,7 +103,7 @@ def test_all_of_it_by_hand() -> None:
         "\n"
         "Not done:\n"
         "\n"
-        "- The other: there is no other in the folder of data\n"
+        "- The other: the data folder has no other\n"
         "- SEMAINE (not public)\n"
     )
 

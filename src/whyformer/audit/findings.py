@@ -1,4 +1,4 @@
-"""What an audit found: plain tables, sentences, a row per explanation, and examples."""
+"""The result of an audit: tables, sentences, charts, examples, and a row per explanation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from whyformer.attribution import Attribution
-from whyformer.datasets.files import optional
+from whyformer.datasets.files import import_optional
 from whyformer.statistics.bootstrap import Estimate
 
 AUDIT, ROWS, REPORT = "audit.json", "rows.parquet", "report.html"
@@ -22,14 +22,14 @@ Cell = str | int | float | bool | None
 
 
 @dataclass(frozen=True)
-class Column:
-    """What a column is called, what it holds, and how its cells are to be written."""
+class AuditColumn:
+    """The name of a column and the format of its cells."""
 
     name: str
     kind: Kind = "text"
 
-    def written(self, cell: Cell) -> str:
-        """A cell as text; nothing where there is nothing."""
+    def format(self, cell: Cell) -> str:
+        """Return a cell as text; a dash for None and for numbers that are not finite."""
         if cell is None or (isinstance(cell, float) and not math.isfinite(cell)):
             return "–"
         if isinstance(cell, bool):
@@ -45,28 +45,28 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Table:
-    """Columns and rows; `shown` is how many rows are seen before one asks for all."""
+class AuditTable:
+    """Columns and rows; `shown` is how many rows the report shows before it is unfolded."""
 
     title: str
-    columns: tuple[Column, ...]
+    columns: tuple[AuditColumn, ...]
     rows: tuple[tuple[Cell, ...], ...]
     note: str = ""
     shown: int = 12
 
     def records(self) -> list[dict[str, Cell]]:
-        """The rows as mappings from column to cell."""
+        """Return the rows as mappings from column to cell."""
         names = [column.name for column in self.columns]
         return [dict(zip(names, row, strict=True)) for row in self.rows]
 
-    def written(self, row: Sequence[Cell]) -> list[str]:
-        """One row as texts."""
-        return [column.written(cell) for column, cell in zip(self.columns, row, strict=True)]
+    def format_row(self, row: Sequence[Cell]) -> list[str]:
+        """Return one row as texts."""
+        return [column.format(cell) for column, cell in zip(self.columns, row, strict=True)]
 
 
 @dataclass(frozen=True)
 class Point:
-    """One line of a chart: a value, its interval, and what it is of."""
+    """One line of a chart: a label, a value and its interval."""
 
     label: str
     estimate: Estimate
@@ -79,12 +79,12 @@ class Chart:
     title: str
     points: tuple[Point, ...]
     percent: bool = False
-    zero: bool = True  # whether 0 is the value to compare with
+    zero: bool = True  # whether 0 means no effect
 
 
 @dataclass(frozen=True)
-class Example:
-    """An explanation worth a look, and why."""
+class AuditExample:
+    """An explanation that is worth a look, and why."""
 
     caption: str
     attribution: Attribution
@@ -92,18 +92,18 @@ class Example:
 
 @dataclass(frozen=True)
 class Audit:
-    """The result of an audit: what it says in sentences, the tables behind, and every row."""
+    """The result of an audit: a headline, the tables behind it, and one row per explanation."""
 
     kind: str  # "names" or "terms"
     title: str
     headline: tuple[str, ...]
-    tables: Mapping[str, Table]
+    tables: Mapping[str, AuditTable]
     rows: tuple[Mapping[str, Any], ...]  # one per explanation
     settings: Mapping[str, Any]
     notes: tuple[str, ...] = ()
     charts: tuple[Chart, ...] = ()
-    examples: tuple[Example, ...] = ()
-    first: tuple[str, ...] = field(default=())  # the tables that a terminal shows
+    examples: tuple[AuditExample, ...] = ()
+    first: tuple[str, ...] = field(default=())  # the tables that the terminal shows
 
     def __post_init__(self) -> None:
         for name in ("tables", "settings"):
@@ -113,7 +113,7 @@ class Audit:
         return f"<Audit of {self.kind}: {len(self.rows)} explanations; {' '.join(self.headline)}>"
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the rows and the examples, ready for JSON."""
+        """Return everything but the rows and the examples, ready for JSON."""
         return {
             "format": FORMAT,
             "kind": self.kind,
@@ -129,32 +129,36 @@ class Audit:
         }
 
     def to_html(self) -> str:
-        """The report as a page of its own."""
+        """Return the report as one HTML page."""
         from whyformer.audit.report import build_report
 
         return build_report(self)
 
     def save(self, folder: str | Path) -> list[Path]:
-        """The files that were written into the folder: all tables, all rows, and the report."""
+        """Write the tables, the rows and the report to a folder; return the paths of the files.
+
+        Raises:
+            InputError: pyarrow is not installed.
+        """
         place = Path(folder).expanduser()
         check_parquet()
         place.mkdir(parents=True, exist_ok=True)
         text = json.dumps(_finite(self.to_dict()), indent=2, ensure_ascii=False, allow_nan=False)
         (place / AUDIT).write_text(text + "\n", encoding="utf-8")
-        arrow = optional("pyarrow", f"Writing {ROWS}")
+        arrow = import_optional("pyarrow", f"Writing {ROWS}")
         table = arrow.Table.from_pylist([dict(row) for row in self.rows])
-        optional("pyarrow.parquet", f"Writing {ROWS}").write_table(table, place / ROWS)
+        import_optional("pyarrow.parquet", f"Writing {ROWS}").write_table(table, place / ROWS)
         (place / REPORT).write_text(self.to_html(), encoding="utf-8")
         return [place / name for name in (AUDIT, ROWS, REPORT)]
 
 
 def check_parquet() -> None:
-    """Nothing; raises where the rows could not be written."""
-    optional("pyarrow", f"Writing {ROWS}")
+    """Raise InputError if pyarrow, which writes the rows, is not installed."""
+    import_optional("pyarrow", f"Writing {ROWS}")
 
 
 def _finite(value: Any) -> Any:
-    """The same with null for numbers that JSON does not have."""
+    """The same value with None for numbers that JSON does not have."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):

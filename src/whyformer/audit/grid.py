@@ -10,16 +10,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from whyformer.audit.lists import Grouped, Template
+from whyformer.audit.word_lists import Template, WordGroups
 
 Row = Mapping[str, Any]
 
 
-class Grid:
-    """The rows of one method, by measure and group."""
+class NameGrid:
+    """One method's rows, looked up by measure and group."""
 
     def __init__(
-        self, rows: Iterable[Row], method: str, templates: Sequence[Template], names: Grouped
+        self, rows: Iterable[Row], method: str, templates: Sequence[Template], names: WordGroups
     ) -> None:
         self.method, self.templates, self.names = method, tuple(templates), names
         self._cells = {

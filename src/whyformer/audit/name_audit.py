@@ -1,27 +1,32 @@
-"""The bias of names (after Ali et al., ICML 2022): templates x names, relevance by group."""
+"""The names audit (after Ali et al., ICML 2022): templates x names, relevance by group."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from statistics import fmean
 from typing import Any
 
-from whyformer.audit.answers import Question
-from whyformer.audit.explaining import BATCH, Explained, Explainer, Tick, check_methods, counted
-from whyformer.audit.findings import Audit, Example, Table
-from whyformer.audit.grid import Grid
-from whyformer.audit.lists import Grouped, Template, read_names, read_templates
+from whyformer.audit.class_target import ClassTarget, Prediction, choose_class, predictions
+from whyformer.audit.explainer import BATCH, ExplainedText, TextExplainer, check_methods
+from whyformer.audit.findings import Audit, AuditExample, AuditTable
+from whyformer.audit.grid import NameGrid
 from whyformer.audit.name_summary import charts, headline
 from whyformer.audit.name_tables import name_tables
-from whyformer.audit.places import covered
+from whyformer.audit.token_spans import tokens_within
+from whyformer.audit.word_lists import Template, WordGroups, read_names, read_templates
+from whyformer.batching.progress import Progress, without_progress
 from whyformer.statistics.bootstrap import Bootstrap
 
 DEFAULT_NAMES = "us_gender"
-FEW = 5  # fewer names or templates than this make an interval that says little
+DOING = "explaining for the audit of names"
+FEW = 5  # with fewer names or templates than this, an interval is unreliable
 FIRST = ("groups", "differences", "swaps", "extremes")
 
+Places = tuple[tuple[int, int], ...]
 
-def audit_names(
+
+def run_name_audit(
     model: Any = None,
     *,
     names: Any = DEFAULT_NAMES,
@@ -34,79 +39,106 @@ def audit_names(
     batch: int = BATCH,
     draws: int = 1000,
     seed: int = 0,
-    tick: Tick | None = None,
-) -> Audit:
-    """How much of a decision rests on a name, by group of names, as an `Audit`.
+) -> Iterator[Progress | Audit]:
+    """Measure how much a decision depends on a name, by group of names.
 
-    `names` is a bundled list, a file or {group: [name, ...]}; `templates` a file or a list of
-    sentences with {name} in them. Every template is explained with every name, always for the
-    same class, so that relevance can be compared: `target`, or else the label that reads like
-    "positive", or else the last one. `tick(done, total)` hears of progress.
+    Every template is explained with every name, always for the same class, so that the relevance
+    of names can be compared.
+
+    Args:
+        model: A text classifier: a module, a folder, a name; the bundled one if None.
+        names: A bundled list, a file, or {group: [name, ...]}.
+        templates: A file or a list of sentences that contain {name}; bundled ones if None.
+        methods: The method or methods to explain with.
+        target: The class: a label, an index or a contrast. If None, the label that reads like
+            "positive", or else the last class.
+        processor: The model's tokenizer, if it does not come with the model.
+        per_group: Use only this many names of each group.
+        truncation: Whether to cut texts that are too long for the model.
+        batch: The most texts in one batch.
+        draws: Bootstrap draws behind each interval.
+        seed: The seed of the draws.
+
+    Yields:
+        Progress after every text, and the `Audit` at the end: tables, sentences, charts, examples,
+        and one row per explanation. `audit_names` returns the audit alone.
+
+    Raises:
+        InputError: A list cannot be read, or the model has no tokenizer.
+        OptionError: `methods`, `batch` or `draws` is out of range.
+        TargetError: The model has no classes, or not this one.
+
+    Example:
+        >>> names = {"a": ["Anna", "Mary"], "b": ["Bob", "John"]}
+        >>> found = audit_names(names=names, templates=["{name} plays the lead."], draws=10)
+        >>> sorted({row["group"] for row in found.rows})
+        ['a', 'b']
     """
     chosen = check_methods(methods)
-    listed = read_names(names).first(per_group)
+    groups = read_names(names).first(per_group)
     sentences = read_templates(templates)
     bootstrap = Bootstrap(draws, seed)
-    explainer = Explainer(model, processor, truncation=truncation, batch=batch)
-    question = Question(explainer.module, target)
-    filled = _filled(sentences, listed)
+    explainer = TextExplainer(model, processor, truncation=truncation, batch=batch)
+    filled = _fill_templates(sentences, groups)
+    texts = [text for text, _ in filled]
+    scores = explainer.predict(texts)
+    compared = choose_class(explainer.module, scores.shape[1], target)
+    predicted = predictions(scores, compared, explainer.module)
+    yield Progress(DOING, 0, len(chosen) * len(texts))
     rows: list[Mapping[str, Any]] = []
+    versions: Mapping[str, str] = {}
     for number, method in enumerate(chosen):
-        part = counted(tick, number * len(filled), len(chosen) * len(filled))
-        rows += _rows(explainer, method, question, sentences, listed, filled, part)
-    grids = {method: Grid(rows, method, sentences, listed) for method in chosen}
-    tables = name_tables(grids, bootstrap, question.__name__)
-    return Audit(
+        measures = {}
+        for at, found in enumerate(explainer.explain(texts, method, compared.target)):
+            measures[filled[at]] = _measures(found, filled[at][1], predicted[at], compared)
+            versions = found.attribution.provenance.get("versions", {})
+            yield Progress(DOING, number * len(texts) + at + 1, len(chosen) * len(texts))
+        rows += _rows(method, sentences, groups, measures)
+    grids = {method: NameGrid(rows, method, sentences, groups) for method in chosen}
+    tables = name_tables(grids, bootstrap, compared.name)
+    yield Audit(
         kind="names",
         title=f"Names in {explainer.name}",
-        headline=headline(tables, question.__name__),
+        headline=headline(tables, compared.name),
         tables=tables,
         rows=tuple(rows),
         settings={
             "model": explainer.name,
             "methods": list(chosen),
-            "target": question.__name__,
-            "names": listed.name,
-            "names source": listed.source or "given as a mapping",
-            "groups": {group: list(found) for group, found in listed.groups.items()},
+            "target": compared.name,
+            "names": groups.name,
+            "names source": groups.source or "given as a mapping",
+            "groups": {group: list(members) for group, members in groups.groups.items()},
             "templates": [{"text": t.text, "tone": t.tone} for t in sentences],
             "truncation": truncation,
             "draws": draws,
             "seed": seed,
             "level": bootstrap.level,
-            "versions": explainer.versions,
+            "versions": dict(versions),
         },
         notes=_notes(grids[chosen[0]], tables),
         charts=charts(tables),
-        examples=_examples(explainer, chosen[0], question, rows),
+        examples=_examples(explainer, chosen[0], compared, rows),
         first=FIRST,
     )
 
 
-Places = tuple[tuple[int, int], ...]
+audit_names = without_progress(run_name_audit, "audit_names")
 
 
-def _filled(templates: Sequence[Template], names: Grouped) -> dict[tuple[str, Places], None]:
-    """Every sentence with its name in it and the places of the name, each once."""
+def _fill_templates(templates: Sequence[Template], names: WordGroups) -> list[tuple[str, Places]]:
+    """Every sentence with a name in it and the places of the name, each once."""
     every = dict.fromkeys(name for group in names.groups.values() for name in group)
-    return dict.fromkeys(template.filled(name) for template in templates for name in every)
+    return list(dict.fromkeys(template.fill(name) for template in templates for name in every))
 
 
 def _rows(
-    explainer: Explainer,
     method: str,
-    question: Question,
     templates: Sequence[Template],
-    names: Grouped,
-    filled: Mapping[tuple[str, Places], None],
-    tick: Tick | None,
+    names: WordGroups,
+    measures: Mapping[tuple[str, Places], Mapping[str, Any]],
 ) -> list[Mapping[str, Any]]:
-    """A row for every template, group and name; a name of two groups is explained once."""
-    sentences = list(filled)
-    measured = {
-        sentences[index]: _measured(found, sentences[index][1], question)
-        for index, found in explainer([text for text, _ in sentences], method, question, tick)
-    }
+    """One row per template, group and name; a name in two groups was explained once."""
     return [
         {
             "method": method,
@@ -114,8 +146,8 @@ def _rows(
             "tone": template.tone,
             "group": group,
             "name": name,
-            "text": template.filled(name)[0],
-            **measured[template.filled(name)],
+            "text": template.fill(name)[0],
+            **measures[template.fill(name)],
         }
         for at, template in enumerate(templates)
         for group, members in names.groups.items()
@@ -123,66 +155,77 @@ def _rows(
     ]
 
 
-def _measured(found: Explained, places: Places, question: Question) -> dict[str, Any]:
-    """What one explanation says of the name that stands at these places."""
+def _measures(
+    found: ExplainedText, places: Places, prediction: Prediction, compared: ClassTarget
+) -> dict[str, Any]:
+    """The measures of one explanation, for the name at these places."""
     scores, shares = found.scores, found.shares
-    own = sorted({i for start, stop in places for i in covered(found.spans, 0, start, stop)})
-    answer = found.answer
-    assert answer is not None
+    own = sorted({i for start, stop in places for i in tokens_within(found.spans, 0, start, stop)})
     conservation = found.attribution.conservation
+    decided = None if prediction.label is None else prediction.label == compared.label
     return {
         # Of one occurrence: a sentence may have the name twice.
-        "tokens": len(covered(found.spans, 0, *places[0])),
+        "tokens": len(tokens_within(found.spans, 0, *places[0])),
         "relevance": sum(scores[i] for i in own),
         "share": sum(shares[i] for i in own),
         "even_share": len(own) / len(scores),
-        "output": answer.value,
-        "probability": answer.probability,
-        "prediction": answer.said,
-        "decided": None if answer.said is None else answer.said == question.label,
+        "output": float(found.attribution.output[0]),
+        "probability": prediction.probability,
+        "prediction": prediction.label,
+        "decided": decided,
         "conservation": None if conservation is None else float(conservation[0]),
     }
 
 
-def _notes(grid: Grid, tables: Mapping[str, Table]) -> tuple[str, ...]:
-    """What a reader has to know about these figures before believing them."""
+def _notes(grid: NameGrid, tables: Mapping[str, AuditTable]) -> tuple[str, ...]:
+    """Warnings that a reader of the tables needs."""
     notes = list(grid.names.notes)
     lengths = {group: fmean(grid.tokens(group)) for group in grid.groups}
-    told = ", ".join(f"{group} {length:.2f}" for group, length in lengths.items())
+    averages = ", ".join(f"{group} {length:.2f}" for group, length in lengths.items())
     if max(lengths.values()) - min(lengths.values()) > 0.05:
         notes.append(
-            f"Names are cut into tokens, on average: {told}. A name of more tokens has more places"
-            " to carry relevance and is rarer in what the model read: compare the column 'same"
-            " length' before you speak of groups."
+            f"Tokens per name, on average: {averages}. A name of more tokens has more places to"
+            " carry relevance, and is rarer in training data. Check the column 'same length'"
+            " before you draw conclusions about groups."
         )
     lost = sum(not row["tokens"] for group in grid.groups for row in grid.rows(group))
     if lost:
         notes.append(
-            f"In {lost} sentences the name is behind the part that the model reads: it counts as"
-            " 0 there. Use shorter templates."
+            f"In {lost} sentences the name was cut off by truncation, and counts as 0 there. Use"
+            " shorter templates."
         )
     fewest = min(len(names) for names in grid.names.groups.values())
-    for count, of in ((fewest, "to a group of names"), (len(grid.templates), "templates")):
+    for count, of in (
+        (fewest, "name{} per group"),
+        (len(grid.templates), "template{}"),
+    ):
         if count < FEW:
-            notes.append(f"Only {count} {of}: the intervals are narrower than they should be.")
+            what = of.format("s" * (count > 1))
+            notes.append(f"Only {count} {what}: the intervals are too narrow.")
     if "swaps" not in tables and len(grid.groups) > 1:
-        notes.append("The model gives one number and no classes: nothing can flip.")
+        notes.append("The model returns one number and no classes, so no prediction can change.")
     return tuple(notes)
 
 
 def _examples(
-    explainer: Explainer, method: str, question: Question, rows: Sequence[Mapping[str, Any]]
-) -> tuple[Example, ...]:
-    """The sentences in which a name speaks most for the target, most against it, and loudest."""
+    explainer: TextExplainer,
+    method: str,
+    compared: ClassTarget,
+    rows: Sequence[Mapping[str, Any]],
+) -> tuple[AuditExample, ...]:
+    """The sentences where a name has the highest and lowest relevance and the largest share."""
     own = [row for row in rows if row["method"] == method]
-    wanted = {
-        "Here the name speaks most for the target": max(own, key=lambda row: row["relevance"]),
-        "Here the name speaks most against it": min(own, key=lambda row: row["relevance"]),
-        "Here the name has its largest share": max(own, key=lambda row: row["share"]),
+    captions = {
+        "Name with the highest relevance for the target": max(own, key=itemgetter("relevance")),
+        "Name with the lowest relevance": min(own, key=itemgetter("relevance")),
+        "Name with the largest share": max(own, key=itemgetter("share")),
     }
-    found = []
-    for caption, row in wanted.items():
-        ((_, one),) = explainer([row["text"]], method, question)
-        text = f"{caption}: {row['name']} ({row['group']}), relevance {row['relevance']:+.4f}."
-        found.append(Example(text, one.attribution))
-    return tuple(found)
+    texts = [row["text"] for row in captions.values()]
+    explained = explainer.explain(texts, method, compared.target)
+    return tuple(
+        AuditExample(
+            f"{caption}: {row['name']} ({row['group']}), relevance {row['relevance']:+.4f}.",
+            found.attribution,
+        )
+        for (caption, row), found in zip(captions.items(), explained, strict=True)
+    )

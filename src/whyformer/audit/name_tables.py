@@ -1,4 +1,4 @@
-"""The tables of a names audit: groups, their differences, swaps, tones, names, templates."""
+"""The tables of a names audit: groups, differences, swaps, tones, names, templates."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Mapping
 from statistics import fmean
 
-from whyformer.audit.findings import Cell, Column, Kind, Table
-from whyformer.audit.grid import Grid
+from whyformer.audit.findings import AuditColumn, AuditTable, Cell, Kind
+from whyformer.audit.grid import NameGrid
 from whyformer.statistics.bootstrap import Bootstrap, Estimate, matching_weights
 
-MODEL = "model"  # in place of a method: the measure is of the answer, whatever explains it
+MODEL = "model"  # in place of a method: the measure is of the prediction itself
 EXTREMES = 5
 
-# What is measured, what it is called, and how it is written.
+# Measure, its name in sentences, and the format of its numbers.
 RELEVANCE: tuple[tuple[str, str, Kind], ...] = (
     ("relevance", "relevance of the name", "signed"),
     ("share", "share of all |relevance|", "percent"),
@@ -21,11 +21,13 @@ RELEVANCE: tuple[tuple[str, str, Kind], ...] = (
 ANSWER: tuple[tuple[str, str, Kind], ...] = (("output", "score of the target", "signed"),)
 CLASSES: tuple[tuple[str, str, Kind], ...] = (
     ("probability", "probability of the target", "percent"),
-    ("decided", "rate of decisions for the target", "percent"),
+    ("decided", "rate of predictions of the target", "percent"),
 )
 
 
-def name_tables(grids: Mapping[str, Grid], bootstrap: Bootstrap, target: str) -> dict[str, Table]:
+def name_tables(
+    grids: Mapping[str, NameGrid], bootstrap: Bootstrap, target: str
+) -> dict[str, AuditTable]:
     """All tables by name."""
     first = next(iter(grids.values()))
     tables = {
@@ -44,11 +46,11 @@ def name_tables(grids: Mapping[str, Grid], bootstrap: Bootstrap, target: str) ->
     return {name: table for name, table in tables.items() if table.rows}
 
 
-def _answers(grid: Grid) -> tuple[tuple[str, str, Kind], ...]:
+def _answers(grid: NameGrid) -> tuple[tuple[str, str, Kind], ...]:
     return ANSWER + (CLASSES if grid.has_classes else ())
 
 
-def _groups(grids: Mapping[str, Grid], bootstrap: Bootstrap, target: str) -> Table:
+def _groups(grids: Mapping[str, NameGrid], bootstrap: Bootstrap, target: str) -> AuditTable:
     rows: list[tuple[Cell, ...]] = []
     for method, grid in grids.items():
         for group, names in grid.names.groups.items():
@@ -60,26 +62,26 @@ def _groups(grids: Mapping[str, Grid], bootstrap: Bootstrap, target: str) -> Tab
             rows.append(tuple(row))
     grid = next(iter(grids.values()))
     columns = (
-        Column("method"),
-        Column("group"),
-        Column("names", "count"),
-        Column("tokens per name", "number"),
-        Column("relevance", "signed"),
-        Column("low", "signed"),
-        Column("high", "signed"),
-        Column("share", "percent"),
-        Column("even share", "percent"),
-        *(Column(measure, kind) for measure, _, kind in _answers(grid)),
+        AuditColumn("method"),
+        AuditColumn("group"),
+        AuditColumn("names", "count"),
+        AuditColumn("tokens per name", "number"),
+        AuditColumn("relevance", "signed"),
+        AuditColumn("low", "signed"),
+        AuditColumn("high", "signed"),
+        AuditColumn("share", "percent"),
+        AuditColumn("even share", "percent"),
+        *(AuditColumn(measure, kind) for measure, _, kind in _answers(grid)),
     )
     note = (
-        "Relevance is the sum over the name's tokens, share its part of the |relevance| of all"
-        " tokens, even share what it would be if every token had the same. Output is the score of"
-        f" {target!r}, decided the part of sentences in which it is predicted."
+        "Relevance: sum over the name's tokens. Share: the name's part of all |relevance|. Even"
+        " share: its part if all tokens had equal relevance. Output: the score of"
+        f" {target!r}. Decided: the part of the sentences for which it is predicted."
     )
-    return Table("What a name carries, by group", columns, tuple(rows), note)
+    return AuditTable("Relevance of names, by group", columns, tuple(rows), note)
 
 
-def _differences(grids: Mapping[str, Grid], bootstrap: Bootstrap) -> Table:
+def _differences(grids: Mapping[str, NameGrid], bootstrap: Bootstrap) -> AuditTable:
     rows: list[tuple[Cell, ...]] = []
     for number, (method, grid) in enumerate(grids.items()):
         measured = [(method, m) for m, *_ in RELEVANCE]
@@ -93,60 +95,63 @@ def _differences(grids: Mapping[str, Grid], bootstrap: Bootstrap) -> Table:
                 if weights is not None:
                     matched = bootstrap.grid_difference(ours, theirs, weights)
                 alike = 0 if weights is None else round(float(weights[0].sum()))
-                same = (alike, *_three(matched))
-                rows.append((source, measure, first, second, *_three(found), found.clear, *same))
+                same = (alike, *_three_cells(matched))
+                rows.append(
+                    (source, measure, first, second, *_three_cells(found), found.clear, *same)
+                )
     columns = (
-        Column("of"),
-        Column("measure"),
-        Column("group"),
-        Column("less group"),
-        Column("difference", "signed"),
-        Column("low", "signed"),
-        Column("high", "signed"),
-        Column("leaves 0 out"),
-        Column("alike", "count"),
-        Column("same length", "signed"),
-        Column("same low", "signed"),
-        Column("same high", "signed"),
+        AuditColumn("of"),
+        AuditColumn("measure"),
+        AuditColumn("group"),
+        AuditColumn("minus group"),
+        AuditColumn("difference", "signed"),
+        AuditColumn("low", "signed"),
+        AuditColumn("high", "signed"),
+        AuditColumn("significant"),
+        AuditColumn("matched", "count"),
+        AuditColumn("same length", "signed"),
+        AuditColumn("same low", "signed"),
+        AuditColumn("same high", "signed"),
     )
     note = (
-        "Mean of the first group less mean of the second over the same templates. Intervals are"
-        f" {100 * bootstrap.level:g} % of {bootstrap.draws} draws of templates (the same for both"
-        " groups) and of names within each group. 'Same length' weighs the names so that both"
-        " groups have the same token counts; alike is how many names there then are in each, and"
-        " of few an interval says little. Shares, probabilities and decisions are fractions of 1."
-        " Of many intervals some leave 0 out by chance, about"
-        f" 1 in {round(1 / (1 - bootstrap.level))}."
+        "Mean of the first group minus mean of the second, over the same templates. Intervals:"
+        f" {100 * bootstrap.level:g} % of {bootstrap.draws} bootstrap draws of templates (the same"
+        " for both groups) and of names within each group; a difference is significant if its"
+        " interval does not contain 0. 'Same length' weights the names so that both groups have"
+        " the same token counts; 'matched' is how many names of each group remain, and with few"
+        " of them the interval is unreliable. Shares, probabilities and decisions are fractions"
+        " of 1. By chance alone, about"
+        f" 1 in {round(1 / (1 - bootstrap.level))} differences is significant."
     )
-    return Table("Differences between groups", columns, tuple(rows), note, shown=20)
+    return AuditTable("Differences between groups", columns, tuple(rows), note, shown=20)
 
 
-def _swaps(grid: Grid, bootstrap: Bootstrap) -> Table:
+def _swaps(grid: NameGrid, bootstrap: Bootstrap) -> AuditTable:
     rows: list[tuple[Cell, ...]] = []
     for first, second in [*grid.pairs, *((group, group) for group in grid.groups)]:
         counts, within = grid.different(first, second), first == second
         flips = bootstrap.pair_mean(grid.flips(first, second), counts, within=within)
         shifts = bootstrap.pair_mean(grid.shifts(first, second), counts, within=within)
-        rows.append((first, second, *_three(flips), *_three(shifts)))
+        rows.append((first, second, *_three_cells(flips), *_three_cells(shifts)))
     columns = (
-        Column("name of"),
-        Column("swapped for one of"),
-        Column("flips", "percent"),
-        Column("low", "percent"),
-        Column("high", "percent"),
-        Column("shift", "percent"),
-        Column("shift low", "percent"),
-        Column("shift high", "percent"),
+        AuditColumn("name of"),
+        AuditColumn("replaced by one of"),
+        AuditColumn("flips", "percent"),
+        AuditColumn("low", "percent"),
+        AuditColumn("high", "percent"),
+        AuditColumn("shift", "percent"),
+        AuditColumn("shift low", "percent"),
+        AuditColumn("shift high", "percent"),
     )
     note = (
-        "Flips: how often the predicted class changes when the name in a sentence is swapped and"
-        " nothing else. Shift: by how much the probability of the target moves, without its sign."
-        " Swaps within a group are what to compare with."
+        "Flips: how often the predicted class changes when only the name in a sentence is"
+        " replaced. Shift: the absolute change of the target's probability. Compare with"
+        " replacements within the same group."
     )
-    return Table("Swapped names", columns, tuple(rows), note)
+    return AuditTable("Replaced names", columns, tuple(rows), note)
 
 
-def _tones(grid: Grid) -> Table:
+def _tones(grid: NameGrid) -> AuditTable:
     tones = list(dict.fromkeys(template.tone for template in grid.templates))
     measures = ("relevance", "share", *(m for m, *_ in _answers(grid)))
     rows: tuple[tuple[Cell, ...], ...] = tuple(
@@ -155,12 +160,16 @@ def _tones(grid: Grid) -> Table:
         for group in grid.groups
     )
     kinds = {m: kind for m, _, kind in RELEVANCE + ANSWER + CLASSES}
-    columns = (Column("templates"), Column("group"), *(Column(m, kinds[m]) for m in measures))
-    return Table("By tone of the template", columns, rows if len(tones) > 1 else ())
+    columns = (
+        AuditColumn("templates"),
+        AuditColumn("group"),
+        *(AuditColumn(m, kinds[m]) for m in measures),
+    )
+    return AuditTable("By tone of the template", columns, rows if len(tones) > 1 else ())
 
 
-def _named(grids: Mapping[str, Grid]) -> list[tuple[Cell, ...]]:
-    """Method, name, group, tokens and the means of every measure, strongest relevance first."""
+def _name_rows(grids: Mapping[str, NameGrid]) -> list[tuple[Cell, ...]]:
+    """Method, name, group, tokens and the mean of every measure; highest relevance first."""
     rows: list[tuple[Cell, ...]] = []
     for method, grid in grids.items():
         measures = ("relevance", "share", *(m for m, *_ in _answers(grid)))
@@ -179,52 +188,59 @@ def _named(grids: Mapping[str, Grid]) -> list[tuple[Cell, ...]]:
     return rows
 
 
-def _name_columns(grids: Mapping[str, Grid]) -> tuple[Column, ...]:
+def _name_columns(grids: Mapping[str, NameGrid]) -> tuple[AuditColumn, ...]:
     grid = next(iter(grids.values()))
     kinds = {m: kind for m, _, kind in RELEVANCE + ANSWER + CLASSES}
     measures = ("relevance", "share", *(m for m, *_ in _answers(grid)))
-    heads = (Column("method"), Column("name"), Column("group"), Column("tokens", "count"))
-    return (*heads, *(Column(m, kinds[m]) for m in measures))
+    heads = (
+        AuditColumn("method"),
+        AuditColumn("name"),
+        AuditColumn("group"),
+        AuditColumn("tokens", "count"),
+    )
+    return (*heads, *(AuditColumn(m, kinds[m]) for m in measures))
 
 
-def _names(grids: Mapping[str, Grid]) -> Table:
-    note = "Means over the templates, from the most relevant name for the target to the least."
-    return Table("Every name", _name_columns(grids), tuple(_named(grids)), note)
+def _names(grids: Mapping[str, NameGrid]) -> AuditTable:
+    note = "Means over the templates, highest relevance for the target first."
+    return AuditTable("Every name", _name_columns(grids), tuple(_name_rows(grids)), note)
 
 
-def _extremes(grids: Mapping[str, Grid]) -> Table:
-    """The names with the most and the least relevance, of each method."""
+def _extremes(grids: Mapping[str, NameGrid]) -> AuditTable:
+    """The names with the highest and the lowest relevance, by method."""
     rows: list[tuple[Cell, ...]] = []
     for method in grids:
-        own = [row for row in _named(grids) if row[0] == method]
+        own = [row for row in _name_rows(grids) if row[0] == method]
         few = min(EXTREMES, len(own) // 2)
         rows += own[:few] + own[len(own) - few :]
-    return Table("Most and least relevant names", _name_columns(grids), tuple(rows), shown=20)
+    return AuditTable(
+        "Names with the highest and lowest relevance", _name_columns(grids), tuple(rows), shown=20
+    )
 
 
-def _templates(grid: Grid) -> Table:
+def _templates(grid: NameGrid) -> AuditTable:
     rows: list[tuple[Cell, ...]] = []
     for at, template in enumerate(grid.templates):
-        said = Counter(p for group in grid.groups for p in grid.predictions(group)[at])
-        usual, count = said.most_common(1)[0]
+        predicted = Counter(p for group in grid.groups for p in grid.predictions(group)[at])
+        usual, count = predicted.most_common(1)[0]
         chances = [
             chance
             for group in grid.groups
             for chance in grid.values("probability", group)[at].tolist()
         ]
-        others = said.total() - count
+        others = predicted.total() - count
         rows.append((template.text, template.tone, usual, others, min(chances), max(chances)))
     rows.sort(key=lambda row: -float(row[3] or 0))
     columns = (
-        Column("template"),
-        Column("tone"),
-        Column("usually"),
-        Column("names that flip it", "count"),
-        Column("least probability", "percent"),
-        Column("most probability", "percent"),
+        AuditColumn("template"),
+        AuditColumn("tone"),
+        AuditColumn("usual prediction"),
+        AuditColumn("names that change it", "count"),
+        AuditColumn("lowest probability", "percent"),
+        AuditColumn("highest probability", "percent"),
     )
-    return Table("Every template", columns, tuple(rows))
+    return AuditTable("Every template", columns, tuple(rows))
 
 
-def _three(estimate: Estimate | None) -> tuple[Cell, Cell, Cell]:
+def _three_cells(estimate: Estimate | None) -> tuple[Cell, Cell, Cell]:
     return (estimate.value, estimate.low, estimate.high) if estimate else (None, None, None)

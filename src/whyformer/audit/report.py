@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from whyformer.audit.findings import Audit, Chart, Column, Kind
+from whyformer.audit.findings import Audit, AuditColumn, Chart, Kind
 from whyformer.render.charts.interval_chart import IntervalChart, IntervalPoint, draw_intervals
 from whyformer.render.environment import read_text, render_template
 from whyformer.render.html.fragment import unique_styles
@@ -38,7 +38,7 @@ def interval_chart(chart: Chart) -> IntervalChart:
     points = []
     for point in chart.points:
         one = point.estimate
-        value, low, high = (Column("", kind).written(v) for v in (one.value, one.low, one.high))
+        value, low, high = (AuditColumn("", kind).format(v) for v in (one.value, one.low, one.high))
         known = math.isfinite(one.low) and math.isfinite(one.high)
         points.append(
             IntervalPoint(

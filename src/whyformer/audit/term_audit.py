@@ -1,26 +1,36 @@
-"""Terms in a dataset: which words carry the decision, where the model looks away from content."""
+"""The terms audit: which words of a dataset a model decides by."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from whyformer.audit.explaining import BATCH, Explained, Explainer, Tick, check_methods, counted
-from whyformer.audit.findings import Audit, Example
-from whyformer.audit.lists import Grouped, read_function_words, read_terms
-from whyformer.audit.places import parts_of
-from whyformer.audit.term_tables import Gathered, charts, headline, term_tables
-from whyformer.audit.wording import CONTENT, KINDS, Hit, Reading, pattern
+from whyformer.audit.explainer import BATCH, ExplainedText, TextExplainer, check_methods
+from whyformer.audit.findings import Audit, AuditExample
+from whyformer.audit.scored_words import CONTENT, KINDS, Hit, ScoredText, term_pattern
+from whyformer.audit.term_tables import (
+    MethodFindings,
+    SampleFindings,
+    charts,
+    collect_findings,
+    headline,
+    term_tables,
+)
+from whyformer.audit.token_spans import text_parts
+from whyformer.audit.word_lists import WordGroups, read_function_words, read_terms
+from whyformer.batching.progress import Progress, without_progress
 from whyformer.datasets import Dataset, Sample, open_dataset
 from whyformer.errors import InputError
 from whyformer.inputs.detect import Text
 from whyformer.statistics.bootstrap import Bootstrap
 
+DOING = "explaining for the audit of terms"
 EXAMPLES = 3
 FIRST = ("terms", "term_groups", "term_differences", "attention", "words")
 
 
-def audit_terms(
+def run_term_audit(
     data: Any,
     model: Any = None,
     *,
@@ -37,36 +47,71 @@ def audit_terms(
     batch: int = BATCH,
     draws: int = 1000,
     seed: int = 0,
-    tick: Tick | None = None,
-) -> Audit:
-    """Which words of a dataset a model decides by, as an `Audit`.
+) -> Iterator[Progress | Audit]:
+    """Find out which words of a dataset a model decides by.
 
-    `data` is what `open_dataset` takes ("sst2:PATH"), a `Dataset`, or a list of texts; `terms` a
-    file, a list or {group: [term, ...]}, and without it only the words at large are ranked. The
-    predicted class is explained, or `target`. `limit` samples are drawn by `seed`. Words are
-    ranked if at least `min_count` samples have them.
+    Args:
+        data: What `open_dataset` takes ("sst2:PATH"), a `Dataset`, or a list of texts.
+        model: A text model: a module, a folder, a name; the bundled one if None.
+        terms: Terms to look for: a file, a list, or {group: [term, ...]}. If None, only all words
+            are ranked.
+        methods: The method or methods to explain with.
+        target: The class to explain; the predicted one if None.
+        processor: The model's tokenizer, if it does not come with the model.
+        split: The split of the dataset.
+        limit: Draw this many samples, by `seed`; all if None.
+        on_error: What to do with rows that cannot be read, "raise" or "skip".
+        function_words: Words without content: a file or a list; bundled English ones if None.
+        min_count: Rank only words that at least this many samples have.
+        truncation: Whether to cut texts that are too long for the model.
+        batch: The most texts in one batch.
+        draws: Bootstrap draws behind each interval.
+        seed: The seed of the draws and of the samples.
+
+    Yields:
+        Progress after every text, and the `Audit` at the end. `audit_terms` returns the audit
+        alone.
+
+    Raises:
+        InputError: A list or the dataset cannot be read, or has no text.
+        OptionError: `methods`, `batch` or `draws` is out of range.
+
+    Example:
+        >>> found = audit_terms(["a dull film", "a good film"], terms=["dull"], draws=10)
+        >>> [row["top word"] for row in found.rows]
+        ['dull', 'good']
     """
     chosen = check_methods(methods)
-    listed = read_terms(terms)
-    small = read_function_words(function_words)
+    groups = read_terms(terms)
+    empty_words = read_function_words(function_words)
     bootstrap = Bootstrap(draws, seed)
     samples, origin, damaged = _samples(data, split, limit, seed, on_error)
-    explainer = Explainer(model, processor, truncation=truncation, batch=batch)
-    kept = [sample for sample in samples if explainer.says_something(sample.inputs)]
+    explainer = TextExplainer(model, processor, truncation=truncation, batch=batch)
+    kept = [sample for sample in samples if explainer.has_content(sample.inputs)]
     if not kept:
-        raise InputError(f"{origin} has no text that can be explained: {len(samples)} are empty")
-    found: dict[str, Gathered] = {}
+        raise InputError(
+            f"{origin} has no text that can be explained: all {len(samples)} are empty",
+            argument="data",
+        )
+    texts: list[Text] = [sample.inputs for sample in kept]
+    patterns = {term: term_pattern(term) for term in _all_terms(groups)}
+    findings: dict[str, MethodFindings] = {}
+    versions: Mapping[str, str] = {}
     for number, method in enumerate(chosen):
-        part = counted(tick, number * len(kept), len(chosen) * len(kept))
-        found[method] = _gathered(explainer, method, target, kept, listed, small, part)
-    tables = term_tables(found, listed, bootstrap, min_count)
+        each: list[SampleFindings] = []
+        for at, found in enumerate(explainer.explain(texts, method, target)):
+            each.append(_sample_findings(method, at, kept[at], found, patterns, empty_words))
+            versions = found.attribution.provenance.get("versions", {})
+            yield Progress(DOING, number * len(texts) + at + 1, len(chosen) * len(texts))
+        findings[method] = collect_findings(each, patterns)
+    tables = term_tables(findings, groups, bootstrap, min_count)
     empty = len(samples) - len(kept)
-    return Audit(
+    yield Audit(
         kind="terms",
         title=f"Words that {explainer.name} decides by",
         headline=headline(tables),
         tables=tables,
-        rows=tuple(row for part in found.values() for row in part.rows),
+        rows=tuple(row for one in findings.values() for row in one.rows),
         settings={
             "model": explainer.name,
             "methods": list(chosen),
@@ -77,19 +122,22 @@ def audit_terms(
             "samples": len(kept),
             "skipped because empty": empty,
             "skipped because unreadable": damaged,
-            "terms": None if listed is None else {g: list(t) for g, t in listed.groups.items()},
+            "terms": None if groups is None else {g: list(t) for g, t in groups.groups.items()},
             "min_count": min_count,
             "truncation": truncation,
             "draws": draws,
             "seed": seed,
             "level": bootstrap.level,
-            "versions": explainer.versions,
+            "versions": dict(versions),
         },
-        notes=_notes(found[chosen[0]], listed, empty, damaged),
+        notes=_notes(findings[chosen[0]], groups, empty, damaged),
         charts=charts(tables),
-        examples=_examples(explainer, chosen[0], target, kept, found[chosen[0]]),
+        examples=_examples(explainer, chosen[0], target, kept, findings[chosen[0]]),
         first=FIRST,
     )
+
+
+audit_terms = without_progress(run_term_audit, "audit_terms")
 
 
 def _samples(
@@ -106,7 +154,7 @@ def _samples(
     else:
         opened = data
         if not isinstance(data, Dataset):
-            # A seed draws; without a limit there is nothing to draw.
+            # With a seed, `limit` samples are drawn; without a limit all are taken.
             drawn = None if limit is None else seed
             opened = open_dataset(data, split, limit=limit, seed=drawn, on_error=on_error)
         samples = list(opened)
@@ -115,7 +163,9 @@ def _samples(
     for sample in samples:
         _check_text(sample)
     if not samples:
-        raise InputError(f"{origin} has no samples; give at least one text")
+        raise InputError(
+            f"{origin} has no samples", argument="data", remedy="Pass at least one text"
+        )
     return samples, origin, damaged
 
 
@@ -124,68 +174,53 @@ def _check_text(sample: Sample) -> None:
     pair = isinstance(given, tuple) and len(given) == 2 and all(isinstance(t, str) for t in given)
     if not isinstance(given, str) and not pair:
         raise InputError(
-            f"sample {sample.id} is a {type(given).__name__}; an audit of terms reads texts and"
-            " pairs of texts"
+            f"sample {sample.id} is a {type(given).__name__}; expected a text or a pair of texts",
+            argument="data",
         )
 
 
-def _gathered(
-    explainer: Explainer,
+def _sample_findings(
     method: str,
-    target: Any,
-    samples: Sequence[Sample],
-    terms: Grouped | None,
+    index: int,
+    sample: Sample,
+    found: ExplainedText,
+    patterns: Mapping[str, re.Pattern[str]],
     function_words: frozenset[str],
-    tick: Tick | None,
-) -> Gathered:
-    patterns = {term: pattern(term) for term in _every(terms)}
-    readings: dict[int, tuple[dict[str, Any], dict[str, Hit], dict[str, Hit]]] = {}
-    texts: list[Text] = [sample.inputs for sample in samples]
-    for index, found in explainer(texts, method, target, tick):
-        reading = Reading(found, function_words)
-        hits = {term: reading.find(index, one) for term, one in patterns.items()}
-        there = {term: hit for term, hit in hits.items() if hit is not None}
-        row = _row(method, samples[index], found, reading, there)
-        readings[index] = row, there, reading.every_word(index)
-    gathered = Gathered(terms={term: [] for term in patterns})
-    for index in range(len(samples)):  # texts were explained by length: back to their own order
-        row, there, words = readings[index]
-        gathered.rows.append(row)
-        for term, hit in there.items():
-            gathered.terms[term].append(hit)
-        for word, hit in words.items():
-            gathered.words.setdefault(word, []).append(hit)
-    return gathered
+) -> SampleFindings:
+    scored = ScoredText(found, function_words)
+    hits = {term: hit for term, one in patterns.items() if (hit := scored.find(index, one))}
+    row = _row(method, sample, found, scored, hits)
+    return SampleFindings(row, hits, scored.every_word(index))
 
 
-def _every(terms: Grouped | None) -> Iterable[str]:
+def _all_terms(terms: WordGroups | None) -> Iterable[str]:
     return () if terms is None else dict.fromkeys(t for g in terms.groups.values() for t in g)
 
 
 def _row(
     method: str,
     sample: Sample,
-    found: Explained,
-    reading: Reading,
+    found: ExplainedText,
+    scored: ScoredText,
     hits: Mapping[str, Hit],
 ) -> dict[str, Any]:
-    """One explanation as it stands in rows.parquet."""
+    """One explanation as a row of rows.parquet."""
     attribution = found.attribution
     conservation = attribution.conservation
     return {
         "method": method,
         "sample": sample.id,
-        "text": " | ".join(parts_of(found.text)),
+        "text": " | ".join(text_parts(found.text)),
         "target": attribution.labels[0],
         "output": float(attribution.output[0]),
         "tokens": len(found.spans),
-        "words": len(reading.words),
-        **{f"share of {kind}": reading.kinds[kind][0] for kind in KINDS},
-        **{f"tokens of {kind}": reading.kinds[kind][1] for kind in KINDS},
-        "away": 1 - reading.kinds[CONTENT][0] if any(found.shares) else 0.0,
-        "top word": reading.top.text if reading.top else None,
-        "top kind": reading.top.kind if reading.top else None,
-        "top share": reading.top.share if reading.top else None,
+        "words": len(scored.words),
+        **{f"share of {kind}": scored.kinds[kind][0] for kind in KINDS},
+        **{f"tokens of {kind}": scored.kinds[kind][1] for kind in KINDS},
+        "away": 1 - scored.kinds[CONTENT][0] if any(found.shares) else 0.0,
+        "top word": scored.top.text if scored.top else None,
+        "top kind": scored.top.kind if scored.top else None,
+        "top share": scored.top.share if scored.top else None,
         "terms": list(hits),
         "term relevance": [hit.relevance for hit in hits.values()],
         "term share": [hit.share for hit in hits.values()],
@@ -193,32 +228,34 @@ def _row(
     }
 
 
-def _notes(found: Gathered, terms: Grouped | None, empty: int, damaged: int) -> tuple[str, ...]:
+def _notes(
+    found: MethodFindings, terms: WordGroups | None, empty: int, damaged: int
+) -> tuple[str, ...]:
     notes = []
     if empty:
-        notes.append(f"{empty} texts are empty or hold nothing that the tokenizer keeps: left out.")
+        notes.append(f"{empty} texts are empty or have no tokens, and were skipped.")
     if damaged:
-        notes.append(f"{damaged} rows of the dataset could not be read: left out.")
+        notes.append(f"{damaged} rows of the dataset could not be read, and were skipped.")
     absent = [term for term, hits in found.terms.items() if not hits]
     if absent:
         more = f" and {len(absent) - 10} more" if len(absent) > 10 else ""
-        notes.append(f"Nowhere in these samples: {', '.join(absent[:10])}{more}.")
+        notes.append(f"Not found in any sample: {', '.join(absent[:10])}{more}.")
     if terms is not None:
         notes.append(
-            "A term's share is set beside that of the other words of the same samples. Samples"
-            " with a term differ from those without in more than the term."
+            "A term is compared with the other words of the same samples. Samples that contain a"
+            " term may also differ from the others in other ways."
         )
     return tuple(notes)
 
 
 def _examples(
-    explainer: Explainer,
+    explainer: TextExplainer,
     method: str,
     target: Any,
     samples: Sequence[Sample],
-    found: Gathered,
-) -> tuple[Example, ...]:
-    """Samples in which a term is the top word, and samples that look away from the content."""
+    found: MethodFindings,
+) -> tuple[AuditExample, ...]:
+    """Samples whose top word is a term, and samples with the least relevance on content words."""
     leading = sorted(
         (
             (hit.share, hit.sample, term)
@@ -237,8 +274,9 @@ def _examples(
     for sample in away[:EXAMPLES]:
         share = 100 * found.rows[sample]["away"]
         captions.setdefault(sample, f"{samples[sample].id}: {share:.1f} % is not on content words.")
-    examples = []
-    for sample, caption in captions.items():
-        ((_, one),) = explainer([samples[sample].inputs], method, target)
-        examples.append(Example(caption, one.attribution))
-    return tuple(examples)
+    texts = [samples[sample].inputs for sample in captions]
+    explained = explainer.explain(texts, method, target)
+    return tuple(
+        AuditExample(caption, found.attribution)
+        for caption, found in zip(captions.values(), explained, strict=True)
+    )

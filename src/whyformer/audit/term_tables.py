@@ -1,54 +1,79 @@
-"""The tables of a terms audit: terms and their groups, all words, kinds of words, samples."""
+"""The tables, the headline and the charts of a terms audit."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean
 from typing import Any
 
-from whyformer.audit.findings import Cell, Chart, Column, Point, Table
-from whyformer.audit.lists import Grouped
-from whyformer.audit.wording import CONTENT, KINDS, Hit
+from whyformer.audit.findings import AuditColumn, AuditTable, Cell, Chart, Point
+from whyformer.audit.scored_words import CONTENT, KINDS, Hit
+from whyformer.audit.word_lists import WordGroups
 from whyformer.statistics.bootstrap import Bootstrap, Estimate
 
-RANKED = 50  # words that get an interval and a line
-CHARTED = 25  # lines of a chart
-SAMPLES = 20  # samples that look away from the content
+RANKED = 50  # words in the table
+CHARTED = 25  # lines in a chart
+SAMPLES = 20  # samples in the table of relevance off the content words
 EXCERPT = 120  # characters of a sample's text
 
 CARRIED = (
-    Column("samples", "count"),
-    Column("relevance", "signed"),
-    Column("share per word", "percent"),
-    Column("other words", "percent"),
-    Column("lead", "percent"),
-    Column("low", "percent"),
-    Column("high", "percent"),
-    Column("top word", "percent"),
-    Column("by chance", "percent"),
+    AuditColumn("samples", "count"),
+    AuditColumn("relevance", "signed"),
+    AuditColumn("share per word", "percent"),
+    AuditColumn("other words", "percent"),
+    AuditColumn("lead", "percent"),
+    AuditColumn("low", "percent"),
+    AuditColumn("high", "percent"),
+    AuditColumn("top word", "percent"),
+    AuditColumn("by chance", "percent"),
 )
 CARRIED_NOTE = (
-    "Share per word is its part of all |relevance|, in the samples that have it; other words is"
-    " that of the other words of the same samples, and lead the difference with its interval over"
-    " samples. Top word: how often no word has a larger share; by chance: if all words were alike."
+    "Share per word: its part of all |relevance| in the samples that contain it. Other words: the"
+    " mean share of the other words of these samples. Lead: the difference, with its interval over"
+    " samples. Top word: how often it has the largest share; by chance: how often it would if all"
+    " words had the same."
 )
 
 
-@dataclass
-class Gathered:
-    """What one method said of all samples."""
+@dataclass(frozen=True)
+class SampleFindings:
+    """One explained sample: its row, and what its terms and its words carry."""
 
-    rows: list[dict[str, Any]] = field(default_factory=list)  # in the order of the samples
-    terms: dict[str, list[Hit]] = field(default_factory=dict)
-    words: dict[str, list[Hit]] = field(default_factory=dict)
+    row: Mapping[str, Any]
+    terms: Mapping[str, Hit]
+    words: Mapping[str, Hit]
+
+
+@dataclass(frozen=True)
+class MethodFindings:
+    """All samples explained by one method, in their order."""
+
+    rows: tuple[Mapping[str, Any], ...]
+    terms: Mapping[str, Sequence[Hit]]
+    words: Mapping[str, Sequence[Hit]]
+
+
+def collect_findings(samples: Sequence[SampleFindings], terms: Iterable[str]) -> MethodFindings:
+    """Return the hits of every term and word over all samples; a term may have none."""
+    by_term: dict[str, list[Hit]] = {term: [] for term in terms}
+    by_word: dict[str, list[Hit]] = {}
+    for sample in samples:
+        for term, hit in sample.terms.items():
+            by_term[term].append(hit)
+        for word, hit in sample.words.items():
+            by_word.setdefault(word, []).append(hit)
+    return MethodFindings(tuple(sample.row for sample in samples), by_term, by_word)
 
 
 def term_tables(
-    found: Mapping[str, Gathered], terms: Grouped | None, bootstrap: Bootstrap, min_count: int
-) -> dict[str, Table]:
-    """All tables by name."""
+    found: Mapping[str, MethodFindings],
+    terms: WordGroups | None,
+    bootstrap: Bootstrap,
+    min_count: int,
+) -> dict[str, AuditTable]:
+    """Return all tables by name."""
     tables = {}
     if terms is not None:
         tables["terms"] = _terms(found, terms, bootstrap)
@@ -62,8 +87,8 @@ def term_tables(
     return {name: table for name, table in tables.items() if table.rows}
 
 
-def _carried(hits: Sequence[Hit], bootstrap: Bootstrap) -> tuple[Cell, ...]:
-    """The cells of what a word or a term carries; nothing but 0 samples where it is nowhere."""
+def _carried_cells(hits: Sequence[Hit], bootstrap: Bootstrap) -> tuple[Cell, ...]:
+    """The cells of a word or a term, as in CARRIED; all None but the count if it has no hits."""
     if not hits:
         return (0, *([None] * (len(CARRIED) - 1)))
     both = [(hit.per_word, hit.others) for hit in hits if hit.others is not None]
@@ -80,26 +105,28 @@ def _carried(hits: Sequence[Hit], bootstrap: Bootstrap) -> tuple[Cell, ...]:
 
 
 def _share(hits: Sequence[Hit]) -> float:
-    """The mean share per word, in samples that have other words to compare with, if there are."""
+    """The mean share per word, over samples with other words to compare with, if there are any."""
     compared = [hit.per_word for hit in hits if hit.others is not None]
     return fmean(compared or [hit.per_word for hit in hits])
 
 
-def _terms(found: Mapping[str, Gathered], terms: Grouped, bootstrap: Bootstrap) -> Table:
+def _terms(
+    found: Mapping[str, MethodFindings], terms: WordGroups, bootstrap: Bootstrap
+) -> AuditTable:
     rows = []
     for method, gathered in found.items():
         own = [
-            (method, term, group, *_carried(gathered.terms[term], bootstrap))
+            (method, term, group, *_carried_cells(gathered.terms[term], bootstrap))
             for group, listed in terms.groups.items()
             for term in listed
         ]
         rows += sorted(own, key=lambda row: -float(row[5] or 0))
-    columns = (Column("method"), Column("term"), Column("group"), *CARRIED)
-    return Table("What the terms carry", columns, tuple(rows), CARRIED_NOTE, shown=20)
+    columns = (AuditColumn("method"), AuditColumn("term"), AuditColumn("group"), *CARRIED)
+    return AuditTable("Relevance of the terms", columns, tuple(rows), CARRIED_NOTE, shown=20)
 
 
-def grouped(hits: Mapping[str, Sequence[Hit]], terms: Sequence[str]) -> dict[int, list[Hit]]:
-    """The hits of any of these terms, by sample."""
+def hits_by_sample(hits: Mapping[str, Sequence[Hit]], terms: Sequence[str]) -> dict[int, list[Hit]]:
+    """Return the hits of these terms, by sample."""
     found: dict[int, list[Hit]] = {}
     for term in terms:
         for hit in hits[term]:
@@ -107,20 +134,22 @@ def grouped(hits: Mapping[str, Sequence[Hit]], terms: Sequence[str]) -> dict[int
     return dict(sorted(found.items()))
 
 
-def _term_groups(found: Mapping[str, Gathered], terms: Grouped, bootstrap: Bootstrap) -> Table:
+def _term_groups(
+    found: Mapping[str, MethodFindings], terms: WordGroups, bootstrap: Bootstrap
+) -> AuditTable:
     rows = [
-        (method, group, *_carried([_one(hits) for hits in own.values()], bootstrap))
+        (method, group, *_carried_cells([_merge_hits(hits) for hits in own.values()], bootstrap))
         for method, gathered in found.items()
         for group, listed in terms.groups.items()
-        for own in [grouped(gathered.terms, listed)]
+        for own in [hits_by_sample(gathered.terms, listed)]
     ]
     several = len(terms.groups) > 1
-    columns = (Column("method"), Column("group"), *CARRIED)
-    return Table("What groups of terms carry", columns, tuple(rows) if several else ())
+    columns = (AuditColumn("method"), AuditColumn("group"), *CARRIED)
+    return AuditTable("Relevance of groups of terms", columns, tuple(rows) if several else ())
 
 
-def _one(hits: Sequence[Hit]) -> Hit:
-    """The hits of one sample as one: means, and whether any is the top."""
+def _merge_hits(hits: Sequence[Hit]) -> Hit:
+    """One hit for several in one sample: their means, and whether any is the top word."""
     others = [hit.others for hit in hits if hit.others is not None]
     return Hit(
         hits[0].sample,
@@ -133,10 +162,12 @@ def _one(hits: Sequence[Hit]) -> Hit:
     )
 
 
-def _term_differences(found: Mapping[str, Gathered], terms: Grouped, bootstrap: Bootstrap) -> Table:
+def _term_differences(
+    found: Mapping[str, MethodFindings], terms: WordGroups, bootstrap: Bootstrap
+) -> AuditTable:
     rows: list[tuple[Cell, ...]] = []
     for method, gathered in found.items():
-        by_group = {g: grouped(gathered.terms, listed) for g, listed in terms.groups.items()}
+        by_group = {g: hits_by_sample(gathered.terms, listed) for g, listed in terms.groups.items()}
         for first, second in combinations(terms.groups, 2):
             ours, theirs = by_group[first], by_group[second]
             if not ours or not theirs:
@@ -149,19 +180,19 @@ def _term_differences(found: Mapping[str, Gathered], terms: Grouped, bootstrap: 
             lead = bootstrap.group_difference(*values)
             rows.append((method, first, second, lead.value, lead.low, lead.high, lead.clear))
     columns = (
-        Column("method"),
-        Column("group"),
-        Column("less group"),
-        Column("difference", "percent"),
-        Column("low", "percent"),
-        Column("high", "percent"),
-        Column("leaves 0 out"),
+        AuditColumn("method"),
+        AuditColumn("group"),
+        AuditColumn("minus group"),
+        AuditColumn("difference", "percent"),
+        AuditColumn("low", "percent"),
+        AuditColumn("high", "percent"),
+        AuditColumn("significant"),
     )
-    note = "Share per word of the one group's terms less that of the other's; samples are drawn."
-    return Table("Differences between groups of terms", columns, tuple(rows), note)
+    note = "Share per word of the first group's terms minus that of the second group's."
+    return AuditTable("Differences between groups of terms", columns, tuple(rows), note)
 
 
-def _kinds(found: Mapping[str, Gathered], bootstrap: Bootstrap) -> Table:
+def _kinds(found: Mapping[str, MethodFindings], bootstrap: Bootstrap) -> AuditTable:
     rows: list[tuple[Cell, ...]] = []
     for method, gathered in found.items():
         for kind in KINDS:
@@ -171,35 +202,37 @@ def _kinds(found: Mapping[str, Gathered], bootstrap: Bootstrap) -> Table:
             ratio = share.value / even if even else None
             rows.append((method, kind, share.value, share.low, share.high, even, ratio, top))
     columns = (
-        Column("method"),
-        Column("kind"),
-        Column("share", "percent"),
-        Column("low", "percent"),
-        Column("high", "percent"),
-        Column("of the tokens", "percent"),
-        Column("times even", "number"),
-        Column("top word", "percent"),
+        AuditColumn("method"),
+        AuditColumn("kind"),
+        AuditColumn("share", "percent"),
+        AuditColumn("low", "percent"),
+        AuditColumn("high", "percent"),
+        AuditColumn("of the tokens", "percent"),
+        AuditColumn("times even", "number"),
+        AuditColumn("top word", "percent"),
     )
     note = (
-        "Share of all |relevance|, and of the tokens; times even is the one over the other: below"
-        " 1, the model looks away. Special tokens stand in no text, but a model may gather there"
-        " what it read elsewhere."
+        "Share of all |relevance|, and of the tokens. Times even: the first divided by the second;"
+        " below 1, the model pays less attention than an even spread. Special tokens are not part"
+        " of the text, but a model may collect information there."
     )
-    return Table("Where the relevance lies", columns, tuple(rows), note)
+    return AuditTable("Relevance by kind of word", columns, tuple(rows), note)
 
 
-def _words(found: Mapping[str, Gathered], bootstrap: Bootstrap, min_count: int) -> Table:
+def _words(found: Mapping[str, MethodFindings], bootstrap: Bootstrap, min_count: int) -> AuditTable:
     rows: list[tuple[Cell, ...]] = []
     for method, gathered in found.items():
         often = {w: hits for w, hits in gathered.words.items() if len(hits) >= min_count}
         ranked = sorted(often, key=lambda w: (-_share(often[w]), w))
-        rows += [(method, word, *_carried(often[word], bootstrap)) for word in ranked[:RANKED]]
-    columns = (Column("method"), Column("word"), *CARRIED)
-    note = f"Words that at least {min_count} samples have, by their mean share. {CARRIED_NOTE}"
-    return Table("Words that carry the decision", columns, tuple(rows), note, shown=15)
+        rows += [
+            (method, word, *_carried_cells(often[word], bootstrap)) for word in ranked[:RANKED]
+        ]
+    columns = (AuditColumn("method"), AuditColumn("word"), *CARRIED)
+    note = f"Words in at least {min_count} samples, by mean share. {CARRIED_NOTE}"
+    return AuditTable("Words with the most relevance", columns, tuple(rows), note, shown=15)
 
 
-def _away(found: Mapping[str, Gathered]) -> Table:
+def _away(found: Mapping[str, MethodFindings]) -> AuditTable:
     rows: list[tuple[Cell, ...]] = []
     for method, gathered in found.items():
         strongest = sorted(gathered.rows, key=lambda row: -row["away"])[:SAMPLES]
@@ -216,15 +249,15 @@ def _away(found: Mapping[str, Gathered]) -> Table:
             for row in strongest
         ]
     columns = (
-        Column("method"),
-        Column("sample"),
-        Column("target"),
-        Column("not on content", "percent"),
-        *(Column(kind, "percent") for kind in KINDS if kind != CONTENT),
-        Column("top word"),
-        Column("text"),
+        AuditColumn("method"),
+        AuditColumn("sample"),
+        AuditColumn("target"),
+        AuditColumn("not on content", "percent"),
+        *(AuditColumn(kind, "percent") for kind in KINDS if kind != CONTENT),
+        AuditColumn("top word"),
+        AuditColumn("text"),
     )
-    return Table("Samples that look away from the content most", columns, tuple(rows))
+    return AuditTable("Samples with the least relevance on content words", columns, tuple(rows))
 
 
 def _excerpt(text: str) -> str:
@@ -232,13 +265,13 @@ def _excerpt(text: str) -> str:
     return flat if len(flat) <= EXCERPT else flat[: EXCERPT - 1] + "…"
 
 
-# -- what the tables say in short ----------------------------------------------------------------
+# -- headline and charts -------------------------------------------------------------------------
 
 
-def headline(tables: Mapping[str, Table]) -> tuple[str, ...]:
-    """Which terms lead or trail the other words, what carries most, and what is off the content."""
-    percent = Column("", "percent")
-    said = []
+def headline(tables: Mapping[str, AuditTable]) -> tuple[str, ...]:
+    """Return sentences: terms above and below other words, relevance off content, top words."""
+    percent = AuditColumn("", "percent")
+    sentences = []
     rows = tables["terms"].records() if "terms" in tables else []
     for sign, words in ((1, "more"), (-1, "less")):
         clear = [
@@ -247,32 +280,32 @@ def headline(tables: Mapping[str, Table]) -> tuple[str, ...]:
             if row["low"] is not None and sign * float(row["low" if sign > 0 else "high"] or 0) > 0
         ]
         if clear:
-            named = ", ".join(
-                f"'{row['term']}' {percent.written(row['lead'])}" for row in clear[:5]
+            listing = ", ".join(
+                f"'{row['term']}' {percent.format(row['lead'])}" for row in clear[:5]
             )
             more = f" and {len(clear) - 5} more" if len(clear) > 5 else ""
-            said.append(
-                f"{len(clear)} of {len(rows)} terms carry {words} than the other words of their"
-                f" samples: {named}{more}."
+            sentences.append(
+                f"{len(clear)} of {len(rows)} terms have {words} relevance than the other words of"
+                f" their samples: {listing}{more}."
             )
-    if rows and not said:
-        said.append(f"None of {len(rows)} terms carries clearly more or less than other words.")
+    if rows and not sentences:
+        sentences.append(f"No term differs significantly from other words ({len(rows)} tested).")
     off = [row for row in tables["attention"].records() if row["kind"] != CONTENT]
     first = [row for row in off if row["method"] == off[0]["method"]]
-    parts = ", ".join(f"{row['kind']} {percent.written(row['share'])}" for row in first)
-    said.append(f"Off the content words: {parts}.")
+    parts = ", ".join(f"{row['kind']} {percent.format(row['share'])}" for row in first)
+    sentences.append(f"Relevance that is not on content words: {parts}.")
     if "words" in tables:
         top = tables["words"].records()[:5]
-        said.append(f"The words with the largest share: {', '.join(str(r['word']) for r in top)}.")
-    return tuple(said)
+        sentences.append(f"Words with the largest share: {', '.join(str(r['word']) for r in top)}.")
+    return tuple(sentences)
 
 
-def charts(tables: Mapping[str, Table]) -> tuple[Chart, ...]:
-    """The leads of the terms, the shares of the kinds, and the leads of the strongest words."""
+def charts(tables: Mapping[str, AuditTable]) -> tuple[Chart, ...]:
+    """Return charts of the terms' leads, the shares of the kinds of words, and the words' leads."""
     wanted = (
-        ("terms", "term", "lead", "Share of a term less that of the other words", True),
+        ("terms", "term", "lead", "Share of a term \N{MINUS SIGN} share of the other words", True),
         ("attention", "kind", "share", "Share of all |relevance|", False),
-        ("words", "word", "lead", "Share of a word less that of the other words", True),
+        ("words", "word", "lead", "Share of a word \N{MINUS SIGN} share of the other words", True),
     )
     found = []
     for name, label, column, title, zero in wanted:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,8 +14,16 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from whyformer.attribution.characters import hide_controls
-from whyformer.audit import DEFAULT_NAMES, Audit, Table, audit_names, audit_terms, name_lists
+from whyformer.audit import (
+    DEFAULT_NAMES,
+    Audit,
+    AuditTable,
+    name_lists,
+    run_name_audit,
+    run_term_audit,
+)
 from whyformer.audit.findings import check_parquet
+from whyformer.batching.progress import Progress
 from whyformer.cli.app import command
 from whyformer.cli.arguments import (
     Model,
@@ -30,7 +37,7 @@ from whyformer.cli.arguments import (
 )
 from whyformer.cli.console import busy, note, stdout_console
 from whyformer.cli.files import OutputError, write
-from whyformer.cli.progress import progress_bar
+from whyformer.cli.progress import show_progress
 from whyformer.errors import ConservationWarning, OptionError
 from whyformer.models.load import load_model
 
@@ -163,29 +170,28 @@ def audit(
     }
     with busy("loading the model ..."):
         loaded = load_model(model, None, "text")
-    with _progress_then_notes(f"explaining for the audit of {what.value}") as tick:
-        if what is AuditKind.names:
-            found = audit_names(
-                loaded,
-                names=names or DEFAULT_NAMES,
-                templates=templates,
-                per_group=per_group,
-                tick=tick,
-                **shared,
-            )
-        else:
-            found = audit_terms(
-                data,
-                loaded,
-                terms=terms,
-                split=split,
-                limit=limit,
-                on_error="skip" if skip_errors else "raise",
-                function_words=function_words,
-                min_count=min_count,
-                tick=tick,
-                **shared,
-            )
+    events: Iterator[Progress | Audit]
+    if what is AuditKind.names:
+        events = run_name_audit(
+            loaded,
+            names=names or DEFAULT_NAMES,
+            templates=templates,
+            per_group=per_group,
+            **shared,
+        )
+    else:
+        events = run_term_audit(
+            data,
+            loaded,
+            terms=terms,
+            split=split,
+            limit=limit,
+            on_error="skip" if skip_errors else "raise",
+            function_words=function_words,
+            min_count=min_count,
+            **shared,
+        )
+    found = _show_progress_then_notes(events)
     if not quiet:
         stdout_console().print(_render_audit(found))
     for message in found.notes:
@@ -221,15 +227,15 @@ def _check_folder(folder: Path) -> None:
     check_parquet()
 
 
-@contextmanager
-def _progress_then_notes(doing: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a progress bar; print conservation warnings as notes at the end."""
-    with warnings.catch_warnings(record=True) as caught, progress_bar() as tell:
+def _show_progress_then_notes(events: Iterator[Progress | Audit]) -> Audit:
+    """Return the audit, behind a progress bar; print conservation warnings as notes at the end."""
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", ConservationWarning)
-        yield lambda done, total: tell(doing, done, total)
+        found = show_progress(events)
     for message in dict.fromkeys(str(warning.message) for warning in caught):
         note(message)
+    return found
 
 
 def _render_audit(found: Audit) -> RenderableType:
@@ -245,7 +251,7 @@ def _render_audit(found: Audit) -> RenderableType:
     return Group(*parts)
 
 
-def _render_table(table: Table) -> Grid:
+def _render_table(table: AuditTable) -> Grid:
     grid = Grid(
         title=Text(table.title, style="bold"),
         title_justify="left",
@@ -258,7 +264,7 @@ def _render_table(table: Table) -> Grid:
         right = column.kind != "text"
         grid.add_column(column.name, justify="right" if right else "left", no_wrap=right)
     for row in table.rows[:LINES]:
-        grid.add_row(*(Text(hide_controls(cell)) for cell in table.written(row)))
+        grid.add_row(*(Text(hide_controls(cell)) for cell in table.format_row(row)))
     more = len(table.rows) - LINES
     if more > 0:
         grid.caption = Text(f"and {more} more: write all with --out FOLDER", style="dim")

@@ -17,8 +17,8 @@ from whyformer.cli.console import note, stderr_console
 from whyformer.cli.files import OutputError, check_writable
 from whyformer.cli.progress import progress_bar
 from whyformer.cli.score_writer import ScoreWriter, format_of, input_columns, score_row
-from whyformer.datasets import Contents, Dataset, Row, Sample, Spot, open_dataset
-from whyformer.datasets.files import clean, lines
+from whyformer.datasets import Contents, Dataset, DatasetRow, Sample, Spot, open_dataset
+from whyformer.datasets.files import read_lines, require_utf8
 from whyformer.errors import ConservationWarning, InputError, OptionError, SkippedWarning
 from whyformer.evaluation import fingerprint
 from whyformer.inputs.detect import kind_of
@@ -220,16 +220,16 @@ def _rows(
         yield start + index, score_row(sample, start + index, attribution)
 
 
-def _text_lines(file: Path) -> Iterator[Row]:
+def _text_lines(file: Path) -> Iterator[DatasetRow]:
     """Yield a row for every line that is not empty."""
-    filled = ((spot, line) for spot, line in lines(file) if line.strip())
+    filled = ((spot, line) for spot, line in read_lines(file) if line.strip())
     for number, (spot, line) in enumerate(filled):
         name = f"all/{number}"
-        yield Row(name, spot, partial(_line, name, spot, line))
+        yield DatasetRow(name, spot, partial(_line, name, spot, line))
 
 
 def _line(name: str, spot: Spot, line: str) -> Sample:
-    return Sample(name, clean(line, spot).strip())
+    return Sample(name, require_utf8(line, spot).strip())
 
 
 def _print_summary(job: BulkJob, samples: Dataset, start: int, messages: list[Any]) -> None:

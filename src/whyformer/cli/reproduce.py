@@ -18,7 +18,7 @@ from whyformer.cli.progress import progress_bar
 from whyformer.errors import InputError
 from whyformer.registry import nearest
 from whyformer.reproduce.experiments import EXPERIMENTS, Experiment
-from whyformer.reproduce.reproduce import Outcome, reproduce
+from whyformer.reproduce.reproduce import Outcome, run_experiment
 from whyformer.reproduce.table import markdown
 
 DATA = "WHYFORMER_DATA"
@@ -87,7 +87,7 @@ def reproduce_command(
     folder = _data_folder(data)
     experiment = EXPERIMENTS[name]
     with progress_bar() as tell:
-        outcomes = reproduce(
+        events = run_experiment(
             experiment,
             folder,
             out.expanduser(),
@@ -95,8 +95,13 @@ def reproduce_command(
             methods=_split_names(methods),
             limit=limit,
             base=base.expanduser() if base is not None else None,
-            tell=tell,
         )
+        outcomes: list[Outcome] = []
+        for event in events:
+            if isinstance(event, Outcome):
+                outcomes.append(event)
+            else:
+                tell(event.doing, event.done, event.total)
     table = markdown(experiment, outcomes)
     place = out.expanduser() / name / "table.md"
     try:

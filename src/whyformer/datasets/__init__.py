@@ -1,11 +1,11 @@
-"""Readers of published file formats, one file each; they register by existing."""
+"""Dataset readers, one file per published format; a file in this folder registers itself."""
 
 from whyformer.datasets.dataset import (
     Contents,
     Dataset,
+    DatasetRow,
     Format,
     Report,
-    Row,
     RowError,
     Sample,
     Spot,
@@ -13,15 +13,15 @@ from whyformer.datasets.dataset import (
     datasets,
 )
 from whyformer.datasets.mask import Mask
-from whyformer.datasets.opening import open_dataset
+from whyformer.datasets.open import open_dataset
 
 __all__ = [
     "Contents",
     "Dataset",
+    "DatasetRow",
     "Format",
     "Mask",
     "Report",
-    "Row",
     "RowError",
     "Sample",
     "Spot",

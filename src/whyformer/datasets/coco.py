@@ -12,8 +12,8 @@ from typing import Any
 import numpy
 from PIL import Image, ImageDraw
 
-from whyformer.datasets.dataset import Contents, Row, Sample, Spot, dataset
-from whyformer.datasets.files import Where, entry, load_json, within
+from whyformer.datasets.dataset import Contents, DatasetRow, Sample, Spot, dataset
+from whyformer.datasets.files import Source, file_within, get_entry, load_json
 from whyformer.errors import InputError
 
 Number = (int, float)
@@ -21,7 +21,7 @@ Number = (int, float)
 
 @dataclass(frozen=True)
 class Instance:
-    """One object: what it is and where."""
+    """One object in an image."""
 
     category: int  # COCO's own number: 1 to 90, with gaps
     name: str
@@ -31,7 +31,7 @@ class Instance:
     crowd: bool = False
 
     def mask(self) -> numpy.ndarray[Any, numpy.dtype[numpy.uint8]]:
-        """1 where the object is, (height, width); its box where no outline is given."""
+        """Return 1 at the object and 0 elsewhere (height, width); its box if it has no outline."""
         if isinstance(self.outline, Mapping):
             return _from_runs(self.outline["counts"], *self.outline["size"])
         image = Image.new("L", (self.size[1], self.size[0]))
@@ -53,43 +53,43 @@ class Instance:
     licence="annotations CC BY 4.0; images by their photographers",
     paper="Lin et al. 2014",
 )
-def coco(where: Where, *, images: str = "") -> Contents:
-    """The paths of the images, with `extras["objects"]`, a tuple of `Instance`.
+def coco(source: Source, *, images: str = "") -> Contents:
+    """Read the paths of images, with `extras["objects"]`, a tuple of `Instance`.
 
-    `images` names the folder of images where it is not the split's beside the annotations.
+    `images` is the folder of images, if it is not the one named by the split.
     """
-    split = where.split
-    file = where.find(f"annotations/instances_{split}.json", f"instances_{split}.json")
-    folder = Path(images).expanduser() if images else _images(where, file)
+    split = source.split
+    file = source.find(f"annotations/instances_{split}.json", f"instances_{split}.json")
+    folder = Path(images).expanduser() if images else _images(source, file)
     found = load_json(file)
     top = Spot(file)
-    pictures = entry(found, "images", list, top)
+    pictures = get_entry(found, "images", list, top)
     names = {
-        entry(c, "id", int, top): entry(c, "name", str, top)
-        for c in entry(found, "categories", list, top)
+        get_entry(c, "id", int, top): get_entry(c, "name", str, top)
+        for c in get_entry(found, "categories", list, top)
     }
     objects: dict[int, list[tuple[Spot, Any]]] = defaultdict(list)
-    for i, annotation in enumerate(entry(found, "annotations", list, top)):
+    for i, annotation in enumerate(get_entry(found, "annotations", list, top)):
         spot = Spot(file, entry=f"annotations[{i}]")
-        objects[entry(annotation, "image_id", int, spot)].append((spot, annotation))
+        objects[get_entry(annotation, "image_id", int, spot)].append((spot, annotation))
 
     def read(at: str, picture: Any, spot: Spot) -> Sample:
-        number = entry(picture, "id", int, spot)
-        path = within(folder, entry(picture, "file_name", str, spot), spot)
+        number = get_entry(picture, "id", int, spot)
+        path = file_within(folder, get_entry(picture, "file_name", str, spot), spot)
         if not path.is_file():
-            raise spot.wrong(f"there is no image {path}", f"a file in {folder}")
-        size = entry(picture, "height", int, spot), entry(picture, "width", int, spot)
+            raise spot.error(f"there is no image {path}", f"a file in {folder}")
+        size = get_entry(picture, "height", int, spot), get_entry(picture, "width", int, spot)
         if min(size) < 1:
-            raise spot.wrong(f"height and width are {size}", "at least a pixel")
+            raise spot.error(f"height and width are {size}", "at least a pixel")
         marked = (_instance(a, names, size, at_) for at_, a in objects.get(number, ()))
         return Sample(at, path, extras={"objects": tuple(marked), "image_id": number})
 
-    def rows() -> Iterator[Row]:
+    def rows() -> Iterator[DatasetRow]:
         for i, picture in enumerate(pictures):
             spot = Spot(file, entry=f"images[{i}]")
             known = isinstance(picture, dict) and isinstance(picture.get("id"), int)
-            at = where.id(picture["id"] if known else f"images[{i}]")
-            yield Row(at, spot, partial(read, at, picture, spot))
+            at = source.id(picture["id"] if known else f"images[{i}]")
+            yield DatasetRow(at, spot, partial(read, at, picture, spot))
 
     return Contents(rows, tuple(names[number] for number in sorted(names)), len(pictures))
 
@@ -98,32 +98,32 @@ def _numbers(values: Any, kind: Any) -> bool:
     return isinstance(values, list) and all(isinstance(value, kind) for value in values)
 
 
-def _images(where: Where, file: Path) -> Path:
+def _images(source: Source, file: Path) -> Path:
     around = (file.parent, file.parent.parent)
-    tried = [f / n for f in around for n in (where.split, f"images/{where.split}", "images")]
+    tried = [f / n for f in around for n in (source.split, f"images/{source.split}", "images")]
     return next((folder for folder in tried if folder.is_dir()), file.parent)
 
 
 def _instance(
     annotation: Any, names: Mapping[int, str], size: tuple[int, int], spot: Spot
 ) -> Instance:
-    category = entry(annotation, "category_id", int, spot)
+    category = get_entry(annotation, "category_id", int, spot)
     if category not in names:
-        raise spot.wrong(f"category {category} is not listed", "one of 'categories'")
-    box = entry(annotation, "bbox", list, spot)
+        raise spot.error(f"category {category} is not listed", "one of 'categories'")
+    box = get_entry(annotation, "bbox", list, spot)
     if len(box) != 4 or not _numbers(box, Number) or min(box[2:]) < 0:
-        raise spot.wrong(f"bbox is {box}", "left, top, width and height")
+        raise spot.error(f"bbox is {box}", "left, top, width and height")
     left, top, width, height = map(float, box)
     outline = annotation.get("segmentation")
     if isinstance(outline, dict):
         counts, shape = (outline.get(key) for key in ("counts", "size"))
         if not (isinstance(counts, str) or _numbers(counts, int)) or shape != list(size):
-            raise spot.wrong("run lengths of another size", f"counts, and size {list(size)}")
+            raise spot.error("run lengths of another size", f"counts, and size {list(size)}")
     elif outline and not (
         isinstance(outline, list)
         and all(_numbers(p, Number) and len(p) >= 6 and len(p) % 2 == 0 for p in outline)
     ):
-        raise spot.wrong("an outline that is no polygon", "x and y of three points or more")
+        raise spot.error("the outline is not a polygon", "x and y of three points or more")
     return Instance(
         category,
         names[category],
@@ -137,15 +137,15 @@ def _instance(
 def _from_runs(
     counts: list[int] | str, height: int, width: int
 ) -> numpy.ndarray[Any, numpy.dtype[numpy.uint8]]:
-    """The mask that run lengths stand for: zeros first, column after column."""
-    runs = _unpacked(counts) if isinstance(counts, str) else counts
+    """The mask of run lengths, which start with zeros and go down the columns."""
+    runs = _decode_runs(counts) if isinstance(counts, str) else counts
     values = numpy.arange(len(runs)) % 2
     if min(runs, default=0) < 0 or sum(runs) != height * width:
-        raise InputError(f"run lengths of {sum(runs)} pixels for a mask of {height} x {width}.")
+        raise InputError(f"run lengths of {sum(runs)} pixels for a mask of {height} x {width}")
     return numpy.repeat(values, runs).astype(numpy.uint8).reshape((height, width), order="F")
 
 
-def _unpacked(text: str) -> list[int]:
+def _decode_runs(text: str) -> list[int]:
     """The run lengths in COCO's compressed text.
 
     Five bits per character, lowest first, the sixth says that more follow, the last one's fifth is

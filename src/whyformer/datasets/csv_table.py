@@ -1,13 +1,13 @@
-"""The user's own CSV or TSV: a header that names the columns, then a sample per row."""
+"""CSV or TSV of the user: a header that names the columns, then one sample per row."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
 
-from whyformer.datasets.columns import choose, label_names
-from whyformer.datasets.dataset import Contents, Row, Sample, dataset
-from whyformer.datasets.files import Record, Where, table
+from whyformer.datasets.dataset import Contents, DatasetRow, Sample, dataset
+from whyformer.datasets.files import Record, Source, open_csv
+from whyformer.datasets.tabular import choose_columns, label_names
 
 SPLITS = ("all", "train", "dev", "test", "validation")
 
@@ -21,7 +21,7 @@ SPLITS = ("all", "train", "dev", "test", "validation")
     " image, label, or others named by options",
 )
 def csv_table(
-    where: Where,
+    source: Source,
     *,
     text: str = "",
     text2: str = "",
@@ -31,18 +31,22 @@ def csv_table(
     delimiter: str = "",
     encoding: str = "utf-8",
 ) -> Contents:
-    """The rows as samples; options name the columns, and `labels` the labels: "bad|good"."""
-    file = where.find(f"{where.split}.csv", f"{where.split}.tsv")
+    """Read one sample per row; options name the columns, and `labels` the labels: "bad|good"."""
+    file = source.find(f"{source.split}.csv", f"{source.split}.tsv")
     between = delimiter or ("\t" if file.suffix == ".tsv" else ",")
-    found = table(file, between, encoding)
+    found = open_csv(file, between, encoding)
     asked = {"text": text, "text2": text2, "image": image, "label": label}
-    columns = choose(found.columns, file, asked, labels=label_names(labels), folder=file.parent)
+    columns = choose_columns(
+        found.columns, file, asked, labels=label_names(labels), folder=file.parent
+    )
 
     def read(name: str, record: Record) -> Sample:
-        return columns.sample(name, record.named(), record.spot)
+        return columns.sample(name, record.by_column(), record.spot)
 
-    def rows() -> Iterator[Row]:
+    def rows() -> Iterator[DatasetRow]:
         for number, record in enumerate(found.records()):
-            yield Row(where.id(number), record.spot, partial(read, where.id(number), record))
+            yield DatasetRow(
+                source.id(number), record.spot, partial(read, source.id(number), record)
+            )
 
     return Contents(rows, columns.labels)

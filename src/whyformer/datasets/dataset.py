@@ -1,4 +1,4 @@
-"""What a reader gives: samples one by one, in the file's order, each with an id that stays."""
+"""Datasets: samples read one by one, in the order of the file, each with a stable id."""
 
 from __future__ import annotations
 
@@ -21,30 +21,44 @@ datasets: Registry[Format] = Registry("dataset", "whyformer.datasets")
 
 @dataclass(frozen=True)
 class Sample:
-    """One thing to explain: what `whyformer.explain` takes, and what is known about it.
+    """One input for `whyformer.explain`, with its label.
 
-    `extras` may hold `tokens` and `rationale` (spans of them), `mask`, `objects`, `answers`, ...
+    Args:
+        id: A name that does not depend on the content, such as "dev/17".
+        inputs: A text, a pair of texts, an image or its path, or a mapping by stream.
+        label: The class, as an index or a name; None if unknown.
+        label_name: The name of the class.
+        extras: What else the format has: `tokens` and `rationale` (spans of them), `mask`,
+            `objects`, `answers`, ...
     """
 
-    id: str  # never from the content: "dev/17"
-    inputs: Any  # a text, a pair of texts, the path of an image, an image, or a mapping by stream
+    id: str
+    inputs: Any
     label: int | str | None = None
     label_name: str | None = None
     extras: Mapping[str, Any] = field(default_factory=dict)
 
 
 class RowError(InputError):
-    """A row that is not what its format says, with the file and the line where it stands."""
+    """A row that does not fit its format, with its file and line."""
 
-    def __init__(self, message: str, file: Path | None = None, line: int | None = None) -> None:
-        super().__init__(message)
+    def __init__(
+        self,
+        message: str,
+        file: Path | None = None,
+        line: int | None = None,
+        *,
+        argument: str | None = None,
+        remedy: str | None = None,
+    ) -> None:
+        super().__init__(message, argument=argument, remedy=remedy)
         self.file = file
         self.line = line
 
 
 @dataclass(frozen=True)
 class Spot:
-    """Where a row stands: a file, and a line of it or the name of an entry."""
+    """The place of a row: a file, and a line or an entry of it."""
 
     file: Path
     line: int | None = None
@@ -54,19 +68,20 @@ class Spot:
         line = "" if self.line is None else f", line {self.line}"
         return f"{self.file}{line}{f', {self.entry}' if self.entry else ''}"
 
-    def wrong(self, problem: str, expected: str) -> RowError:
-        """The error that says what is wrong here, what was expected and what to do next."""
+    def error(self, problem: str, expected: str) -> RowError:
+        """Return an error that names this place, what is wrong there, and what was expected."""
         return RowError(
-            f"{self}: {problem}. Expected {expected}."
-            " Correct it, or leave such rows out with on_error='skip'.",
+            f"{self}: {problem}. Expected {expected}",
             self.file,
             self.line,
+            argument="on_error",
+            remedy="Correct the row, or skip such rows with on_error='skip'",
         )
 
 
 @dataclass(frozen=True)
-class Row:
-    """A sample that has not been read yet: choosing among rows costs no parsing."""
+class DatasetRow:
+    """A sample that has not been read yet, so that choosing among rows needs no parsing."""
 
     id: str
     spot: Spot
@@ -75,35 +90,35 @@ class Row:
 
 @dataclass(frozen=True)
 class Contents:
-    """What a reader found at a path; `rows` starts again from the first row at every call."""
+    """What a reader found at a path; every call of `rows` starts from the first row."""
 
-    rows: Callable[[], Iterator[Row]]
-    labels: tuple[str, ...] = ()  # by index, where the format has names
-    count: int | None = None  # of rows, where it is known without reading them
+    rows: Callable[[], Iterator[DatasetRow]]
+    labels: tuple[str, ...] = ()  # names by index, if the format has them
+    count: int | None = None  # number of rows, if known without reading them
 
 
 @dataclass(frozen=True)
 class Format:
-    """One published file format and its reader."""
+    """A published file format and its reader."""
 
     name: str
     read: Callable[..., Contents]
     title: str
     task: str
-    layout: str  # what has to stand where, in the words of an error message
-    splits: tuple[str, ...] = ("all",)  # the first is read where none is named
+    layout: str  # the files that are expected, for error messages
+    splits: tuple[str, ...] = ("all",)  # the first is the default
     licence: str = ""
     paper: str = ""
-    package: str = ""  # what has to be installed beside whyformer
+    package: str = ""  # an optional package that it needs
 
     @property
     def options(self) -> tuple[str, ...]:
-        """What the reader takes beside a path and a split."""
+        """The options of the reader."""
         parameters = inspect.signature(self.read).parameters.values()
         return tuple(p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY)
 
     def split(self, wanted: str) -> str:
-        """This format's own name of a split: "val", "dev" and "validation" are one."""
+        """Return the format's name of a split; "val", "dev" and "validation" are the same."""
         same = ("dev", "val", "valid", "validation")
         asked = (wanted, *(same if wanted in same else ()))
         for known in sorted(self.splits, key=lambda known: known != wanted):
@@ -111,49 +126,56 @@ class Format:
                 return known
         raise OptionError(
             f"{self.name} has no split {wanted!r}.{nearest(wanted, self.splits)}"
-            f" It has: {', '.join(self.splits)}."
+            f" It has: {', '.join(self.splits)}",
+            argument="split",
         )
 
     def check(self, options: Mapping[str, Any]) -> None:
-        """Nothing; an option that the reader does not know is an error that lists those it does."""
+        """Raise OptionError if the reader does not have one of these options."""
         for unknown in sorted(set(options) - set(self.options)):
             known = ", ".join(self.options) or "none"
             raise OptionError(
                 f"the dataset {self.name} has no option {unknown!r}."
-                f"{nearest(unknown, self.options)} It has: {known}."
+                f"{nearest(unknown, self.options)} It has: {known}"
             )
 
 
 def dataset(
     name: str, **facts: Any
 ) -> Callable[[Callable[..., Contents]], Callable[..., Contents]]:
-    """A decorator that registers a reader: a function of a `Where` and options to `Contents`."""
+    """Register a reader: a function from a `Source` and options to `Contents`."""
 
-    def registered(read: Callable[..., Contents]) -> Callable[..., Contents]:
+    def register(read: Callable[..., Contents]) -> Callable[..., Contents]:
         datasets.register(name, Format(name=name, read=read, **facts))
         return read
 
-    return registered
+    return register
 
 
 @dataclass
 class Report:
-    """What one pass over a dataset came to."""
+    """How many rows one pass over a dataset read, and which it skipped."""
 
     read: int = 0
     skipped: list[RowError] = field(default_factory=list)
 
     def __str__(self) -> str:
         lines = [f"{self.read} samples read, {len(self.skipped)} rows skipped"]
-        return "\n".join([*lines, *(f"  {error}" for error in self.skipped)])
+        return "\n".join([*lines, *(f"  {error.message}" for error in self.skipped)])
 
 
 class Dataset:
-    """Samples of one split, read while they are asked for; it can be iterated again.
+    """The samples of one split, read on demand; it can be iterated several times.
 
-    `limit` takes the first rows; with a `seed` it takes rows drawn by their ids alone, so that a
-    larger limit only adds to a smaller one, and the file's order is kept. A row that is skipped
-    is not replaced: which rows are taken never depends on what they hold.
+    Args:
+        name: The name of the format.
+        contents: What the reader found.
+        split: The name of the split.
+        task: What the samples are for, such as "text-classification".
+        limit: The most rows. Without a seed these are the first ones.
+        seed: Draw the rows by their ids alone, in the order of the file, so that a larger limit
+            only adds rows. A skipped row is not replaced.
+        on_error: What to do with a row that cannot be read, "raise" or "skip".
     """
 
     def __init__(
@@ -168,9 +190,17 @@ class Dataset:
         on_error: str = "raise",
     ) -> None:
         if limit is not None and (isinstance(limit, bool) or limit < 1):
-            raise OptionError(f"limit is {limit!r}: give a whole number from 1, or None for all.")
+            raise OptionError(
+                f"limit is {limit!r}",
+                argument="limit",
+                remedy="Pass a whole number from 1, or None for all rows",
+            )
         if on_error not in ("raise", "skip"):
-            raise OptionError(f"on_error is {on_error!r}: give 'raise' or 'skip'.")
+            raise OptionError(
+                f"on_error is {on_error!r}",
+                argument="on_error",
+                remedy="Pass 'raise' or 'skip'",
+            )
         self.name = name
         self.split = split
         self.task = task
@@ -183,30 +213,30 @@ class Dataset:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The names of the labels by index; empty where the format has none."""
+        """The names of the labels by index; empty if the format has none."""
         return self._contents.labels
 
     def __repr__(self) -> str:
         return f"<Dataset {self.name}, split {self.split}>"
 
     def __len__(self) -> int:
-        """How many rows a pass goes through, malformed ones included."""
+        """Return the number of rows, malformed ones included."""
         if self._count is None:
             self._count = sum(1 for _ in self._contents.rows())
         return self._count if self.limit is None else min(self.limit, self._count)
 
     def ids(self) -> list[str]:
-        """The ids of the chosen rows, in the file's order; nothing else of them is read."""
+        """Return the ids of the chosen rows in the order of the file, without reading the rows."""
         return [row.id for row in self._rows()]
 
-    def among(self, ids: Collection[str]) -> Dataset:
-        """Those of the chosen samples that have one of these ids; the others are not read."""
+    def subset(self, ids: Collection[str]) -> Dataset:
+        """Return a dataset of the samples with these ids; the others are not read."""
         wanted = frozenset(ids)
         unknown = sorted(wanted - set(self.ids()))
         if unknown:
-            raise InputError(f"{self!r} has no sample {', '.join(unknown[:3])}.")
+            raise InputError(f"{self!r} has no sample {', '.join(unknown[:3])}")
 
-        def rows() -> Iterator[Row]:
+        def rows() -> Iterator[DatasetRow]:
             return (row for row in self._rows() if row.id in wanted)
 
         contents = Contents(rows, self.labels, len(wanted))
@@ -214,17 +244,17 @@ class Dataset:
             self.name, contents, split=self.split, task=self.task, on_error=self.on_error
         )
 
-    def _rows(self) -> Iterator[Row]:
+    def _rows(self) -> Iterator[DatasetRow]:
         if self.limit is None:
             yield from self._contents.rows()
         elif self.seed is None:
             for _, row in zip(range(self.limit), self._contents.rows(), strict=False):
                 yield row
         else:
-            chosen = self._drawn(self.limit)
+            chosen = self._draw_ids(self.limit)
             yield from (row for row in self._contents.rows() if row.id in chosen)
 
-    def _drawn(self, limit: int) -> set[str]:
+    def _draw_ids(self, limit: int) -> set[str]:
         def rank(name: str) -> bytes:
             return hashlib.sha256(f"{self.seed}/{name}".encode()).digest()
 
@@ -236,7 +266,7 @@ class Dataset:
         for row in self._rows():
             try:
                 if row.id in seen:
-                    raise row.spot.wrong(f"the id {row.id!r} stands here again", "an id once")
+                    raise row.spot.error(f"the id {row.id!r} occurs twice", "different ids")
                 seen.add(row.id)
                 sample = _read(row)
                 if self.on_error == "skip":
@@ -250,17 +280,17 @@ class Dataset:
             yield sample
 
 
-def _read(row: Row) -> Sample:
+def _read(row: DatasetRow) -> Sample:
     try:
         return row.read()
     except (OSError, EOFError, zlib.error) as error:  # gone, forbidden, cut short, no image
-        raise row.spot.wrong(f"it cannot be read ({error})", "a readable file") from error
+        raise row.spot.error(f"it cannot be read ({error})", "a readable file") from error
 
 
 def _check_images(sample: Sample, spot: Spot) -> None:
-    """Nothing; raises for an image that cannot be decoded, which else shows when it is used.
+    """Raise RowError if an image cannot be decoded.
 
-    Only where such rows may be left out: to decode twice is a price that others need not pay.
+    Called only if such rows may be skipped, because it decodes every image one more time.
     """
     given = sample.inputs
     for value in given.values() if isinstance(given, Mapping) else (given,):
@@ -271,4 +301,4 @@ def _check_images(sample: Sample, spot: Spot) -> None:
             elif isinstance(value, Image.Image):
                 value.load()
         except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-            raise spot.wrong(f"its image cannot be decoded ({error})", "an image") from error
+            raise spot.error(f"its image cannot be decoded ({error})", "an image") from error

@@ -1,4 +1,4 @@
-"""ERASER: documents, annotations and the evidence for them as spans of tokens (all its tasks)."""
+"""ERASER (all tasks): documents, annotations, and their evidence as spans of tokens."""
 
 from __future__ import annotations
 
@@ -7,13 +7,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from whyformer.datasets.dataset import Contents, Row, Sample, Spot, dataset
-from whyformer.datasets.files import Where, choice, clean, entry, lines, parse_line, within
+from whyformer.datasets.dataset import Contents, DatasetRow, Sample, Spot, dataset
+from whyformer.datasets.files import (
+    Source,
+    check_choice,
+    file_within,
+    get_entry,
+    parse_line,
+    read_lines,
+    require_utf8,
+)
 from whyformer.errors import InputError
 
-# Of Movies; it names the task and says nothing about the sample.
+# The query of Movies, which is the same for all samples.
 SAME_FOR_ALL = "What is the sentiment of this review?"
-# The names and order of the classes, told by the names that occur.
+# The classes of known tasks in their order; a task is recognised by its class names.
 KNOWN = (
     ("NEG", "POS"),
     ("False", "True"),
@@ -34,22 +42,22 @@ Sentences = list[list[str]]  # a document: its lines, each a list of tokens
     licence="research use; see each task",
     paper="DeYoung et al. 2020",
 )
-def eraser(where: Where, *, query: str = "auto") -> Contents:
-    """The documents with the tokens that people marked: `extras["rationale"]` holds spans of them.
+def eraser(source: Source, *, query: str = "auto") -> Contents:
+    """Read documents with the tokens that people marked, as spans in `extras["rationale"]`.
 
-    A text is a document's tokens with one space between them, so a span (start, end) is of
-    `text.split(" ")`. A query goes before the document as a pair, unless it is the same for all
-    samples (Movies) or query="no"; two documents without a query are a pair (e-SNLI).
-    `extras["tokens"]` are those of the documents in order, and spans count through all of them.
+    A text is a document's tokens with one space between them, so that a span (start, end) is one
+    of `text.split(" ")`. Query and document are a pair, unless the query is the same for all
+    samples (Movies) or query="no". Two documents without a query are a pair (e-SNLI).
+    `extras["tokens"]` are the tokens of all documents in order, which the spans count.
     """
-    choice("query", query, ("auto", "yes", "no"))
-    file = where.find(f"{where.split}.jsonl")
-    document = _documents(where)
+    check_choice("query", query, ("auto", "yes", "no"))
+    file = source.find(f"{source.split}.jsonl")
+    document = _documents(source)
     labels = _labels(file)
 
     def read(name: str, spot: Spot, annotation: dict[str, Any]) -> Sample:
-        label = str(entry(annotation, "classification", (str, bool, int), spot))
-        groups = entry(annotation, "evidences", list, spot)
+        label = str(get_entry(annotation, "classification", (str, bool, int), spot))
+        groups = get_entry(annotation, "evidences", list, spot)
         evidence = [span for group in groups for span in _spans(group, spot)]
         named = _docids(annotation, [e["docid"] for e in evidence])
         docs = {docid: document(docid, spot) for docid in named}
@@ -63,7 +71,7 @@ def eraser(where: Where, *, query: str = "auto") -> Contents:
         asked = str(annotation.get("query") or "")
         extras = {
             "tokens": tuple(tokens),
-            # Movies has spans without a token in them: they mark nothing.
+            # Movies has empty spans.
             "rationale": tuple(sorted({(a, b) for a, b in spans if a < b})),
             "documents": tuple(docs),
             "query": asked,
@@ -72,16 +80,16 @@ def eraser(where: Where, *, query: str = "auto") -> Contents:
             asked = ""
         return Sample(name, _inputs(asked, texts), *_label(label, labels), extras)
 
-    def row(spot: Spot, line: str) -> Row:
+    def row(spot: Spot, line: str) -> DatasetRow:
         try:
             annotation = parse_line(line, spot)
-            at = where.id(entry(annotation, "annotation_id", (str, int), spot))
+            at = source.id(get_entry(annotation, "annotation_id", (str, int), spot))
         except InputError as error:
-            return Row(where.id(f"line {spot.line}"), spot, partial(_raise, error))
-        return Row(at, spot, partial(read, at, spot, annotation))
+            return DatasetRow(source.id(f"line {spot.line}"), spot, partial(_raise, error))
+        return DatasetRow(at, spot, partial(read, at, spot, annotation))
 
-    def rows() -> Iterator[Row]:
-        return (row(spot, line) for spot, line in lines(file) if line.strip())
+    def rows() -> Iterator[DatasetRow]:
+        return (row(spot, line) for spot, line in read_lines(file) if line.strip())
 
     return Contents(rows, labels)
 
@@ -91,13 +99,13 @@ def _raise(error: Exception) -> Sample:
 
 
 def _labels(file: Path) -> tuple[str, ...]:
-    """The classes in their usual order where they are a known task's, else sorted."""
+    """The classes in their usual order if the task is known, else sorted."""
     found: set[str] = set()
-    for spot, line in lines(file):
+    for spot, line in read_lines(file):
         try:
             found.add(str(parse_line(line, spot)["classification"]))
         except (InputError, KeyError):
-            continue  # said when the row is read
+            continue  # reported when the row is read
     known = next((names for names in KNOWN if found and found <= set(names)), None)
     return known or tuple(sorted(found))
 
@@ -109,17 +117,17 @@ def _label(name: str, labels: tuple[str, ...]) -> tuple[int | str, str]:
 def _spans(group: Any, spot: Spot) -> list[Any]:
     for evidence in group if isinstance(group, list) else [group]:
         if not isinstance(evidence, dict) or not isinstance(evidence.get("docid"), str):
-            raise spot.wrong("'evidences' holds something else", "lists of objects with a docid")
+            raise spot.error("'evidences' has another form", "lists of objects with a docid")
     return group
 
 
 def _docids(annotation: Mapping[str, Any], evidence: list[str]) -> list[str]:
-    """The documents of a sample, in order: those named, those of the evidence, else its own."""
+    """The documents of a sample, in order: listed, of the evidence, or else named by its id."""
     listed = annotation.get("docids")
     listed = listed if isinstance(listed, list) else []
     named = [*listed, *evidence] or [annotation["annotation_id"]]
     ids = list(dict.fromkeys(map(str, named)))
-    # e-SNLI names them in either order, and models are trained with the premise first.
+    # e-SNLI lists them in either order, and models expect the premise first.
     return sorted(ids, key=lambda docid: docid.endswith("_hypothesis"))
 
 
@@ -132,7 +140,7 @@ def _inputs(query: str, texts: list[str]) -> str | tuple[str, str]:
 def _span(
     evidence: Mapping[str, Any], sentences: Sentences, start: int, spot: Spot
 ) -> tuple[int, int]:
-    """Where a piece of evidence starts and ends among the tokens of all documents."""
+    """The start and end of a piece of evidence among the tokens of all documents."""
     ends = [0]
     for sentence in sentences:
         ends.append(ends[-1] + len(sentence))
@@ -142,41 +150,43 @@ def _span(
         if all(isinstance(n, int) and 0 <= n < len(ends) for n in lines_of):
             first, last = (ends[n] for n in lines_of)
     if not (isinstance(first, int) and isinstance(last, int) and 0 <= first <= last <= ends[-1]):
-        raise spot.wrong(
+        raise spot.error(
             f"evidence from token {first} to {last} of {evidence['docid']}",
             f"a span within its {ends[-1]} tokens",
         )
     return start + first, start + last
 
 
-def _documents(where: Where) -> Callable[[str, Spot], Sentences]:
-    """A function from the id of a document to its sentences of tokens."""
-    found = where.maybe("docs", "docs.jsonl")
+def _documents(source: Source) -> Callable[[str, Spot], Sentences]:
+    """A function from the id of a document to its sentences, lists of tokens."""
+    found = source.find_optional("docs", "docs.jsonl")
     if found is None:
-        raise where.missing("docs", "docs.jsonl")
+        raise source.missing_error("docs", "docs.jsonl")
     if found.is_dir():
 
         def from_folder(docid: str, spot: Spot) -> Sentences:
-            file = within(found, docid, spot)
+            file = file_within(found, docid, spot)
             if not file.is_file():
-                raise spot.wrong(f"there is no document {file}", "a file for every document")
-            return [_tokens(clean(line, place)) for place, line in lines(file)]
+                raise spot.error(f"there is no document {file}", "a file for every document")
+            return [_tokens(require_utf8(line, place)) for place, line in read_lines(file)]
 
         return from_folder
     texts: dict[str, str] = {}
-    for spot, line in lines(found):
+    for spot, line in read_lines(found):
         if line.strip():
             row = parse_line(line, spot)
-            texts[str(entry(row, "docid", (str, int), spot))] = entry(row, "document", str, spot)
+            texts[str(get_entry(row, "docid", (str, int), spot))] = get_entry(
+                row, "document", str, spot
+            )
 
     def from_file(docid: str, spot: Spot) -> Sentences:
         if docid not in texts:
-            raise spot.wrong(f"{found.name} has no document {docid!r}", "a document for every one")
+            raise spot.error(f"{found.name} has no document {docid!r}", "a document for every one")
         return [_tokens(line) for line in texts[docid].split("\n")]
 
     return from_file
 
 
 def _tokens(line: str) -> list[str]:
-    """The tokens of a line; only spaces part them, as in the benchmark's own code."""
+    """The tokens of a line, split at spaces only, as in the code of the benchmark."""
     return [token for token in line.strip().split(" ") if token]

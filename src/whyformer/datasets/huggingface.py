@@ -1,4 +1,4 @@
-"""Objects of the library `datasets`, which is imported only by whoever made the object."""
+"""Objects of the library `datasets`; this module does not import it."""
 
 from __future__ import annotations
 
@@ -7,52 +7,59 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from whyformer.datasets.columns import USUAL, choose
-from whyformer.datasets.dataset import Contents, Dataset, Row, Sample, Spot
+from whyformer.datasets.dataset import Contents, Dataset, DatasetRow, Sample, Spot
+from whyformer.datasets.tabular import USUAL, choose_columns
 from whyformer.errors import InputError, OptionError
 
 
 def is_huggingface(source: Any) -> bool:
-    """Whether this is a `Dataset`, an `IterableDataset` or a dictionary of splits of them."""
+    """Return whether this is a `Dataset`, an `IterableDataset` or a dictionary of splits."""
     return type(source).__module__.partition(".")[0] == "datasets"
 
 
 def from_huggingface(
-    source: Any,
-    split: str | None = None,
-    *,
-    limit: int | None = None,
-    seed: int | None = None,
-    on_error: str = "raise",
-    **options: str,
+    source: Any, split: str | None, options: Mapping[str, str], **settings: Any
 ) -> Dataset:
-    """The samples of an object of the library `datasets`; options name its columns."""
+    """Return the samples of an object of the library `datasets`.
+
+    Args:
+        source: The object.
+        split: The split, if the object has several.
+        options: The names of its columns.
+        settings: `limit`, `seed` and `on_error` of the `Dataset`.
+    """
     for unknown in sorted(set(options) - set(USUAL)):
-        raise OptionError(f"there is no option {unknown!r} here: {', '.join(USUAL)} name columns.")
+        raise OptionError(
+            f"there is no option {unknown!r} for objects of the library datasets",
+            remedy=f"Name columns with {', '.join(USUAL)}",
+        )
     if isinstance(source, Mapping):
         if split is None or split not in source:
-            raise InputError(f"split is {split!r}: this object has {', '.join(map(str, source))}.")
+            raise InputError(
+                f"there is no split {split!r}. This object has: {', '.join(map(str, source))}",
+                argument="split",
+            )
         source = source[split]
     name = split or str(getattr(source, "split", None) or "all")
     columns = source.column_names
-    if columns is None:  # a stream whose columns nobody has looked at yet
+    if columns is None:  # a stream that has not been read yet
         columns = list(next(iter(source), {}))
     features = getattr(source, "features", None) or {}
-    found = choose(columns, "the dataset", options)
+    found = choose_columns(columns, "the dataset", options)
     names = getattr(features.get(found.label), "names", None) or ()
-    found = choose(columns, "the dataset", options, labels=names)
+    found = choose_columns(columns, "the dataset", options, labels=names)
     origin = Path(f"datasets:{getattr(source, 'builder_name', None) or 'object'}")
     listed = hasattr(source, "__len__")
 
     def sample(number: int, row: Any, at: str, spot: Spot) -> Sample:
         return found.sample(at, source[number] if row is None else row, spot)
 
-    def rows() -> Iterator[Row]:
-        # By number where that is possible: an image that is not chosen is then not decoded.
+    def rows() -> Iterator[DatasetRow]:
+        # By number if possible, so that images that are not chosen are not decoded.
         pairs = ((i, None) for i in range(len(source))) if listed else enumerate(source)
         for number, row in pairs:
             spot, at = Spot(origin, entry=f"row {number}"), f"{name}/{number}"
-            yield Row(at, spot, partial(sample, number, row, at, spot))
+            yield DatasetRow(at, spot, partial(sample, number, row, at, spot))
 
     contents = Contents(rows, found.labels, len(source) if listed else None)
-    return Dataset("huggingface", contents, split=name, limit=limit, seed=seed, on_error=on_error)
+    return Dataset("huggingface", contents, split=name, **settings)

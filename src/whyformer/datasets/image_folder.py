@@ -1,4 +1,4 @@
-"""Folders of images, one folder per class: the user's own."""
+"""Images of the user, one folder per class."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from whyformer.datasets.dataset import Contents, Row, Sample, Spot, dataset
-from whyformer.datasets.files import Where, image_files
+from whyformer.datasets.dataset import Contents, DatasetRow, Sample, Spot, dataset
+from whyformer.datasets.files import Source, image_files
 
 SPLITS = ("val", "train", "test")
 
@@ -19,36 +19,38 @@ SPLITS = ("val", "train", "test")
     splits=SPLITS,
     layout="CLASS/*.jpg or {train,val,test}/CLASS/*.jpg",
 )
-def image_folder(where: Where) -> Contents:
-    """The paths of the images; classes are numbered in the order of their folders' names."""
-    folders = class_folders(where)
+def image_folder(source: Source) -> Contents:
+    """Read paths of images; classes are numbered in the order of the names of their folders."""
+    folders = class_folders(source)
     names = tuple(folder.name for folder in folders)
-    return folder_contents(where, folders, {name: (i, name) for i, name in enumerate(names)}, names)
+    return folder_contents(
+        source, folders, {name: (i, name) for i, name in enumerate(names)}, names
+    )
 
 
-def class_folders(where: Where) -> list[Path]:
-    """The folders of the classes, sorted by name."""
-    split = where.maybe(where.split, f"ILSVRC2012_img_{where.split}") or where.path
+def class_folders(source: Source) -> list[Path]:
+    """Return the folders of the classes, sorted by name."""
+    split = source.find_optional(source.split, f"ILSVRC2012_img_{source.split}") or source.path
     folders = sorted(f for f in split.iterdir() if f.is_dir()) if split.is_dir() else []
-    # Those of other splits are no classes: the one that was asked for is missing.
+    # Folders of other splits are not classes: the requested split is missing.
     if not folders or {folder.name for folder in folders} <= set(SPLITS):
-        raise where.missing(f"{where.split}/CLASS", "CLASS folders")
+        raise source.missing_error(f"{source.split}/CLASS", "CLASS folders")
     return folders
 
 
 def folder_contents(
-    where: Where,
+    source: Source,
     folders: list[Path],
     known: Mapping[str, tuple[int | str, str]],
     names: tuple[str, ...],
 ) -> Contents:
-    """The images of these folders with the label and the name known for each."""
+    """Return the images of these folders with the label and the name of each folder."""
 
-    def rows() -> Iterator[Row]:
+    def rows() -> Iterator[DatasetRow]:
         for folder in folders:
             for file in image_files(folder):
-                at = where.id(f"{folder.name}/{file.stem}")
+                at = source.id(f"{folder.name}/{file.stem}")
                 read = partial(Sample, at, file, *known[folder.name])
-                yield Row(at, Spot(file), read)
+                yield DatasetRow(at, Spot(file), read)
 
     return Contents(rows, names, sum(len(image_files(folder)) for folder in folders))

@@ -1,4 +1,4 @@
-"""Images and masks of what they show, in two folders, matched by name."""
+"""Images and masks of their objects, in two folders, matched by name."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from whyformer.datasets.dataset import Contents, Row, Sample, Spot, dataset
-from whyformer.datasets.files import Record, Where, image_files, table, whole, within
+from whyformer.datasets.dataset import Contents, DatasetRow, Sample, Spot, dataset
+from whyformer.datasets.files import Record, Source, file_within, image_files, open_csv, parse_whole
 from whyformer.datasets.mask import Mask
 from whyformer.errors import OptionError
 
@@ -17,7 +17,7 @@ ENDINGS = (".png", ".bmp", ".tif", ".tiff", ".gif", ".jpg")
 
 @dataclass(frozen=True)
 class Folders:
-    """Where images and masks are, and what the values of a mask stand for."""
+    """The folders of images and masks, and the meaning of the values of a mask."""
 
     images: Path
     masks: Path
@@ -25,12 +25,12 @@ class Folders:
     ignore: tuple[int, ...] = ()
 
     def mask(self, image: Path, spot: Spot) -> Mask:
-        """The mask with the image's name."""
+        """Return the mask with the name of the image."""
         for ending in ENDINGS:
             file = self.masks / f"{image.stem}{ending}"
             if file.is_file():
                 return Mask(file, self.foreground, self.ignore)
-        raise spot.wrong(
+        raise spot.error(
             f"{image.name} has no mask {self.masks / image.stem}.png", "a mask for every image"
         )
 
@@ -42,21 +42,21 @@ class Folders:
     layout="images/NAME.jpg and masks/NAME.png; a mask is 0 at the background",
 )
 def image_masks(
-    where: Where, *, masks: str = "masks", foreground: str = "", ignore: str = ""
+    source: Source, *, masks: str = "masks", foreground: str = "", ignore: str = ""
 ) -> Contents:
-    """The paths of the images, with `extras["mask"]`; `foreground="1|2"` names a mask's values."""
+    """Read paths of images, with `extras["mask"]`; `foreground="1|2"` names values of a mask."""
     folders = Folders(
-        _folder(where, "images"), _folder(where, masks), _values(foreground), _values(ignore)
+        _folder(source, "images"), _folder(source, masks), _values(foreground), _values(ignore)
     )
     files = image_files(folders.images)
 
     def read(name: str, file: Path, spot: Spot) -> Sample:
         return Sample(name, file, extras={"mask": folders.mask(file, spot)})
 
-    def rows() -> Iterator[Row]:
+    def rows() -> Iterator[DatasetRow]:
         for file in files:
-            at, spot = where.id(file.stem), Spot(file)
-            yield Row(at, spot, partial(read, at, file, spot))
+            at, spot = source.id(file.stem), Spot(file)
+            yield DatasetRow(at, spot, partial(read, at, file, spot))
 
     return Contents(rows, count=len(files))
 
@@ -70,47 +70,49 @@ def image_masks(
     licence="CC BY-SA 4.0",
     paper="Parkhi et al. 2012",
 )
-def pets(where: Where) -> Contents:
-    """The paths of the images, with their ImageNet class and `extras["mask"]`.
+def pets(source: Source) -> Contents:
+    """Read paths of images, with their ImageNet class and `extras["mask"]`.
 
-    The boundary, which is neither animal nor background, is ignored.
+    The boundary between animal and background is ignored.
     """
-    masks = where.maybe("trimaps", "annotations/trimaps")
+    masks = source.find_optional("trimaps", "annotations/trimaps")
     if masks is None:
-        raise where.missing("trimaps", "annotations/trimaps")
-    folders = Folders(_folder(where, "images"), masks, foreground=(1,), ignore=(3,))
-    found = table(where.find("index.csv"))
+        raise source.missing_error("trimaps", "annotations/trimaps")
+    folders = Folders(_folder(source, "images"), masks, foreground=(1,), ignore=(3,))
+    found = open_csv(source.find("index.csv"))
     path, breed = found.column("file"), found.column("breed")
-    number = found.maybe("imagenet_index")
+    number = found.optional_column("imagenet_index")
 
     def read(name: str, record: Record) -> Sample:
-        row, spot = record.named(), record.spot
-        image = within(folders.images, row[path], spot)
+        row, spot = record.by_column(), record.spot
+        image = file_within(folders.images, row[path], spot)
         if not image.is_file():
-            raise spot.wrong(f"there is no image {image}", f"a file in {folders.images}")
+            raise spot.error(f"there is no image {image}", f"a file in {folders.images}")
         value = row[number].strip() if number else ""
-        label = whole(value)
+        label = parse_whole(value)
         if value and label is None:
-            raise spot.wrong(f"{number} is {value!r}", "a class of ImageNet, 0 to 999")
+            raise spot.error(f"{number} is {value!r}", "a class of ImageNet, 0 to 999")
         extras = {"mask": folders.mask(image, spot), "breed": row[breed]}
         return Sample(name, image, label, row[breed], extras)
 
-    def rows() -> Iterator[Row]:
+    def rows() -> Iterator[DatasetRow]:
         for i, record in enumerate(found.records()):
-            yield Row(where.id(i), record.spot, partial(read, where.id(i), record))
+            yield DatasetRow(source.id(i), record.spot, partial(read, source.id(i), record))
 
     return Contents(rows)
 
 
-def _folder(where: Where, name: str) -> Path:
-    found = where.maybe(name)
+def _folder(source: Source, name: str) -> Path:
+    found = source.find_optional(name)
     if found is None or not found.is_dir():
-        raise where.missing(f"folder {name}")
+        raise source.missing_error(f"folder {name}")
     return found
 
 
-def _values(written: str) -> tuple[int, ...]:
+def _values(text: str) -> tuple[int, ...]:
     try:
-        return tuple(int(value) for value in written.split("|")) if written else ()
+        return tuple(int(value) for value in text.split("|")) if text else ()
     except ValueError:
-        raise OptionError(f"{written!r}: give values of the mask, as in 1|2.") from None
+        raise OptionError(
+            f"{text!r} is not a list of values of the mask", remedy="Write numbers as in 1|2"
+        ) from None

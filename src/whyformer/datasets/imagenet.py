@@ -7,8 +7,17 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from whyformer.datasets.dataset import Contents, Row, Sample, dataset
-from whyformer.datasets.files import Record, Where, clean, lines, load_json, table, whole, within
+from whyformer.datasets.dataset import Contents, DatasetRow, Sample, dataset
+from whyformer.datasets.files import (
+    Record,
+    Source,
+    file_within,
+    load_json,
+    open_csv,
+    parse_whole,
+    read_lines,
+    require_utf8,
+)
 from whyformer.datasets.image_folder import class_folders, folder_contents
 from whyformer.errors import InputError
 
@@ -26,36 +35,37 @@ _WNID = re.compile(r"n\d{8}")
     licence="research use, by agreement with image-net.org",
     paper="Russakovsky et al. 2015",
 )
-def imagenet(where: Where) -> Contents:
-    """The paths of the images with their class of 0 to 999.
+def imagenet(source: Source) -> Contents:
+    """Read the paths of images with their class, 0 to 999.
 
-    Folders of all 1,000 classes are numbered in their order, as everywhere. Of fewer, numbers are
-    taken from imagenet_class_index.json or LOC_synset_mapping.txt beside them; without either the
-    label is the WordNet id, for counting the folders would give numbers that no model means.
+    Folders of all 1,000 classes are numbered in their order, as usual. For fewer folders, numbers
+    come from imagenet_class_index.json or LOC_synset_mapping.txt. Without these files the label is
+    the WordNet id, because the position of a folder would not be the class of any model.
     """
-    index = where.path if where.path.is_file() else where.maybe("index.csv")
+    index = source.path if source.path.is_file() else source.find_optional("index.csv")
     if index is not None:
-        return _indexed(where, index)
-    folders = class_folders(where)
+        return _index_contents(source, index)
+    folders = class_folders(source)
     for folder in folders:
         if not _WNID.fullmatch(folder.name):
             raise InputError(
-                f"{folder} is not called by a WordNet id (n and eight digits)."
-                f" For images of your own classes write image_folder:{where.path}"
+                f"the name of {folder} is not a WordNet id (n and eight digits)",
+                argument="data",
+                remedy=f"For your own classes, pass image_folder:{source.path}",
             )
-    classes = _class_index(where)
+    classes = _class_index(source)
     if not classes and len(folders) == CLASSES:
         classes = {folder.name: (i, folder.name) for i, folder in enumerate(folders)}
     names = tuple(name for _, name in sorted(classes.values(), key=lambda c: c[0]))
     known: dict[str, tuple[int | str, str]] = {
         f.name: classes.get(f.name, (f.name, f.name)) for f in folders
     }
-    return folder_contents(where, folders, known, names if len(names) == CLASSES else ())
+    return folder_contents(source, folders, known, names if len(names) == CLASSES else ())
 
 
-def _class_index(where: Where) -> dict[str, tuple[int, str]]:
-    """The number and the name of each WordNet id, from the file that says so, if there is one."""
-    file = where.maybe("imagenet_class_index.json")
+def _class_index(source: Source) -> dict[str, tuple[int, str]]:
+    """The number and the name of each WordNet id, from a class index file; empty if none."""
+    file = source.find_optional("imagenet_class_index.json")
     if file is not None:
         try:
             found = load_json(file)
@@ -63,40 +73,42 @@ def _class_index(where: Where) -> dict[str, tuple[int, str]]:
         except InputError:
             raise
         except (AttributeError, TypeError, ValueError) as error:
-            raise InputError(f'{file}: expected {{"0": ["n01440764", "tench"], ...}}.') from error
-    file = where.maybe("LOC_synset_mapping.txt")
+            raise InputError(f'{file}: expected {{"0": ["n01440764", "tench"], ...}}') from error
+    file = source.find_optional("LOC_synset_mapping.txt")
     if file is None:
         return {}
     classes: dict[str, tuple[int, str]] = {}
-    for spot, line in lines(file):
-        wnid, _, name = clean(line, spot).strip().partition(" ")
+    for spot, line in read_lines(file):
+        wnid, _, name = require_utf8(line, spot).strip().partition(" ")
         if wnid and not _WNID.fullmatch(wnid):
-            raise InputError(f"{spot}: expected a WordNet id and a name, as in n01440764 tench.")
+            raise InputError(f"{spot}: expected a WordNet id and a name, as in n01440764 tench")
         if wnid:
             classes[wnid] = (len(classes), name.partition(",")[0])
     return classes
 
 
-def _indexed(where: Where, file: Path) -> Contents:
-    found = table(file)
+def _index_contents(source: Source, file: Path) -> Contents:
+    found = open_csv(file)
     path = found.column("file")
     number = found.column("imagenet_index", "index", "label")
-    named, wnid = found.maybe("name"), found.maybe("wnid")
+    named, wnid = found.optional_column("name"), found.optional_column("wnid")
     folder = file.parent / "images" if (file.parent / "images").is_dir() else file.parent
 
     def read(name: str, record: Record) -> Sample:
-        row = record.named()
-        image = within(folder, row[path], record.spot)
+        row = record.by_column()
+        image = file_within(folder, row[path], record.spot)
         if not image.is_file():
-            raise record.spot.wrong(f"there is no image {image}", f"a file in {folder}")
-        value = whole(row[number].strip())
+            raise record.spot.error(f"there is no image {image}", f"a file in {folder}")
+        value = parse_whole(row[number].strip())
         if value is None or value >= CLASSES:
-            raise record.spot.wrong(f"{number} is {row[number]!r}", f"0 to {CLASSES - 1}")
+            raise record.spot.error(f"{number} is {row[number]!r}", f"0 to {CLASSES - 1}")
         extras = {"wnid": row[wnid]} if wnid else {}
         return Sample(name, image, value, row[named] if named else None, extras)
 
-    def rows() -> Iterator[Row]:
+    def rows() -> Iterator[DatasetRow]:
         for number, record in enumerate(found.records()):
-            yield Row(where.id(number), record.spot, partial(read, where.id(number), record))
+            yield DatasetRow(
+                source.id(number), record.spot, partial(read, source.id(number), record)
+            )
 
     return Contents(rows)

@@ -2,7 +2,7 @@
 
 MATLAB v7.3 is HDF5. `/value/img` (n, 1) refers to images (3, width, height), `/value/gt` (n, 1)
 to cells whose [0, 0] refers to masks (width, height), and `/value/id` (n, 1) to names in UTF-16:
-MATLAB counts columns first, so every array comes out turned.
+MATLAB stores columns first, so every array is transposed.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 import numpy
 from PIL import Image
 
-from whyformer.datasets.dataset import Contents, Row, Sample, Spot, dataset
-from whyformer.datasets.files import Where, optional
+from whyformer.datasets.dataset import Contents, DatasetRow, Sample, Spot, dataset
+from whyformer.datasets.files import Source, import_optional
 from whyformer.datasets.mask import Mask
 from whyformer.errors import InputError
 
@@ -31,20 +31,20 @@ TURNED = "images (3, width, height) of bytes and masks (width, height) of the sa
     paper="Guillaumin, Küttel and Ferrari 2014",
     package="h5py",
 )
-def imagenet_segmentation(where: Where) -> Contents:
-    """The images, with `extras["mask"]` and `extras["name"]`, the file's name in ImageNet."""
-    file = where.find("gtsegs_ijcv.mat")
-    library = optional("h5py", f"Reading {file.name}")
+def imagenet_segmentation(source: Source) -> Contents:
+    """Read images, with `extras["mask"]` and `extras["name"]`, the name in ImageNet."""
+    file = source.find("gtsegs_ijcv.mat")
+    library = import_optional("h5py", f"Reading {file.name}")
     try:
         with library.File(file, "r") as opened:
             count, masks = len(opened["value/img"]), len(opened["value/gt"])
     except (OSError, KeyError) as error:
         raise InputError(
-            f"{file} does not hold {where.format.layout} ({error})."
-            " A file of an older MATLAB has to be saved again with -v7.3."
+            f"{file} is not {source.format.layout} ({error})",
+            remedy="Save a file of an older MATLAB again with -v7.3",
         ) from error
     if count != masks:
-        raise InputError(f"{file} has {count} images and {masks} masks.")
+        raise InputError(f"{file} has {count} images and {masks} masks")
 
     def read(at: str, number: int, opened: Any, spot: Spot) -> Sample:
         try:
@@ -52,27 +52,27 @@ def imagenet_segmentation(where: Where) -> Contents:
             cell = opened[opened["value/gt"][number, 0]]
             mask = numpy.asarray(opened[cell[0, 0]]).T
         except (KeyError, ValueError, TypeError, IndexError) as error:
-            raise spot.wrong(f"a reference leads nowhere ({error})", TURNED) from error
+            raise spot.error(f"a reference leads nowhere ({error})", TURNED) from error
         grey = image.ndim == 2
         if image.dtype != numpy.uint8 or not (grey or image.shape[2:] == (3,)):
-            raise spot.wrong(f"an image of {image.dtype} {image.shape}", TURNED)
+            raise spot.error(f"an image of {image.dtype} {image.shape}", TURNED)
         if mask.shape != image.shape[:2]:
-            raise spot.wrong(f"a mask {mask.shape} for an image {image.shape}", TURNED)
+            raise spot.error(f"a mask {mask.shape} for an image {image.shape}", TURNED)
         picture = Image.fromarray(numpy.ascontiguousarray(image)).convert("RGB")
         extras = {"mask": Mask(numpy.ascontiguousarray(mask)), "name": _name(opened, number)}
         return Sample(at, picture, extras=extras)
 
-    def rows() -> Iterator[Row]:
+    def rows() -> Iterator[DatasetRow]:
         with library.File(file, "r") as opened:
             for i in range(count):
-                spot, at = Spot(file, entry=f"image {i}"), where.id(i)
-                yield Row(at, spot, partial(read, at, i, opened, spot))
+                spot, at = Spot(file, entry=f"image {i}"), source.id(i)
+                yield DatasetRow(at, spot, partial(read, at, i, opened, spot))
 
     return Contents(rows, count=count)
 
 
 def _name(opened: Any, number: int) -> str:
-    """The name of an image in ImageNet, as in n01440764_18; empty where the file has none."""
+    """The name of an image in ImageNet, as in n01440764_18; empty if the file has none."""
     try:
         codes = numpy.asarray(opened[opened["value/id"][number, 0]]).ravel()
         return "".join(chr(int(code)) for code in codes)

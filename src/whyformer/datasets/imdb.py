@@ -1,4 +1,4 @@
-"""IMDB reviews: the `aclImdb` folder, or the archive it comes in, which is never unpacked."""
+"""IMDB reviews: the folder `aclImdb`, or its archive, which is read without unpacking."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import IO, cast
 
-from whyformer.datasets.dataset import Contents, Row, Sample, Spot, dataset
-from whyformer.datasets.files import Where, clean
+from whyformer.datasets.dataset import Contents, DatasetRow, Sample, Spot, dataset
+from whyformer.datasets.files import Source, require_utf8
 from whyformer.errors import InputError
 
 LABELS = ("negative", "positive")
@@ -31,78 +31,82 @@ _MEMBER = re.compile(r"(?:.*/)?(train|val|test)/(neg|pos)/([^/]+\.txt)")
     licence="none stated; cite the paper",
     paper="Maas et al. 2011",
 )
-def imdb(where: Where, *, encoding: str = "utf-8") -> Contents:
-    """The reviews, labelled 0 negative or 1 positive, with the stars that they gave.
+def imdb(source: Source, *, encoding: str = "utf-8") -> Contents:
+    """Read reviews, labelled 0 negative or 1 positive, with `extras["stars"]`.
 
-    From a folder all negative ones come first, from an archive they come as they are stored: take
-    a limited number with a seed.
+    In a folder all negative reviews come first, so draw a limited number with a seed.
     """
-    archive = where.path if where.path.is_file() else where.maybe("aclImdb.tar.gz")
-    named = (where.split, f"aclImdb/{where.split}")
-    folder = where.maybe(*named) if where.path.is_dir() else None
+    archive = source.path if source.path.is_file() else source.find_optional("aclImdb.tar.gz")
+    named = (source.split, f"aclImdb/{source.split}")
+    folder = source.find_optional(*named) if source.path.is_dir() else None
 
-    def row(group: str, name: str, spot: Spot, content: Callable[[], bytes]) -> Row:
-        at = where.id(f"{group}/{name.removesuffix('.txt')}")
-        return Row(at, spot, partial(_sample, at, group, name, spot, content, encoding))
+    def row(group: str, name: str, spot: Spot, content: Callable[[], bytes]) -> DatasetRow:
+        at = source.id(f"{group}/{name.removesuffix('.txt')}")
+        return DatasetRow(at, spot, partial(_sample, at, group, name, spot, content, encoding))
 
-    def from_folder(folder: Path) -> Iterator[Row]:
+    def from_folder(folder: Path) -> Iterator[DatasetRow]:
         for group in CLASSES:
             for file in sorted((folder / group).glob("*.txt"), key=lambda f: _number(f.name)):
                 yield row(group, file.name, Spot(file), file.read_bytes)
 
-    def from_archive(archive: Path, listed: list[tuple[str, str, int, int]]) -> Iterator[Row]:
-        with _stored(archive) as opened:
+    def from_archive(
+        archive: Path, listed: list[tuple[str, str, int, int]]
+    ) -> Iterator[DatasetRow]:
+        with _open_archive(archive) as opened:
             for group, name, start, size in listed:
-                spot = Spot(archive, entry=f"{where.split}/{group}/{name}")
-                yield row(group, name, spot, partial(_bytes, opened, start, size, spot))
+                spot = Spot(archive, entry=f"{source.split}/{group}/{name}")
+                yield row(group, name, spot, partial(_read_member, opened, start, size, spot))
 
     if folder is not None:
         for group in CLASSES:
             if not (folder / group).is_dir():
-                raise where.missing(f"{folder.name}/{group}")
+                raise source.missing_error(f"{folder.name}/{group}")
         return Contents(partial(from_folder, folder), LABELS)
     if archive is None:
-        raise where.missing(f"{where.split}/neg", f"aclImdb/{where.split}/neg", "aclImdb.tar.gz")
+        raise source.missing_error(
+            f"{source.split}/neg", f"aclImdb/{source.split}/neg", "aclImdb.tar.gz"
+        )
     listed = [
         (found[2], found[3], start, size)
-        for member, start, size in members(archive)
-        if (found := _MEMBER.fullmatch(member)) and found[1] == where.split
+        for member, start, size in list_members(archive)
+        if (found := _MEMBER.fullmatch(member)) and found[1] == source.split
     ]
     if not listed:
-        raise where.missing(f"{where.split}/neg/*.txt and {where.split}/pos/*.txt")
+        raise source.missing_error(f"{source.split}/neg/*.txt and {source.split}/pos/*.txt")
     return Contents(partial(from_archive, archive, listed), LABELS, len(listed))
 
 
-def members(archive: Path) -> list[tuple[str, int, int]]:
-    """The name, the start and the size of every plain file of an archive, in stored order.
+def list_members(archive: Path) -> list[tuple[str, int, int]]:
+    """Return the name, the start and the size of every plain file of an archive, in its order.
 
-    Nothing is written to disk and links are not followed, so names like ../../x lead nowhere.
+    Nothing is written to disk and links are not followed, so names like ../../x are harmless.
     """
     found = []
     try:
-        with _stored(archive) as plain, tarfile.open(fileobj=plain, mode="r:") as opened:
+        with _open_archive(archive) as plain, tarfile.open(fileobj=plain, mode="r:") as opened:
             while (member := opened.next()) is not None:
                 if member.isreg() and not member.issparse():
                     found.append((member.name, member.offset_data, member.size))
-                # Else the archive keeps every header that it has met.
+                # Otherwise the archive keeps every header in memory.
                 opened.members = []  # type: ignore[attr-defined]
     except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
         raise InputError(
-            f"{archive} cannot be read as an archive ({error}). Was it copied completely?"
+            f"{archive} cannot be read as an archive ({error})",
+            remedy="Check that the file is complete",
         ) from error
     return found
 
 
-def _stored(archive: Path) -> IO[bytes]:
-    """The bytes of an archive as tar wrote them, whether it is gzipped or not."""
+def _open_archive(archive: Path) -> IO[bytes]:
+    """The archive opened for reading, decompressed if it is gzipped."""
     with archive.open("rb") as opened:
         zipped = opened.read(2) == b"\x1f\x8b"
     return cast(IO[bytes], gzip.open(archive)) if zipped else archive.open("rb")
 
 
-def _bytes(opened: IO[bytes], start: int, size: int, spot: Spot) -> bytes:
+def _read_member(opened: IO[bytes], start: int, size: int, spot: Spot) -> bytes:
     if size > LARGEST:
-        raise spot.wrong(f"{size} bytes", f"a review of at most {LARGEST}")
+        raise spot.error(f"{size} bytes", f"a review of at most {LARGEST}")
     opened.seek(start)
     return opened.read(size)
 
@@ -117,10 +121,10 @@ def _sample(
 ) -> Sample:
     found = _NAME.fullmatch(name)
     if not found:
-        raise spot.wrong(f"the file is called {name!r}", "ID_RATING.txt, as in 200_8.txt")
+        raise spot.error(f"the file is called {name!r}", "ID_RATING.txt, as in 200_8.txt")
     codec = "utf-8-sig" if encoding == "utf-8" else encoding
-    text = clean(content().decode(codec, errors="surrogateescape"), spot).strip()
+    text = require_utf8(content().decode(codec, errors="surrogateescape"), spot).strip()
     if not text:
-        raise spot.wrong("the review is empty", "a text")
+        raise spot.error("the review is empty", "a text")
     label = CLASSES[group]
     return Sample(at, text, label, LABELS[label], {"stars": int(found[2])})

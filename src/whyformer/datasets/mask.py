@@ -1,4 +1,4 @@
-"""Masks of what is shown: the object, the background, and what counts as neither."""
+"""Masks of an image: object, background, and pixels that are ignored."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ OBJECT, BACKGROUND, IGNORED = 1, 0, -1
 
 @dataclass(frozen=True)
 class Mask:
-    """A mask that is read when it is asked for, and what its values stand for."""
+    """A mask that is read on demand, and the meaning of its values."""
 
     source: Any  # the path of an image, or an array (height, width)
-    foreground: tuple[int, ...] = ()  # the values of the object; none: every one but 0
-    ignore: tuple[int, ...] = ()  # the values that count as neither object nor background
+    foreground: tuple[int, ...] = ()  # the values of the object; all but 0 if empty
+    ignore: tuple[int, ...] = ()  # values that are neither object nor background
 
     def read(self) -> numpy.ndarray[Any, numpy.dtype[numpy.int8]]:
-        """1 at the object, 0 at the background, -1 at what is ignored, (height, width)."""
+        """Return 1 at the object, 0 at the background, -1 at ignored pixels (height, width)."""
         values = self.source
         if isinstance(values, str | Path):
             with Image.open(values) as image:
-                # A palette's numbers are the classes; colours would be its looks.
+                # The numbers of a palette are the classes, not its colours.
                 values = numpy.asarray(
                     image if image.mode in ("1", "L", "P", "I") else image.convert("L")
                 )

@@ -1,4 +1,4 @@
-"""MNIST and its relatives: idx files, plain or gzipped."""
+"""MNIST and similar datasets: idx files, plain or gzipped."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import IO, cast
 
 from PIL import Image
 
-from whyformer.datasets.dataset import Contents, Row, Sample, Spot, dataset
-from whyformer.datasets.files import Where
+from whyformer.datasets.dataset import Contents, DatasetRow, Sample, Spot, dataset
+from whyformer.datasets.files import Source
 from whyformer.errors import InputError
 
 NAMES = {"train": "train", "test": "t10k"}
@@ -31,52 +31,52 @@ BYTES = 8  # the code of unsigned bytes in an idx header
     licence="CC BY-SA 3.0",
     paper="LeCun et al. 1998",
 )
-def mnist(where: Where) -> Contents:
-    """The digits as grey images; a digit is read when its turn comes."""
-    start = NAMES[where.split]
-    images, labels = (_file(where, f"{start}-{end}") for end in ("images-idx3", "labels-idx1"))
+def mnist(source: Source) -> Contents:
+    """Read digits as grey images, one at a time."""
+    start = NAMES[source.split]
+    images, labels = (_file(source, f"{start}-{end}") for end in ("images-idx3", "labels-idx1"))
     count, height, width = _shape(images, 3)
     (answers,) = _shape(labels, 1)
     if not (0 < height <= LARGEST and 0 < width <= LARGEST):
-        raise InputError(f"{images} says that its images are of {height} x {width} pixels.")
+        raise InputError(f"{images} states an image size of {height} x {width} pixels")
     if count != answers:
-        raise InputError(f"{images} has {count} images and {labels} {answers} labels.")
+        raise InputError(f"{images} has {count} images and {labels} {answers} labels")
 
     def read(name: str, number: int, opened: IO[bytes], label: int, spot: Spot) -> Sample:
         opened.seek(16 + number * height * width)
         pixels = opened.read(height * width)
         if len(pixels) < height * width:
-            raise spot.wrong("the file ends here", f"{height * width} bytes per image")
+            raise spot.error("the file ends here", f"{height * width} bytes per image")
         if label >= len(LABELS):
-            raise spot.wrong(f"the label is {label}", "0 to 9")
+            raise spot.error(f"the label is {label}", "0 to 9")
         image = Image.frombytes("L", (width, height), pixels)
         return Sample(name, image, label, LABELS[label])
 
-    def rows() -> Iterator[Row]:
+    def rows() -> Iterator[DatasetRow]:
         with _open(labels) as opened:
             opened.seek(8)
             found = opened.read(count)
         if len(found) < count:
-            raise InputError(f"{labels} ends after {len(found)} of {count} labels.")
+            raise InputError(f"{labels} ends after {len(found)} of {count} labels")
         with _open(images) as opened:
             for i, label in enumerate(found):
-                spot, at = Spot(images, entry=f"image {i}"), where.id(i)
-                yield Row(at, spot, partial(read, at, i, opened, label, spot))
+                spot, at = Spot(images, entry=f"image {i}"), source.id(i)
+                yield DatasetRow(at, spot, partial(read, at, i, opened, label, spot))
 
     return Contents(rows, LABELS, count)
 
 
-def _file(where: Where, start: str) -> Path:
-    folder = where.path if where.path.is_dir() else where.path.parent
+def _file(source: Source, start: str) -> Path:
+    folder = source.path if source.path.is_dir() else source.path.parent
     names = [f"{name}{end}" for end in ("", ".gz") for name in _spellings(start)]
     found = next((folder / name for name in names if (folder / name).is_file()), None)
     if found is None:
-        raise where.missing(names[0], f"{names[0]}.gz")
+        raise source.missing_error(names[0], f"{names[0]}.gz")
     return found
 
 
 def _spellings(start: str) -> tuple[str, str]:
-    """Both spellings: some programs unpack with a dot before the idx."""
+    """Both spellings: some programs write a dot before idx."""
     return f"{start}-ubyte", f"{start.replace('-idx', '.idx')}-ubyte"
 
 
@@ -90,10 +90,10 @@ def _shape(file: Path, dimensions: int) -> tuple[int, ...]:
         with _open(file) as opened:
             header = opened.read(4 + 4 * dimensions)
     except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{file} cannot be read ({error}).") from error
+        raise InputError(f"{file} cannot be read ({error})") from error
     if len(header) < 4 + 4 * dimensions or header[:4] != bytes((0, 0, BYTES, dimensions)):
         raise InputError(
-            f"{file} is no idx file of bytes in {dimensions} dimensions: it starts with"
-            f" {header[:4].hex(' ')}, and 00 00 08 0{dimensions} is expected."
+            f"{file} is not an idx file of bytes in {dimensions} dimensions: it starts with"
+            f" {header[:4].hex(' ')}; expected 00 00 08 0{dimensions}"
         )
     return struct.unpack(f">{dimensions}I", header[4:])

@@ -1,12 +1,12 @@
-"""MoleculeNet CSV files, BACE first: a column of SMILES and columns of what was measured."""
+"""MoleculeNet CSV files such as BACE: a column of SMILES and columns of measurements."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
 
-from whyformer.datasets.dataset import Contents, Row, Sample, dataset
-from whyformer.datasets.files import Record, Where, table
+from whyformer.datasets.dataset import Contents, DatasetRow, Sample, dataset
+from whyformer.datasets.files import Record, Source, open_csv
 
 SMILES = ("mol", "smiles")
 LABELS = ("inactive", "active")
@@ -21,30 +21,32 @@ LABELS = ("inactive", "active")
     paper="Wu et al. 2018; Subramanian et al. 2016 (BACE)",
 )
 def bace(
-    where: Where, *, smiles: str = "", label: str = "Class", encoding: str = "utf-8"
+    source: Source, *, smiles: str = "", label: str = "Class", encoding: str = "utf-8"
 ) -> Contents:
-    """The molecules as SMILES, labelled 0 inactive or 1 active; None where nothing was measured.
+    """Read molecules as SMILES, labelled 0 inactive or 1 active; None if not measured.
 
-    For other files of MoleculeNet name the column: label="NR-AR", label="p_np".
+    For other files of MoleculeNet, name the column: label="NR-AR", label="p_np".
     """
-    found = table(where.find("bace.csv"), encoding=encoding)
+    found = open_csv(source.find("bace.csv"), encoding=encoding)
     molecule = found.column(*([smiles] if smiles else SMILES))
     column = found.column(label)
 
     def read(name: str, record: Record) -> Sample:
-        row = record.named()
+        row = record.by_column()
         text = row[molecule].strip()
         if not text or any(char.isspace() for char in text):
-            raise record.spot.wrong(f"{molecule} is {text!r}", "a molecule as SMILES")
+            raise record.spot.error(f"{molecule} is {text!r}", "a molecule as SMILES")
         value = row[column].strip()
         if not value:
             return Sample(name, text)
         if value not in ("0", "1", "0.0", "1.0"):
-            raise record.spot.wrong(f"{column} is {value!r}", "0, 1 or nothing")
+            raise record.spot.error(f"{column} is {value!r}", "0, 1 or nothing")
         return Sample(name, text, int(value[0]), LABELS[int(value[0])])
 
-    def rows() -> Iterator[Row]:
+    def rows() -> Iterator[DatasetRow]:
         for number, record in enumerate(found.records()):
-            yield Row(where.id(number), record.spot, partial(read, where.id(number), record))
+            yield DatasetRow(
+                source.id(number), record.spot, partial(read, source.id(number), record)
+            )
 
     return Contents(rows, LABELS)

@@ -1,17 +1,17 @@
-"""The user's own Parquet file, read group by group with pyarrow."""
+"""A Parquet file of the user, read in batches with pyarrow."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
 
-from whyformer.datasets.columns import choose, label_names
 from whyformer.datasets.csv_table import SPLITS
-from whyformer.datasets.dataset import Contents, Row, Spot, dataset
-from whyformer.datasets.files import Where, optional
+from whyformer.datasets.dataset import Contents, DatasetRow, Spot, dataset
+from whyformer.datasets.files import Source, import_optional
+from whyformer.datasets.tabular import choose_columns, label_names
 from whyformer.errors import InputError
 
-AT_ONCE = 256  # rows: images may be stored in them
+AT_ONCE = 256  # rows in memory: they may contain images
 
 
 @dataset(
@@ -24,7 +24,7 @@ AT_ONCE = 256  # rows: images may be stored in them
     package="pyarrow",
 )
 def parquet(
-    where: Where,
+    source: Source,
     *,
     text: str = "",
     text2: str = "",
@@ -32,25 +32,25 @@ def parquet(
     label: str = "",
     labels: str = "",
 ) -> Contents:
-    """The rows as samples; an image is a path, or stored in the row as `datasets` does."""
-    file = where.find(f"{where.split}.parquet")
-    library = optional("pyarrow.parquet", f"Reading {file.name}")
-    broken = optional("pyarrow", f"Reading {file.name}").ArrowException
+    """Read one sample per row; an image is a path, or stored in the row as `datasets` does."""
+    file = source.find(f"{source.split}.parquet")
+    library = import_optional("pyarrow.parquet", f"Reading {file.name}")
+    broken = import_optional("pyarrow", f"Reading {file.name}").ArrowException
     try:
         with library.ParquetFile(file) as opened:
             names, count = opened.schema_arrow.names, opened.metadata.num_rows
     except (broken, OSError) as error:
-        raise InputError(f"{file} is not a Parquet file ({error}).") from error
+        raise InputError(f"{file} is not a Parquet file ({error})") from error
     asked = {"text": text, "text2": text2, "image": image, "label": label}
-    columns = choose(names, file, asked, labels=label_names(labels), folder=file.parent)
+    columns = choose_columns(names, file, asked, labels=label_names(labels), folder=file.parent)
 
-    def rows() -> Iterator[Row]:
+    def rows() -> Iterator[DatasetRow]:
         number = 0
         with library.ParquetFile(file) as opened:
-            for batch in opened.iter_batches(AT_ONCE, columns=columns.wanted):
+            for batch in opened.iter_batches(AT_ONCE, columns=columns.column_names):
                 for cells in batch.to_pylist():
-                    spot, at = Spot(file, entry=f"row {number}"), where.id(number)
-                    yield Row(at, spot, partial(columns.sample, at, cells, spot))
+                    spot, at = Spot(file, entry=f"row {number}"), source.id(number)
+                    yield DatasetRow(at, spot, partial(columns.sample, at, cells, spot))
                     number += 1
 
     return Contents(rows, columns.labels, count)

@@ -1,12 +1,12 @@
 """SEMAINE-style transcripts: utterances with a sentiment, or a rated valence, as CSV.
 
-The recordings come with licences that let nobody pass on a table, so there is no published CSV.
-This is the one that is expected, and every column is matched whatever the case of its letters:
+The licence of the recordings does not allow publishing a table, so there is no official CSV. This
+is the expected one; the case of column names does not matter:
 
     text       what was said (or: transcript, utterance)
-    label      negative, neutral or positive (or: sentiment); or, where there is no such column,
+    label      negative, neutral or positive (or: sentiment); or, if there is no such column,
     valence    the raters' mean, a number from -1 to 1
-    session, speaker, start, end    kept beside the sample where they are there
+    session, speaker, start, end    copied to `extras`, if present
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from whyformer.datasets.dataset import Contents, Row, Sample, dataset
-from whyformer.datasets.files import Record, Where, table
+from whyformer.datasets.dataset import Contents, DatasetRow, Sample, dataset
+from whyformer.datasets.files import Record, Source, open_csv
 from whyformer.errors import OptionError
 
 LABELS = ("negative", "neutral", "positive")
@@ -32,41 +32,45 @@ KEPT = ("session", "speaker", "start", "end")
     licence="end-user agreement of the SEMAINE database",
     paper="McKeown et al. 2012",
 )
-def semaine(where: Where, *, neutral: float | str = 0.1, encoding: str = "utf-8") -> Contents:
-    """The utterances; a valence within `neutral` of 0 is neutral."""
+def semaine(source: Source, *, neutral: float | str = 0.1, encoding: str = "utf-8") -> Contents:
+    """Read utterances; a valence within `neutral` of 0 is neutral."""
     try:
         width = float(neutral)
     except ValueError:
-        raise OptionError(f"neutral is {neutral!r}: give a number from 0 to 1.") from None
-    found = table(where.find(f"{where.split}.csv", "semaine.csv"), encoding=encoding)
+        raise OptionError(
+            f"neutral is {neutral!r}", argument="neutral", remedy="Pass a number from 0 to 1"
+        ) from None
+    found = open_csv(source.find(f"{source.split}.csv", "semaine.csv"), encoding=encoding)
     text = found.column("text", "transcript", "utterance")
-    named = found.maybe("label", "sentiment")
+    named = found.optional_column("label", "sentiment")
     column = named or found.column("label", "sentiment", "valence")
-    kept = {part: name for part in KEPT if (name := found.maybe(part)) is not None}
+    kept = {part: name for part in KEPT if (name := found.optional_column(part)) is not None}
 
     def label_of(value: str, record: Record) -> int:
         if named:
             if value.lower() not in LABELS:
-                raise record.spot.wrong(f"{named} is {value!r}", f"one of {', '.join(LABELS)}")
+                raise record.spot.error(f"{named} is {value!r}", f"one of {', '.join(LABELS)}")
             return LABELS.index(value.lower())
         try:
             valence = float(value)
         except ValueError:
             valence = float("nan")
         if not -1 <= valence <= 1:
-            raise record.spot.wrong(f"{column} is {value!r}", "a number from -1 to 1")
+            raise record.spot.error(f"{column} is {value!r}", "a number from -1 to 1")
         return 1 if abs(valence) <= width else 2 * int(valence > 0)
 
     def read(name: str, record: Record) -> Sample:
-        row = record.named()
+        row = record.by_column()
         if not row[text].strip():
-            raise record.spot.wrong(f"{text} is empty", "what was said")
+            raise record.spot.error(f"{text} is empty", "what was said")
         label = label_of(row[column].strip(), record)
         extras = {part: row[there] for part, there in kept.items()}
         return Sample(name, row[text].strip(), label, LABELS[label], extras)
 
-    def rows() -> Iterator[Row]:
+    def rows() -> Iterator[DatasetRow]:
         for number, record in enumerate(found.records()):
-            yield Row(where.id(number), record.spot, partial(read, where.id(number), record))
+            yield DatasetRow(
+                source.id(number), record.spot, partial(read, source.id(number), record)
+            )
 
     return Contents(rows, LABELS)

@@ -7,14 +7,14 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from whyformer.datasets.dataset import Contents, Row, Sample, Spot, dataset
-from whyformer.datasets.files import Where, clean, lines
+from whyformer.datasets.dataset import Contents, DatasetRow, Sample, Spot, dataset
+from whyformer.datasets.files import Source, read_lines, require_utf8
 from whyformer.errors import InputError
 
 LABELS = ("negative", "positive")
 TEXT = ("sentence", "content", "text")
 HEADER = {*TEXT, "label", "index"}
-HIDDEN = "-1"  # how some copies write the labels that GLUE keeps to itself
+HIDDEN = "-1"  # some copies write this for the hidden labels of GLUE
 LOOKED_AT = 200
 
 
@@ -27,29 +27,29 @@ LOOKED_AT = 200
     licence="none stated; research use",
     paper="Socher et al. 2013; Wang et al. 2019 (GLUE)",
 )
-def sst2(where: Where, *, encoding: str = "utf-8") -> Contents:
-    """The sentences, labelled 0 negative or 1 positive; GLUE's own test file has no labels."""
-    file = where.find(f"{where.split}.tsv")
+def sst2(source: Source, *, encoding: str = "utf-8") -> Contents:
+    """Read sentences, labelled 0 negative or 1 positive; the test file of GLUE has no labels."""
+    file = source.find(f"{source.split}.tsv")
     columns, text, label = _columns(file, encoding)
 
     def read(name: str, spot: Spot, line: str) -> Sample:
-        cells = clean(line, spot).split("\t")
+        cells = require_utf8(line, spot).split("\t")
         if len(cells) != columns:
-            raise spot.wrong(f"{len(cells)} cells", f"{columns} cells with a tab between them")
+            raise spot.error(f"{len(cells)} cells", f"{columns} cells with a tab between them")
         sentence = cells[text].strip()
         if not sentence:
-            raise spot.wrong("the sentence is empty", "a text")
+            raise spot.error("the sentence is empty", "a text")
         value = HIDDEN if label is None else cells[label].strip()
         if value == HIDDEN:
             return Sample(name, sentence)
         if value not in ("0", "1"):
-            raise spot.wrong(f"the label is {value!r}", "0 (negative) or 1 (positive)")
+            raise spot.error(f"the label is {value!r}", "0 (negative) or 1 (positive)")
         return Sample(name, sentence, int(value), LABELS[int(value)])
 
-    def rows() -> Iterator[Row]:
-        found = ((spot, line) for spot, line in lines(file, encoding) if line.strip())
-        for number, (spot, line) in enumerate(_without_header(found)):
-            yield Row(where.id(number), spot, partial(read, where.id(number), spot, line))
+    def rows() -> Iterator[DatasetRow]:
+        found = ((spot, line) for spot, line in read_lines(file, encoding) if line.strip())
+        for number, (spot, line) in enumerate(_skip_header(found)):
+            yield DatasetRow(source.id(number), spot, partial(read, source.id(number), spot, line))
 
     return Contents(rows, LABELS)
 
@@ -58,26 +58,26 @@ def _is_header(line: str) -> bool:
     return {cell.strip().lower() for cell in line.split("\t")} <= HEADER
 
 
-def _without_header(found: Iterator[tuple[Spot, str]]) -> Iterator[tuple[Spot, str]]:
+def _skip_header(found: Iterator[tuple[Spot, str]]) -> Iterator[tuple[Spot, str]]:
     for number, (spot, line) in enumerate(found):
         if number or not _is_header(line):
             yield spot, line
 
 
 def _columns(file: Path, encoding: str) -> tuple[int, int, int | None]:
-    """How many columns there are, and where the text and the label stand."""
-    start = [line.split("\t") for _, line in islice(lines(file, encoding), LOOKED_AT) if line]
+    """The number of columns, and the indices of the text and the label."""
+    start = [line.split("\t") for _, line in islice(read_lines(file, encoding), LOOKED_AT) if line]
     if not start:
-        raise InputError(f"{file} is empty: lines of a text and a label are expected.")
+        raise InputError(f"{file} is empty; expected lines of a text and a label")
     names = [cell.strip().lower() for cell in start[0]]
     if set(names) <= HEADER and (found := [names.index(n) for n in TEXT if n in names]):
         return len(names), found[0], names.index("label") if "label" in names else None
-    # No header: the column that is 0 or 1 all the way down has the labels.
+    # No header: the column of 0 and 1 has the labels.
     for label, text in ((0, 1), (1, 0)):
         cells = [row[label].strip() for row in start if len(row) == 2]
         if cells and sum(cell in ("0", "1", HIDDEN) for cell in cells) > len(cells) / 2:
             return 2, text, label
     raise InputError(
-        f"{file}: no column of labels 0 and 1 beside a column of texts was found in its first"
-        f" {len(start)} lines. Expected lines of a text, a tab and 0 or 1, in either order."
+        f"{file}: found no column of labels 0 and 1 beside a column of texts in the first"
+        f" {len(start)} lines. Expected lines of a text, a tab and 0 or 1, in either order"
     )

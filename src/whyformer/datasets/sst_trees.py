@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from functools import partial
 
-from whyformer.datasets.dataset import Contents, Row, Sample, Spot, dataset
-from whyformer.datasets.files import Where, choice, clean, lines
+from whyformer.datasets.dataset import Contents, DatasetRow, Sample, Spot, dataset
+from whyformer.datasets.files import Source, check_choice, read_lines, require_utf8
 
 LABELS = {
     "2": ("negative", "positive"),
@@ -28,58 +28,60 @@ _PART = re.compile(r"[()]|[^ ()]+")  # a word may hold a space of another kind
     licence="none stated; research use",
     paper="Socher et al. 2013",
 )
-def sst_trees(where: Where, *, classes: str = "2", encoding: str = "utf-8") -> Contents:
-    """The sentences; of two classes, those whose root is neutral are left out.
+def sst_trees(source: Source, *, classes: str = "2", encoding: str = "utf-8") -> Contents:
+    """Read sentences; with two classes, sentences whose root is neutral are left out.
 
-    `train_without_dev.txt` goes before `train.txt`, which in some copies contains the dev trees.
+    Prefers `train_without_dev.txt` to `train.txt`, which contains the dev trees in some copies.
     """
-    labels = LABELS[choice("classes", str(classes), LABELS)]
-    file = where.find(
-        *(["train_without_dev.txt"] if where.split == "train" else []), f"{where.split}.txt"
+    labels = LABELS[check_choice("classes", str(classes), LABELS)]
+    file = source.find(
+        *(["train_without_dev.txt"] if source.split == "train" else []), f"{source.split}.txt"
     )
 
     def read(name: str, spot: Spot, line: str) -> Sample:
-        root, words = parse_tree(clean(line, spot), spot)
+        root, words = parse_tree(require_utf8(line, spot), spot)
         label = root if len(labels) == 5 else int(root > 2)
         extras = {"tokens": words, "sentiment": root}
         return Sample(name, " ".join(words), label, labels[label], extras)
 
-    def rows() -> Iterator[Row]:
-        trees = ((spot, line.strip()) for spot, line in lines(file, encoding))
+    def rows() -> Iterator[DatasetRow]:
+        trees = ((spot, line.strip()) for spot, line in read_lines(file, encoding))
         for number, (spot, line) in enumerate((s, t) for s, t in trees if t):
             if len(labels) == 5 or not line.startswith(f"({NEUTRAL} "):
-                yield Row(where.id(number), spot, partial(read, where.id(number), spot, line))
+                yield DatasetRow(
+                    source.id(number), spot, partial(read, source.id(number), spot, line)
+                )
 
     return Contents(rows, labels)
 
 
 def parse_tree(line: str, spot: Spot) -> tuple[int, tuple[str, ...]]:
-    """The sentiment of the root, 0 to 4, and the words of a tree."""
+    """Return the sentiment of the root, 0 to 4, and the words of a tree."""
     parts = _PART.findall(line)
     words: list[str] = []
-    open_nodes: list[str] = []  # what each one waits for: a label, children, or its end
+    open_nodes: list[str] = []  # what comes next in each: a label, children, or its end
     root = ""
     for number, part in enumerate(parts):
         if not open_nodes and number:
-            raise spot.wrong("there is more after the end of the tree", FORM)
+            raise spot.error("there is more after the end of the tree", FORM)
         if part == "(":
             if open_nodes and open_nodes[-1] not in ("children", "more"):
-                raise spot.wrong("a node stands where its label or its end should", FORM)
+                raise spot.error("there is a node instead of a label or an end", FORM)
             open_nodes[-1:] = ["more"] if open_nodes else []
             open_nodes.append("label")
         elif part == ")":
             if not open_nodes or open_nodes.pop() not in ("more", "end"):
-                raise spot.wrong("a bracket closes too early", FORM)
+                raise spot.error("a bracket closes too early", FORM)
         elif open_nodes and open_nodes[-1] == "label":
             if part not in tuple("01234"):
-                raise spot.wrong(f"a node has the label {part!r}", FORM)
+                raise spot.error(f"a node has the label {part!r}", FORM)
             root = root or part
             open_nodes[-1] = "children"
         elif open_nodes and open_nodes[-1] == "children":
             words.append(WRITTEN.get(part, part).replace("\\/", "/").replace("\\*", "*"))
             open_nodes[-1] = "end"
         else:
-            raise spot.wrong(f"{part!r} stands outside a node", FORM)
+            raise spot.error(f"{part!r} stands outside a node", FORM)
     if open_nodes or not words:
-        raise spot.wrong(f"{len(open_nodes)} brackets are not closed", FORM)
+        raise spot.error(f"{len(open_nodes)} brackets are not closed", FORM)
     return int(root), tuple(words)

@@ -7,8 +7,8 @@ from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
-from whyformer.datasets.dataset import Contents, Row, Sample, Spot, dataset
-from whyformer.datasets.files import Where, clean, lines, whole
+from whyformer.datasets.dataset import Contents, DatasetRow, Sample, Spot, dataset
+from whyformer.datasets.files import Source, parse_whole, read_lines, require_utf8
 from whyformer.errors import InputError
 
 
@@ -21,52 +21,56 @@ from whyformer.errors import InputError
     licence="research use; see each task",
     paper="Barbieri et al. 2020",
 )
-def tweeteval(where: Where, *, subset: str = "", encoding: str = "utf-8") -> Contents:
-    """The tweets of one task, whose folder is the path or its sub-folder `subset`.
+def tweeteval(source: Source, *, subset: str = "", encoding: str = "utf-8") -> Contents:
+    """Read the tweets of one task, whose folder is the path or its sub-folder `subset`.
 
-    A line is a tweet even when it is empty, which some are: the labels are counted by lines.
+    Some tweets are empty lines. They count, because labels are matched by line.
     """
-    folder = where.path / subset
+    folder = source.path / subset
     if not (folder / "mapping.txt").is_file():
         tasks = [file.parent.name for file in sorted(folder.glob("*/mapping.txt"))]
         if tasks:
-            raise InputError(f"{folder} holds several tasks: add one of {', '.join(tasks)}.")
-        raise where.missing("mapping.txt")
-    texts, labels = (folder / f"{where.split}_{part}.txt" for part in ("text", "labels"))
+            raise InputError(
+                f"{folder} has several tasks",
+                argument="data",
+                remedy=f"Add one of them to the path: {', '.join(tasks)}",
+            )
+        raise source.missing_error("mapping.txt")
+    texts, labels = (folder / f"{source.split}_{part}.txt" for part in ("text", "labels"))
     for file in (texts, labels):
         if not file.is_file():
-            raise where.missing(file.name)
+            raise source.missing_error(file.name)
     names = _mapping(folder / "mapping.txt", encoding)
 
     def read(name: str, text: tuple[Spot, str] | None, label: tuple[Spot, str] | None) -> Sample:
         if text is None or label is None:
             spot, _ = text or label or (Spot(texts), "")
             other = labels if label is None else texts
-            raise spot.wrong(f"{other.name} has no such line", "as many lines in both files")
-        written = clean(label[1], label[0]).strip()
-        value = whole(written)
+            raise spot.error(f"{other.name} has no such line", "as many lines in both files")
+        written = require_utf8(label[1], label[0]).strip()
+        value = parse_whole(written)
         if value is None or value >= len(names):
-            raise label[0].wrong(f"the label is {written!r}", f"0 to {len(names) - 1}")
-        return Sample(name, clean(text[1], text[0]).strip(), value, names[value])
+            raise label[0].error(f"the label is {written!r}", f"0 to {len(names) - 1}")
+        return Sample(name, require_utf8(text[1], text[0]).strip(), value, names[value])
 
-    def rows() -> Iterator[Row]:
-        both = zip_longest(lines(texts, encoding), lines(labels, encoding))
+    def rows() -> Iterator[DatasetRow]:
+        both = zip_longest(read_lines(texts, encoding), read_lines(labels, encoding))
         for number, (text, label) in enumerate(both):
             spot = (text or label or (Spot(texts), ""))[0]
-            yield Row(where.id(number), spot, partial(read, where.id(number), text, label))
+            yield DatasetRow(source.id(number), spot, partial(read, source.id(number), text, label))
 
     return Contents(rows, names)
 
 
 def _mapping(file: Path, encoding: str) -> tuple[str, ...]:
     names: list[str] = []
-    for spot, line in lines(file, encoding):
+    for spot, line in read_lines(file, encoding):
         if not line.strip():
             continue
         number, tab, name = line.strip().partition("\t")
         if not tab or number != str(len(names)):
-            raise InputError(f"{spot}: expected {len(names)}, a tab and the name of that label.")
-        names.append(clean(name, spot).strip())
+            raise InputError(f"{spot}: expected {len(names)}, a tab and the name of that label")
+        names.append(require_utf8(name, spot).strip())
     if not names:
-        raise InputError(f"{file} is empty: a number, a tab and a name per line are expected.")
+        raise InputError(f"{file} is empty; expected a number, a tab and a name per line")
     return tuple(names)

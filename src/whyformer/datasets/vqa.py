@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy
 
-from whyformer.datasets.dataset import Contents, Row, Sample, Spot, dataset
-from whyformer.datasets.files import Where, entry, load_json, whole
+from whyformer.datasets.dataset import Contents, DatasetRow, Sample, Spot, dataset
+from whyformer.datasets.files import Source, get_entry, load_json, parse_whole
 from whyformer.errors import InputError
 
-# The columns of a .tsv without a header, by how many there are: bottom-up-attention's, LXMERT's.
+# Columns of a .tsv without a header, by their number: bottom-up-attention and LXMERT.
 TSV = {
     6: ("image_id", "image_w", "image_h", "num_boxes", "boxes", "features"),
     10: (
@@ -24,7 +24,7 @@ TSV = {
         *("num_boxes", "boxes", "features"),
     ),
 }
-# What .npz files call them.
+# Names of the arrays in .npz files.
 NPZ = {"features": ("features", "x"), "boxes": ("boxes", "bbox")}
 Regions = Callable[[int, Spot], dict[str, Any]]
 
@@ -39,40 +39,40 @@ Regions = Callable[[int, Spot], dict[str, Any]]
     licence="CC BY 4.0; images by their photographers",
     paper="Goyal et al. 2017",
 )
-def vqa(where: Where, *, images: str = "", features: str = "") -> Contents:
-    """The questions with their images; the label is the answer that most people gave.
+def vqa(source: Source, *, images: str = "", features: str = "") -> Contents:
+    """Read questions with their images; the label is the most frequent answer.
 
-    `extras["answers"]` are all ten. With `features` (a .tsv file or a folder of .npz files)
-    `extras["features"]` is (regions, size) and `extras["boxes"]` (regions, 4) in pixels: left,
-    top, right, bottom; then the image itself may be missing. A .tsv also tells `extras["size"]`,
-    the image's height and width.
+    `extras["answers"]` has all ten answers. With `features` (a .tsv or a folder of .npz files),
+    `extras["features"]` is (regions, size) and `extras["boxes"]` is (regions, 4) in pixels: left,
+    top, right, bottom. The image itself may then be missing. A .tsv also gives `extras["size"]`,
+    the height and width of the image.
     """
-    split = where.split
-    file = where.find(
+    split = source.split
+    file = source.find(
         f"v2_OpenEnded_mscoco_{split}_questions.json",
         f"Questions/v2_OpenEnded_mscoco_{split}_questions.json",
     )
-    questions = entry(load_json(file), "questions", list, Spot(file))
-    answers = _answers(where)
+    questions = get_entry(load_json(file), "questions", list, Spot(file))
+    answers = _answers(source)
     regions = _regions(Path(features).expanduser()) if features else None
     base = file.parent
     tried = [Path(images).expanduser()] if images else [base / split, base / "images" / split]
     folder = next((path for path in tried if path.is_dir()), None)
     if folder is None and regions is None:
-        raise where.missing(*map(str, tried))
-    # The images of test-dev are a part of test's.
+        raise source.missing_error(*map(str, tried))
+    # The images of test-dev are a part of those of test.
     stem = f"COCO_{split.replace('test-dev', 'test')}_"
 
     def read(at: str, question: Any, spot: Spot) -> Sample:
-        asked = entry(question, "question_id", int, spot)
-        text = entry(question, "question", str, spot)
-        number = entry(question, "image_id", int, spot)
+        asked = get_entry(question, "question_id", int, spot)
+        text = get_entry(question, "question", str, spot)
+        number = get_entry(question, "image_id", int, spot)
         inputs: dict[str, Any] = {"text": text}
         image = folder / f"{stem}{number:012}.jpg" if folder else None
         if image is not None and image.is_file():
             inputs["image"] = image
         elif regions is None:
-            raise spot.wrong(f"there is no image {image}", f"a file in {folder}")
+            raise spot.error(f"there is no image {image}", f"a file in {folder}")
         extras: dict[str, Any] = {"image_id": number}
         if regions is not None:
             extras |= regions(number, spot)
@@ -81,39 +81,39 @@ def vqa(where: Where, *, images: str = "", features: str = "") -> Contents:
             label, extras["answers"], extras["answer_type"] = answers(asked, spot)
         return Sample(at, inputs, label, label, extras)
 
-    def rows() -> Iterator[Row]:
+    def rows() -> Iterator[DatasetRow]:
         for i, question in enumerate(questions):
             spot = Spot(file, entry=f"questions[{i}]")
             known = isinstance(question, dict) and isinstance(question.get("question_id"), int)
-            at = where.id(question["question_id"] if known else f"questions[{i}]")
-            yield Row(at, spot, partial(read, at, question, spot))
+            at = source.id(question["question_id"] if known else f"questions[{i}]")
+            yield DatasetRow(at, spot, partial(read, at, question, spot))
 
     return Contents(rows, count=len(questions))
 
 
-def _answers(where: Where) -> Callable[[int, Spot], tuple[str, tuple[str, ...], str]] | None:
-    """A function from the id of a question to its answers; None for a split without any."""
-    name = f"v2_mscoco_{where.split}_annotations.json"
-    if where.split.startswith("test"):
+def _answers(source: Source) -> Callable[[int, Spot], tuple[str, tuple[str, ...], str]] | None:
+    """A function from the id of a question to its answers; None if the split has no answers."""
+    name = f"v2_mscoco_{source.split}_annotations.json"
+    if source.split.startswith("test"):
         return None
-    found = where.maybe(name, f"Annotations/{name}")
+    found = source.find_optional(name, f"Annotations/{name}")
     if found is None:
-        raise where.missing(name)
+        raise source.missing_error(name)
     file = found
     annotations: dict[int, tuple[int, Any]] = {}
-    for i, annotation in enumerate(entry(load_json(file), "annotations", list, Spot(file))):
+    for i, annotation in enumerate(get_entry(load_json(file), "annotations", list, Spot(file))):
         spot = Spot(file, entry=f"annotations[{i}]")
-        annotations[entry(annotation, "question_id", int, spot)] = i, annotation
+        annotations[get_entry(annotation, "question_id", int, spot)] = i, annotation
 
     def answers(question: int, asked: Spot) -> tuple[str, tuple[str, ...], str]:
         if question not in annotations:
-            raise asked.wrong(f"{file.name} has no question {question}", "answers to every one")
+            raise asked.error(f"{file.name} has no question {question}", "answers to every one")
         i, annotation = annotations[question]
         spot = Spot(file, entry=f"annotations[{i}]")
-        given = entry(annotation, "answers", list, spot)
+        given = get_entry(annotation, "answers", list, spot)
         return (
-            entry(annotation, "multiple_choice_answer", str, spot),
-            tuple(entry(answer, "answer", str, spot) for answer in given),
+            get_entry(annotation, "multiple_choice_answer", str, spot),
+            tuple(get_entry(answer, "answer", str, spot) for answer in given),
             str(annotation.get("answer_type", "")),
         )
 
@@ -128,7 +128,11 @@ def _regions(source: Path) -> Regions:
     if source.is_dir():
         return partial(_from_npz, source)
     if not source.is_file():
-        raise InputError(f"there are no region features at {source}: give a .tsv or a folder.")
+        raise InputError(
+            f"there are no region features at {source}",
+            argument="features",
+            remedy="Pass a .tsv file or a folder of .npz files",
+        )
     return partial(_from_tsv, source, _tsv_places(source))
 
 
@@ -137,7 +141,7 @@ def _from_npz(folder: Path, image: int, spot: Spot) -> dict[str, Any]:
     file = next((folder / name for name in names if (folder / name).is_file()), None)
     file = file or next(iter(sorted(folder.glob(f"COCO_*_{image:012}.npz"))), None)
     if file is None:
-        raise spot.wrong(f"{folder} has no {' or '.join(names)}", "features of every image")
+        raise spot.error(f"{folder} has no {' or '.join(names)}", "features of every image")
     try:
         with numpy.load(file, allow_pickle=False) as stored:
             found = {
@@ -145,37 +149,37 @@ def _from_npz(folder: Path, image: int, spot: Spot) -> dict[str, Any]:
                 for part, names in NPZ.items()
             }
     except (StopIteration, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise spot.wrong(
+        raise spot.error(
             f"{file} cannot be read ({error or 'an array is missing'})",
             "plain arrays called features and boxes, or x and bbox",
         ) from error
-    return _checked(found, file, spot)
+    return _check_regions(found, file, spot)
 
 
 def _tsv_places(file: Path) -> dict[int, int]:
-    """Where in the file the line of each image starts; the features stay on disk."""
+    """The byte at which the line of each image starts; the features stay on disk."""
     places: dict[int, int] = {}
     with file.open("rb") as opened:
         start = 0
         for number, line in enumerate(opened, 1):
             name = line.partition(b"\t")[0].decode("ascii", "replace").strip()
-            image = whole(name.rpartition("_")[2])
+            image = parse_whole(name.rpartition("_")[2])
             if image is not None:
                 places[image] = start
             elif line.strip() and number > 1:
-                raise InputError(f"{file}, line {number}: {name[:40]!r} is not an image's id.")
+                raise InputError(f"{file}, line {number}: {name[:40]!r} is not the id of an image")
             start += len(line)
     return places
 
 
 def _from_tsv(file: Path, places: Mapping[int, int], image: int, spot: Spot) -> dict[str, Any]:
     if image not in places:
-        raise spot.wrong(f"{file} has no image {image}", "features of every image")
+        raise spot.error(f"{file} has no image {image}", "features of every image")
     with file.open("rb") as opened:
         opened.seek(places[image])
         cells = opened.readline().rstrip(b"\r\n").split(b"\t")
     if len(cells) not in TSV:
-        raise spot.wrong(f"{file} has {len(cells)} columns", " or ".join(map(str, TSV)))
+        raise spot.error(f"{file} has {len(cells)} columns", " or ".join(map(str, TSV)))
     row = dict(zip(TSV[len(cells)], cells, strict=True))
     try:
         count = int(row["num_boxes"])
@@ -189,17 +193,17 @@ def _from_tsv(file: Path, places: Mapping[int, int], image: int, spot: Spot) -> 
         if height < 1 or width < 1:
             raise ValueError(f"an image of {width} x {height} pixels")
     except (ValueError, binascii.Error) as error:
-        raise spot.wrong(
+        raise spot.error(
             f"{file}, image {image}: {error}",
             "width, height, and num_boxes rows of float32 in base64",
         ) from error
-    return _checked(found, file, spot) | {"size": (height, width)}
+    return _check_regions(found, file, spot) | {"size": (height, width)}
 
 
-def _checked(found: dict[str, Any], file: Path, spot: Spot) -> dict[str, Any]:
+def _check_regions(found: dict[str, Any], file: Path, spot: Spot) -> dict[str, Any]:
     features, boxes = found["features"], found["boxes"]
     if features.ndim != 2 or boxes.ndim != 2 or len(features) != len(boxes) or boxes.shape[1] != 4:
-        raise spot.wrong(
+        raise spot.error(
             f"{file}: features {features.shape} and boxes {boxes.shape}",
             "(regions, size) and (regions, 4)",
         )

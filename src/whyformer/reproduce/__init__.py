@@ -1,1 +1,1 @@
-"""The experiments of the three papers, end to end, with what is present."""
+"""Reproduce the experiments of the three papers with the data and models that are present."""

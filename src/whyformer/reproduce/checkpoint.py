@@ -1,4 +1,4 @@
-"""How far a training has come, on disk: safetensors, whole or not there, of one training only."""
+"""Checkpoints of a training: safetensors files that are written atomically."""
 
 from __future__ import annotations
 
@@ -22,36 +22,38 @@ MOMENTS = ("exp_avg", "exp_avg_sq")
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The file that a training goes on from; one of another training counts for nothing."""
+    """The file that a training continues from; a file of another training is ignored."""
 
     path: Path
-    training: Mapping[str, Any]  # all that decides which weights come out
+    training: Mapping[str, Any]  # everything that the trained weights depend on
 
     def store(
-        self, named: Mapping[str, Tensor], optimiser: torch.optim.Optimizer, step: int
+        self, parameters: Mapping[str, Tensor], optimiser: torch.optim.Optimizer, step: int
     ) -> None:
-        """Puts weights and moments on the disk, in the place of those before."""
-        tensors = {f"weight/{name}": p.detach().contiguous().clone() for name, p in named.items()}
-        for name, parameter in named.items():
+        """Write the weights and the moments of the optimiser, and replace the file before."""
+        tensors = {
+            f"weight/{name}": p.detach().contiguous().clone() for name, p in parameters.items()
+        }
+        for name, parameter in parameters.items():
             for moment in MOMENTS:
                 if moment in optimiser.state[parameter]:
                     tensors[f"{moment}/{name}"] = optimiser.state[parameter][moment]
         about = {"step": str(step), "training": self._name()}
-        replace(self.path, lambda to: save_file(tensors, str(to), metadata=about))
+        write_file(self.path, lambda to: save_file(tensors, str(to), metadata=about))
 
-    def restored(self, named: Mapping[str, Tensor], optimiser: torch.optim.Optimizer) -> int:
-        """The step to go on from, all as it was then; 0 where there is nothing to go on from."""
+    def restore(self, parameters: Mapping[str, Tensor], optimiser: torch.optim.Optimizer) -> int:
+        """Load the checkpoint into weights and optimiser; return its step, 0 without one."""
         try:
             with safe_open(str(self.path), framework="pt") as file:
                 about = file.metadata() or {}
             if about.get("training") != self._name():
                 return 0
             tensors = load_file(str(self.path))
-        except (FileNotFoundError, SafetensorError):  # none, or cut short by a full disk
+        except (FileNotFoundError, SafetensorError):  # none, or an incomplete file
             return 0
         step = int(about["step"])
         with torch.no_grad():
-            for name, parameter in named.items():
+            for name, parameter in parameters.items():
                 parameter.copy_(tensors[f"weight/{name}"])
                 moments = {m: tensors[f"{m}/{name}"] for m in MOMENTS if f"{m}/{name}" in tensors}
                 if moments:
@@ -59,27 +61,28 @@ class Checkpoint:
         return step
 
     def remove(self) -> None:
-        """Nothing is left of it."""
+        """Delete the file, if there is one."""
         self.path.unlink(missing_ok=True)
 
     def _name(self) -> str:
         return json.dumps(self.training, sort_keys=True)
 
 
-def replace(path: Path, write: Callable[[Path], Any]) -> None:
-    """Writes beside the file, down to the disk, and then takes its place."""
-    with writing(path):
+def write_file(path: Path, write: Callable[[Path], Any]) -> None:
+    """Write a temporary file and move it to `path`, so that a file is never incomplete."""
+    with report_write_errors(path):
         atomic_write.write_atomically(path, write)
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """A scope in which a full disk or a closed folder is told in a sentence."""
+def report_write_errors(path: Path) -> Iterator[None]:
+    """Raise StoreError if a file cannot be written in this scope."""
     try:
         yield
     except (OSError, SafetensorError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise StoreError(
-            f"{str(path)!r} cannot be written: {why}. Make room or name another folder, and give"
-            " the same command again to go on"
+            f"{str(path)!r} cannot be written: {why}",
+            argument="out",
+            remedy="Free some space or pass another folder, and run the same command again",
         ) from error

@@ -1,4 +1,4 @@
-"""The papers' experiments as data: which rows, which columns, and what the papers report."""
+"""The papers' experiments as data: methods, datasets, metrics, and the published figures."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from whyformer.evaluation.plan import MethodSpec, MetricSpec
 
-# -- rows: the papers' names, and the methods as their authors ran them ----------------------------
+# -- rows: the papers' names of the methods, with the options that the authors used ----------------
 
 
 Rows = tuple[MethodSpec, ...]
@@ -34,7 +34,7 @@ ALI = _rows(
         "Transformer Attribution": ("transformer_attribution", {}),
     }
 )
-# From each of a review's hundreds of output nodes it would take hours: from the deciding one.
+# From every token of a review it would take hours, so only from the deciding one.
 ALI_LONG = tuple(
     MethodSpec(one.label, one.method, {}) if one.method == "attention_flow" else one for one in ALI
 )
@@ -68,20 +68,20 @@ TEXT = tuple(  # without A-Flow, which takes half a minute for a review of 512 t
 
 
 @dataclass(frozen=True)
-class Part:
-    """One column, or a group of columns measured together: a model, data, metrics, and figures."""
+class ExperimentPart:
+    """One column of the paper's table, or several: a model, data, metrics, published figures."""
 
     name: str
     title: str
-    model: str  # a recipe, a bundled model, or a folder below the data
-    data: str  # NAME:PLACE below the data; empty for the recipe's own, or the bundled samples
+    model: str  # a recipe, a bundled model, or a folder in the data folder
+    data: str  # "name:place" in the data folder; empty for the data of the recipe or the model
     split: str | None
     rows: tuple[MethodSpec, ...]
     measures: tuple[MetricSpec, ...]
     targets: tuple[str, ...]
     fill: str | None
     limit: int | None = None
-    # Figures by row, by "metric" or by "metric, target" where they are of one target only.
+    # Published figures by row, under "metric", or "metric, target" if they hold for one target.
     published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -92,13 +92,13 @@ class Experiment:
 
     name: str
     paper: str
-    parts: tuple[Part, ...]
+    parts: tuple[ExperimentPart, ...]
     notes: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()  # what the paper has and can be had nowhere here
+    missing: tuple[str, ...] = ()  # experiments of the paper that cannot be run here
 
 
 def _column(figures: str) -> dict[str, float]:
-    """One column of the paper's table, in the order of its rows; - where it has none."""
+    """One column of the paper's table by row; "-" is a missing figure."""
     named = zip((row.label for row in ALI), figures.split(), strict=False)
     return {label: float(value) for label, value in named if value != "-"}
 
@@ -108,13 +108,15 @@ AU_MSE = MetricSpec("au_mse", "au_mse", {})
 CONSERVATION = MetricSpec("conservation", "conservation", {})
 
 
-def _ali(name: str, title: str, figures: str, limit: int, au_mse: str = "", **more: Any) -> Part:
+def _ali(
+    name: str, title: str, figures: str, limit: int, au_mse: str = "", **more: Any
+) -> ExperimentPart:
     published = {"auac": _column(figures)}
     measures = [AUAC, CONSERVATION]
     if au_mse:
         measures.insert(1, AU_MSE)
         published["au_mse"] = _column(au_mse)
-    return Part(
+    return ExperimentPart(
         name=name,
         title=title,
         model=name,
@@ -167,7 +169,7 @@ CHEFER2021_VISION = Experiment(
     "chefer2021-vision",
     "Chefer, Gur, Wolf: Transformer Interpretability Beyond Attention Visualization, CVPR 2021",
     (
-        Part(
+        ExperimentPart(
             name="segmentation",
             title="Segmentation (pixel accuracy, mIoU, mAP)",
             model="deit-tiny",
@@ -193,7 +195,7 @@ CHEFER2021_VISION = Experiment(
             },
             notes=("Oxford-IIIT Pet with trimaps stands in for ImageNet-Segmentation",),
         ),
-        Part(
+        ExperimentPart(
             name="perturbation",
             title="Perturbation (area under the accuracy, 10 % to 90 % of the pixels black)",
             model="deit-tiny",
@@ -230,7 +232,7 @@ CHEFER2021_TEXT = Experiment(
     "chefer2021-text",
     "Chefer, Gur, Wolf: Transformer Interpretability Beyond Attention Visualization, CVPR 2021",
     (
-        Part(
+        ExperimentPart(
             name="movies",
             title="Token-F1 on ERASER Movies",
             model="movies",
@@ -250,10 +252,10 @@ CHEFER2021_TEXT = Experiment(
 )  # fmt: skip
 
 
-def _streams(model: str, data: str, split: str | None, **more: Any) -> tuple[Part, ...]:
-    """Perturbation of each stream of a question-answering model, as the LXMERT script has it."""
+def _streams(model: str, data: str, split: str | None, **more: Any) -> tuple[ExperimentPart, ...]:
+    """Perturbation of each stream of a question-answering model, as in the LXMERT script."""
     return tuple(
-        Part(
+        ExperimentPart(
             name=f"{model}-{stream}",
             title=f"{model}: perturbation of the {stream} (area under the accuracy)",
             model=model,

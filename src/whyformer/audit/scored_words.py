@@ -1,7 +1,7 @@
-"""A text's words with their relevance: content words, function words, punctuation, specials.
+"""The words of an explained text with their relevance, and the kind of every word.
 
-Words are those of the text, whatever pieces a tokenizer cuts it into: a run of letters and digits,
-with apostrophes and hyphens inside.
+A word is a run of letters and digits with apostrophes and hyphens inside, however the tokenizer
+splits it.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from whyformer.audit.explaining import Explained
-from whyformer.audit.places import covered, parts_of
+from whyformer.audit.explainer import ExplainedText
+from whyformer.audit.token_spans import text_parts, tokens_within
 
 CONTENT, FUNCTION, PUNCTUATION, SPECIAL = (
     "content words",
@@ -28,8 +28,8 @@ _WORD = re.compile(rf"[^\W_]+(?:['{APOSTROPHE}\-][^\W_]+)*")
 
 
 @dataclass(frozen=True)
-class Word:
-    """One word of the text, its tokens, and what they carry together."""
+class ScoredWord:
+    """One word of the text, its tokens, and the sum of their relevance."""
 
     text: str  # in lower case
     part: int
@@ -43,55 +43,57 @@ class Word:
 
 @dataclass(frozen=True)
 class Hit:
-    """What a term or a word carries in one sample."""
+    """The relevance of a term or a word in one sample."""
 
     sample: int
-    relevance: float  # of all its tokens
+    relevance: float  # sum over its tokens
     share: float  # of all |relevance|
-    per_word: float  # the same for each of its words
-    others: float | None  # the mean share of the sample's other words; None where it has none
-    top: bool  # whether the word with the largest share is of it
-    chance: float  # of being the top word if all words were alike
+    per_word: float  # the share divided by its number of words
+    others: float | None  # mean share of the sample's other words; None if it has no others
+    top: bool  # whether the word with the largest share belongs to it
+    chance: float  # probability of being the top word if all words had the same share
 
 
-class Reading:
-    """One explained text as words."""
+class ScoredText:
+    """An explained text, split into words."""
 
-    def __init__(self, found: Explained, function_words: Collection[str]) -> None:
-        self.parts = parts_of(found.text)
+    def __init__(self, found: ExplainedText, function_words: Collection[str]) -> None:
+        self.parts = text_parts(found.text)
         self.spans = found.spans
         self.scores, self.shares = found.scores, found.shares
         self._function_words = function_words
 
     @cached_property
-    def words(self) -> tuple[Word, ...]:
-        """The words that the model read, in order; a token belongs to the first it touches."""
+    def words(self) -> tuple[ScoredWord, ...]:
+        """The words that the model saw, in order; a token belongs to the first word it overlaps."""
         taken: set[int] = set()
         words = []
         for part, text in enumerate(self.parts):
             for match in _WORD.finditer(text):
-                touched = covered(self.spans, part, *match.span())
+                touched = tokens_within(self.spans, part, *match.span())
                 tokens = tuple(i for i in touched if i not in taken)
                 taken.update(tokens)
                 if tokens:
                     words.append(self._word(match[0].casefold(), part, match.span(), tokens))
         return tuple(words)
 
-    def _word(self, text: str, part: int, span: tuple[int, int], tokens: tuple[int, ...]) -> Word:
+    def _word(
+        self, text: str, part: int, span: tuple[int, int], tokens: tuple[int, ...]
+    ) -> ScoredWord:
         kind = FUNCTION if text.replace(APOSTROPHE, "'") in self._function_words else CONTENT
         relevance, share = (sum(values[i] for i in tokens) for values in (self.scores, self.shares))
-        return Word(text, part, *span, kind, tokens, relevance, share)
+        return ScoredWord(text, part, *span, kind, tokens, relevance, share)
 
     @cached_property
-    def top(self) -> Word | None:
+    def top(self) -> ScoredWord | None:
         """The word with the largest share."""
         return max(self.words, key=lambda word: word.share, default=None)
 
     @cached_property
     def kinds(self) -> dict[str, tuple[float, float]]:
-        """(share of |relevance|, share of tokens) of each kind; both sum to 1 over the kinds.
+        """(share of |relevance|, share of tokens) of each kind; each sums to 1 over the kinds.
 
-        Where all relevance is 0, so are the shares.
+        If all relevance is 0, all shares of it are 0.
         """
         of = {i: word.kind for word in self.words for i in word.tokens}
         totals = {kind: [0.0, 0.0] for kind in KINDS}
@@ -101,8 +103,8 @@ class Reading:
             totals[kind][1] += 1 / len(self.spans)
         return {kind: (share, even) for kind, (share, even) in totals.items()}
 
-    def hit(self, sample: int, words: Sequence[Word], tokens: Collection[int]) -> Hit:
-        """What these tokens carry, which are of these words."""
+    def hit(self, sample: int, words: Sequence[ScoredWord], tokens: Collection[int]) -> Hit:
+        """Return the relevance of these words, whose tokens are `tokens`."""
         chosen = {id(word) for word in words}
         others = [word.share for word in self.words if id(word) not in chosen]
         share = sum(self.shares[i] for i in tokens)
@@ -117,12 +119,12 @@ class Reading:
         )
 
     def find(self, sample: int, term: re.Pattern[str]) -> Hit | None:
-        """What a term carries, all of its occurrences together; None where it does not occur."""
+        """Return the relevance of all occurrences of a term; None if it does not occur."""
         tokens: set[int] = set()
         places = []
         for part, text in enumerate(self.parts):
             for match in term.finditer(text):
-                tokens.update(covered(self.spans, part, *match.span()))
+                tokens.update(tokens_within(self.spans, part, *match.span()))
                 places.append((part, *match.span()))
         if not tokens:
             return None
@@ -134,8 +136,8 @@ class Reading:
         return self.hit(sample, words, tokens)
 
     def every_word(self, sample: int) -> dict[str, Hit]:
-        """What each word carries, all of its occurrences together."""
-        same: dict[str, list[Word]] = {}
+        """Return the relevance of each word, summed over its occurrences."""
+        same: dict[str, list[ScoredWord]] = {}
         for word in self.words:
             same.setdefault(word.text, []).append(word)
         return {
@@ -144,7 +146,7 @@ class Reading:
         }
 
 
-def pattern(term: str) -> re.Pattern[str]:
-    """The term as whole words, in any case, with any blanks between its words."""
+def term_pattern(term: str) -> re.Pattern[str]:
+    """Return a pattern for the term: whole words, any case, any white space between words."""
     words = r"\s+".join(re.escape(word) for word in term.split())
     return re.compile(rf"(?<!\w){words}(?!\w)", re.IGNORECASE)

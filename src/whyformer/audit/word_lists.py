@@ -1,7 +1,7 @@
-"""Lists that an audit goes through: names and terms by group, templates, function words.
+"""The lists of an audit: names and terms by group, templates, function words.
 
-The bundled ones are JSON beside this file and state their source; the user's own are text with
-one entry per line, CSV, or JSON.
+Bundled lists are JSON files beside this module and state their source. A user's list is a text
+file with one entry per line, CSV, or JSON.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from whyformer.registry import nearest
 
 HERE = Path(__file__).parent
 SLOT = "{name}"
-PLAIN = "own"  # the tone of a template that has none
+PLAIN = "own"  # the tone of a template that states none
 
 Groups = Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
-class Grouped:
-    """Words by group, in the order of their list, and where they are from."""
+class WordGroups:
+    """Words by group, in the order of their list, and their source."""
 
     name: str
     groups: Groups
@@ -39,25 +39,29 @@ class Grouped:
     def __post_init__(self) -> None:
         object.__setattr__(self, "groups", MappingProxyType(dict(self.groups)))
 
-    def first(self, count: int | None) -> Grouped:
-        """The same with the first words of each group only."""
+    def first(self, count: int | None) -> WordGroups:
+        """Return the first `count` words of each group."""
         if count is None:
             return self
         if isinstance(count, bool) or count < 1:
-            raise InputError(f"per_group={count!r}: give a whole number from 1")
+            raise InputError(
+                f"per_group={count!r} is not a number of names",
+                argument="per_group",
+                remedy="Pass a whole number from 1",
+            )
         cut = {group: words[:count] for group, words in self.groups.items()}
-        return Grouped(self.name, cut, self.title, self.source, self.notes)
+        return WordGroups(self.name, cut, self.title, self.source, self.notes)
 
 
 @dataclass(frozen=True)
 class Template:
-    """A sentence with a slot for a name, and whether it is positive, negative or neither."""
+    """A sentence with a slot for a name, and its tone: positive, negative or neutral."""
 
     text: str
     tone: str = PLAIN
 
-    def filled(self, name: str) -> tuple[str, tuple[tuple[int, int], ...]]:
-        """The sentence with the name in it, and where the name stands, as ranges of characters."""
+    def fill(self, name: str) -> tuple[str, tuple[tuple[int, int], ...]]:
+        """Return the sentence with the name in it, and the character ranges of the name."""
         text, places = "", []
         *before, last = self.text.split(SLOT)
         for part in before:
@@ -67,58 +71,62 @@ class Template:
         return text + last, tuple(places)
 
 
-def name_lists() -> dict[str, Grouped]:
-    """The bundled lists of names, by name."""
-    return {path.stem: _bundled(path) for path in sorted((HERE / "names").glob("*.json"))}
+def name_lists() -> dict[str, WordGroups]:
+    """Return the bundled lists of names, by name."""
+    return {path.stem: _bundled_list(path) for path in sorted((HERE / "names").glob("*.json"))}
 
 
-def read_names(given: Any) -> Grouped:
-    """The names to go through: a bundled list, a file, or a mapping from group to names."""
-    if isinstance(given, Grouped):
+def read_names(given: Any) -> WordGroups:
+    """Return names by group from a bundled list, a file, or a mapping."""
+    if isinstance(given, WordGroups):
         return given
     if isinstance(given, Mapping):
-        return Grouped("own", _groups(given, "names", "name"))
+        return WordGroups("own", _groups(given, "names", "name"))
     known = name_lists()
     if given in known:
         return known[given]
-    path = _file(given, "names", f"{nearest(str(given), known)} Bundled lists: {', '.join(known)}.")
-    return Grouped(path.name, _grouped(path, "name"), source=str(path))
+    path = _file(given, "names", f"{nearest(str(given), known)} Bundled lists: {', '.join(known)}")
+    return WordGroups(path.name, _read_groups(path, "name"), source=str(path))
 
 
-def read_terms(given: Any) -> Grouped | None:
-    """The terms to look for: a file, a list, or a mapping from group to terms; None for none."""
-    if given is None or isinstance(given, Grouped):
+def read_terms(given: Any) -> WordGroups | None:
+    """Return terms by group from a file, a list, or a mapping; None for None."""
+    if given is None or isinstance(given, WordGroups):
         return given
     if isinstance(given, Mapping):
-        return Grouped("own", _groups(given, "terms", "term"))
+        return WordGroups("own", _groups(given, "terms", "term"))
     if isinstance(given, Sequence) and not isinstance(given, str):
-        return Grouped("own", _groups({"terms": given}, "terms", "term"))
+        return WordGroups("own", _groups({"terms": given}, "terms", "term"))
     path = _file(given, "terms")
-    return Grouped(path.name, _grouped(path, "term"), source=str(path))
+    return WordGroups(path.name, _read_groups(path, "term"), source=str(path))
 
 
 def read_templates(given: Any = None) -> tuple[Template, ...]:
-    """The sentences to put names into: the bundled ones, a file, or a list."""
+    """Return the templates of a file or a list; the bundled ones for None."""
     if given is None:
         given = HERE / "templates" / "film.json"
     if isinstance(given, str | os.PathLike):
         path = _file(given, "templates")
         origin = str(path)
         if path.suffix.lower() == ".json":
-            entries = list(_entries(_json(path), origin))
+            entries = list(_template_entries(_json(path), origin))
         else:
             entries = [(f"{path}, line {at}", text, PLAIN) for at, text in _lines(path)]
     else:
         origin = "templates"
-        entries = list(_entries(given, origin))
+        entries = list(_template_entries(given, origin))
     found = dict.fromkeys(_template(*entry) for entry in entries)
     if not found:
-        raise InputError(f"{origin}: there is no template; write sentences with {SLOT} in them")
+        raise InputError(
+            f"{origin}: there is no template",
+            argument="templates",
+            remedy=f"Write sentences that contain {SLOT}",
+        )
     return tuple(found)
 
 
 def read_function_words(given: Any = None) -> frozenset[str]:
-    """Words that say little by themselves, in lower case: the bundled English ones, or a file's."""
+    """Return words without content, in lower case: a file's or a list's; English ones for None."""
     if given is None:
         return _function_words()
     if isinstance(given, str | os.PathLike):
@@ -133,32 +141,38 @@ def _function_words() -> frozenset[str]:
 
 
 @cache
-def _bundled(path: Path) -> Grouped:
+def _bundled_list(path: Path) -> WordGroups:
     facts = _json(path)
     groups = _groups(facts["groups"], path.name, "name")
-    return Grouped(path.stem, groups, facts["title"], facts["source"], tuple(facts["notes"]))
+    return WordGroups(path.stem, groups, facts["title"], facts["source"], tuple(facts["notes"]))
 
 
-# -- what one entry has to be ------------------------------------------------------------------
+# -- checks of one entry -----------------------------------------------------------------------
 
 
 def _template(origin: str, text: Any, tone: Any) -> Template:
     if not isinstance(text, str) or SLOT not in text:
-        raise InputError(f"{origin}: {text!r} has no {SLOT}; write it where the name is to stand")
+        raise InputError(
+            f"{origin}: {text!r} has no {SLOT}",
+            argument="templates",
+            remedy=f"Write {SLOT} where the name goes",
+        )
     return Template(_clean(text, origin), str(tone))
 
 
 def _clean(text: Any, origin: str) -> str:
-    """The text without blanks around it; one that is empty or has control characters is refused."""
+    """The text without white space around it; raises if it is empty or not printable."""
     if not isinstance(text, str) or not text.strip():
-        raise InputError(f"{origin}: {text!r} is no text; write at least one word")
+        raise InputError(f"{origin}: {text!r} is not a text", remedy="Write at least one word")
     if not text.strip().isprintable():
-        raise InputError(f"{origin}: {text.strip()!r} has signs that cannot be seen; remove them")
+        raise InputError(
+            f"{origin}: {text.strip()!r} has invisible characters", remedy="Remove them"
+        )
     return text.strip()
 
 
 def _groups(given: Mapping[Any, Any], origin: str, kind: str) -> dict[str, tuple[str, ...]]:
-    """Each group's words, each once, in their order."""
+    """The words of each group, in order, each once."""
     found: dict[str, tuple[str, ...]] = {}
     for group, words in given.items():
         if isinstance(words, str) or not isinstance(words, Sequence) or not words:
@@ -170,7 +184,7 @@ def _groups(given: Mapping[Any, Any], origin: str, kind: str) -> dict[str, tuple
             dict.fromkeys(_clean(word, place) for word in words)
         )
     if not found:
-        raise InputError(f"{origin}: there is no group of {kind}s in it")
+        raise InputError(f"{origin} has no group of {kind}s")
     return found
 
 
@@ -179,15 +193,22 @@ def _groups(given: Mapping[Any, Any], origin: str, kind: str) -> dict[str, tuple
 
 def _file(given: Any, argument: str, more: str = "") -> Path:
     if not isinstance(given, str | os.PathLike):
-        raise InputError(f"{argument}= is a {type(given).__name__}; pass a file or a mapping")
+        raise InputError(
+            f"{argument}= is a {type(given).__name__}",
+            argument=argument,
+            remedy="Pass a file or a mapping",
+        )
     path = Path(given).expanduser()
     if not path.is_file():
-        raise InputError(f"there is no file {os.fspath(given)!r} to read {argument} from.{more}")
+        raise InputError(
+            f"there is no file {os.fspath(given)!r} to read {argument} from.{more}",
+            argument=argument,
+        )
     return path
 
 
-def _grouped(path: Path, kind: str) -> dict[str, tuple[str, ...]]:
-    """The groups in a file: JSON by its suffix, CSV where lines have a comma, else one group."""
+def _read_groups(path: Path, kind: str) -> dict[str, tuple[str, ...]]:
+    """The groups in a file: JSON by its suffix, CSV if lines have a comma, else one group."""
     if path.suffix.lower() == ".json":
         found = _json(path)
         if isinstance(found, Mapping) and isinstance(found.get("groups"), Mapping):
@@ -233,7 +254,9 @@ def _read(path: Path) -> str:
     try:
         return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 at byte {error.start}; save it as UTF-8") from error
+        raise InputError(
+            f"{path} is not UTF-8 at byte {error.start}", remedy="Save it as UTF-8"
+        ) from error
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
 
@@ -242,11 +265,11 @@ def _json(path: Path) -> Any:
     try:
         return json.loads(_read(path))
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is no JSON ({error})") from error
+        raise InputError(f"{path} is not JSON ({error})") from error
 
 
-def _entries(found: Any, origin: str) -> Iterator[tuple[str, Any, Any]]:
-    """(place, text, tone) of templates as a list, by tone, or with a text and a tone each."""
+def _template_entries(found: Any, origin: str) -> Iterator[tuple[str, Any, Any]]:
+    """(place, text, tone) of templates: a list, lists by tone, or objects with text and tone."""
     if isinstance(found, Mapping) and "templates" in found:
         found = found["templates"]  # the form of the bundled ones
     if isinstance(found, Mapping):

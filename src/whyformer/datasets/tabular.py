@@ -1,4 +1,4 @@
-"""Samples from named columns: the user's own CSV, JSONL and Parquet, and `datasets` objects."""
+"""Samples from tables with named columns: CSV, JSON lines, Parquet and `datasets` objects."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from whyformer.datasets.dataset import Sample, Spot
 from whyformer.errors import InputError
 from whyformer.registry import nearest
 
-# What a column is called where nobody says otherwise, in order of preference.
+# The usual names of columns, in order of preference.
 USUAL = {
     "text": ("text", "sentence", "sentence1", "premise", "content", "review"),
     "text2": ("text2", "sentence2", "hypothesis"),
     "image": ("image", "img", "image_path"),
     "label": ("label", "labels", "class", "target"),
 }
-# Where a label is missing, spreadsheets and pandas write the others as 1.0.
+# If some labels are missing, spreadsheets and pandas write the others as 1.0.
 _NUMBER = re.compile(r"[+-]?[0-9]{1,18}(\.0*)?")
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Which column holds what; an empty name is a part that these samples do not have."""
+    """Which column holds what; an empty name if the samples do not have it."""
 
     text: str = ""
     text2: str = ""
@@ -38,12 +38,12 @@ class Columns:
     folder: Path | None = None  # the paths of images are relative to it
 
     @property
-    def wanted(self) -> list[str]:
-        """The columns that have to be read."""
+    def column_names(self) -> list[str]:
+        """The columns to read."""
         return [c for c in (self.text, self.text2, self.image, self.label) if c]
 
     def sample(self, name: str, row: Mapping[str, Any], spot: Spot) -> Sample:
-        """The sample that one row stands for."""
+        """Return the sample of one row."""
         texts = [self._text(row, column, spot) for column in (self.text, self.text2) if column]
         text = tuple(texts) if len(texts) == 2 else "".join(texts)
         inputs: Any = text
@@ -57,11 +57,11 @@ class Columns:
         value = row.get(column)
         if not isinstance(value, str) or not value.strip():
             found = "empty" if value in (None, "") or isinstance(value, str) else repr(value)
-            raise spot.wrong(f"{column!r} is {found}", "a text")
+            raise spot.error(f"{column!r} is {found}", "a text")
         return value
 
     def _image(self, value: Any, spot: Spot) -> Any:
-        """The path of an image, or an image that is stored in the row."""
+        """The path of an image, or the image that is stored in the row."""
         if isinstance(value, Mapping):  # how `datasets` writes images to Parquet
             value = value.get("bytes") or value.get("path")
         if isinstance(value, Image.Image):
@@ -70,12 +70,14 @@ class Columns:
             try:
                 return Image.open(io.BytesIO(value))
             except OSError as error:
-                raise spot.wrong(f"{self.image!r} is no image", "the bytes of an image") from error
+                raise spot.error(
+                    f"{self.image!r} is not an image", "the bytes of an image"
+                ) from error
         if not isinstance(value, str | Path) or not str(value).strip():
-            raise spot.wrong(f"{self.image!r} is {value!r}", "the path of an image")
+            raise spot.error(f"{self.image!r} is {value!r}", "the path of an image")
         path = (self.folder or Path()) / value
         if not path.is_file():
-            raise spot.wrong(f"there is no image {path}", "the path of an image")
+            raise spot.error(f"there is no image {path}", "the path of an image")
         return path
 
     def _label(self, value: Any) -> tuple[int | str | None, str | None]:
@@ -93,7 +95,7 @@ class Columns:
         return number, self.labels[number] if named else None
 
 
-def choose(
+def choose_columns(
     columns: Sequence[str],
     origin: object,
     options: Mapping[str, str],
@@ -101,7 +103,7 @@ def choose(
     labels: Sequence[str] = (),
     folder: Path | None = None,
 ) -> Columns:
-    """The columns that the options name, and for the rest those with the usual names."""
+    """Return the columns that the options name, and those with the usual names for the rest."""
     lower = {column.lower(): column for column in reversed(columns)}
     found: dict[str, str] = {}
     for part, usual in USUAL.items():
@@ -109,18 +111,19 @@ def choose(
         if asked and asked not in columns:
             raise InputError(
                 f"{origin} has no column {asked!r}.{nearest(asked, columns)}"
-                f" The columns are: {', '.join(columns)}."
+                f" The columns are: {', '.join(columns)}",
+                argument=part,
             )
         found[part] = asked or next((lower[name] for name in usual if name in lower), "")
     if not found["text"] and not found["image"]:
         raise InputError(
             f"{origin} has no column that is called text or image."
-            f" The columns are: {', '.join(columns)}."
-            " Say which one to read, with text=COLUMN or image=COLUMN."
+            f" The columns are: {', '.join(columns)}",
+            remedy="Name the column to read with text=COLUMN or image=COLUMN",
         )
     return Columns(**found, labels=tuple(labels), folder=folder)
 
 
 def label_names(labels: str) -> tuple[str, ...]:
-    """The names of the labels by index, from "negative|positive"."""
+    """Return the names of the labels from "negative|positive"."""
     return tuple(name.strip() for name in labels.split("|")) if labels else ()

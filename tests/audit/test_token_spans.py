@@ -10,7 +10,7 @@ import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from whyformer.attribution import Stream
-from whyformer.audit.places import Span, covered, token_spans
+from whyformer.audit.token_spans import Span, token_spans, tokens_within
 from whyformer.inputs.text import tokenize
 from whyformer.inputs.words import read_words
 
@@ -40,7 +40,7 @@ def pieces_at(tokenizer: Any, text: str, part: str, slow: bool, nth: int = 0) ->
     start = -1
     for _ in range(nth + 1):
         start = text.index(part, start + 1)
-    own = covered(found(tokenizer, text, slow=slow), 0, start, start + len(part))
+    own = tokens_within(found(tokenizer, text, slow=slow), 0, start, start + len(part))
     tokens = stream_of(tokenizer, text).tokens
     assert tokens is not None
     return [tokens[0][i] for i in own]
@@ -71,8 +71,8 @@ def test_the_tokens_of_a_name(
 def test_a_name_that_stands_twice(tokenizer: Any, slow: bool) -> None:
     text = "Bob saw Bob and a film"
     spans = found(tokenizer, text, slow=slow)
-    assert covered(spans, 0, 0, 3) == [1, 2]
-    assert covered(spans, 0, 8, 11) == [4, 5]
+    assert tokens_within(spans, 0, 0, 3) == [1, 2]
+    assert tokens_within(spans, 0, 8, 11) == [4, 5]
     assert pieces_at(tokenizer, text, "Bob", slow, nth=1) == ["bo", "b"]
 
 
@@ -86,8 +86,8 @@ def test_special_tokens_stand_nowhere(tokenizer: Any, slow: bool) -> None:
 def test_the_second_text_of_a_pair_is_its_own(tokenizer: Any, slow: bool) -> None:
     spans = found(tokenizer, ("the film", "the Anna"), slow=slow)
     assert [span and span[0] for span in spans] == [None, 0, 0, None, 1, 1, 1, None]
-    assert covered(spans, 1, 4, 8) == [5, 6]
-    assert covered(spans, 0, 4, 8) == [2]
+    assert tokens_within(spans, 1, 4, 8) == [5, 6]
+    assert tokens_within(spans, 0, 4, 8) == [2]
 
 
 def test_a_text_that_is_cut_has_the_places_of_what_is_left(tokenizer: Any) -> None:
@@ -106,9 +106,9 @@ def test_the_space_before_a_word_is_not_the_words() -> None:
     text = "the film by Anna"
     spans = found(pieces, text)
     assert not any(text[a:b].startswith(" ") for _, a, b in spans)
-    own = covered(spans, 0, 12, 16)
+    own = tokens_within(spans, 0, 12, 16)
     assert "".join(text[spans[i][1] : spans[i][2]] for i in own) == "Anna"
-    assert not covered(spans, 0, 11, 12)
+    assert not tokens_within(spans, 0, 11, 12)
 
 
 def test_byte_level_pieces_of_one_character_belong_to_it() -> None:
@@ -121,7 +121,7 @@ def test_byte_level_pieces_of_one_character_belong_to_it() -> None:
     backend.train_from_iterator(["the film"], trainer)
     pieces = transformers.PreTrainedTokenizerFast(tokenizer_object=backend)
     text = "by Zoë!"
-    own = covered(found(pieces, text), 0, 3, 6)
+    own = tokens_within(found(pieces, text), 0, 3, 6)
     assert len(own) >= 4  # the ë alone is two bytes
     tokens = pieces.convert_ids_to_tokens(pieces(text)["input_ids"])
     assert pieces.convert_tokens_to_string([tokens[i] for i in own]).strip() == "Zoë"

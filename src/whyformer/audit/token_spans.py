@@ -1,4 +1,4 @@
-"""Where tokens stand in their text, and which of them a stretch of the text covers."""
+"""The place of every token in its text, and the tokens within a part of the text."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from whyformer.attribution import Stream
 from whyformer.inputs.detect import Text
 from whyformer.inputs.text import tokenizer_scope
 
-Span = tuple[int, int, int]  # which text of a pair, its first character, one past its last
+Span = tuple[int, int, int]  # text of the pair (0 or 1), first character, one past the last
 
 
-def parts_of(text: Text) -> tuple[str, ...]:
-    """A text as one part, a pair of texts as two."""
+def text_parts(text: Text) -> tuple[str, ...]:
+    """Return the parts of an input: one for a text, two for a pair of texts."""
     return (text,) if isinstance(text, str) else tuple(text)
 
 
 def token_spans(
     text: Text, stream: Stream, tokenizer: Any, limit: int | None
 ) -> tuple[Span | None, ...]:
-    """Where each token of one sample stands; None for special tokens.
+    """Return the span of each token of one sample; None for special tokens.
 
-    A fast tokenizer says so itself. For others, and where it cuts the text in another way than
-    the explanation did, the pieces are looked for in the text, one after the other.
+    A fast tokenizer reports the spans. For a slow one, and if the tokens differ from those of the
+    explanation, the tokens are searched for in the text, one after the other.
     """
     assert stream.tokens is not None
     pieces = stream.tokens[0]
     if getattr(tokenizer, "is_fast", False):
-        spans = _told(text, tokenizer, limit)
+        spans = _spans_from_tokenizer(text, tokenizer, limit)
         if len(spans) == len(pieces):
             return spans
     inside = [True] * len(pieces)
     if stream.word_ids is not None:
         inside = [word is not None for word in stream.word_ids[0]]
-    return _found(parts_of(text), pieces, inside)
+    return _spans_by_search(text_parts(text), pieces, inside)
 
 
-def covered(spans: Sequence[Span | None], part: int, start: int, stop: int) -> list[int]:
-    """The tokens that share a character with this stretch of a part of the text."""
+def tokens_within(spans: Sequence[Span | None], part: int, start: int, stop: int) -> list[int]:
+    """Return the tokens that overlap the characters start to stop of one part of the text."""
     return [
         index
         for index, span in enumerate(spans)
@@ -47,35 +47,37 @@ def covered(spans: Sequence[Span | None], part: int, start: int, stop: int) -> l
     ]
 
 
-def _told(text: Text, tokenizer: Any, limit: int | None) -> tuple[Span | None, ...]:
-    parts = parts_of(text)
+def _spans_from_tokenizer(text: Text, tokenizer: Any, limit: int | None) -> tuple[Span | None, ...]:
+    parts = text_parts(text)
     cut: dict[str, Any] = {} if limit is None else {"max_length": limit}
     with tokenizer_scope(tokenizer):
         encoding = tokenizer(
             *parts, truncation=bool(cut), padding=False, return_offsets_mapping=True, **cut
         )
     spans: list[Span | None] = []
-    told = zip(encoding.sequence_ids(0), encoding["offset_mapping"], strict=True)
-    for part, (start, stop) in told:
+    offsets = zip(encoding.sequence_ids(0), encoding["offset_mapping"], strict=True)
+    for part, (start, stop) in offsets:
         if part is None:
             spans.append(None)
             continue
-        # Some tokenizers count the space before a word as the word's.
+        # Some tokenizers include the space before a word.
         while start < stop and parts[part][start].isspace():
             start += 1
         spans.append((part, start, stop))
     return tuple(spans)
 
 
-def _found(
+def _spans_by_search(
     parts: Sequence[str], pieces: Sequence[str], inside: Sequence[bool]
 ) -> tuple[Span | None, ...]:
-    """Each piece at its next place in the text; one that is nowhere, such as an unknown word,
-    reaches to the next that is."""
+    """Every token at its next occurrence in the text.
+
+    A token that does not occur, such as an unknown word, spans the gap up to the next one.
+    """
     plain = [_plain(part) for part in parts]
     spans: list[Span | None] = []
     part = at = 0
-    lost: list[int] = []  # pieces that wait for the next one that is found
+    lost: list[int] = []  # tokens not found, until the next one is
     for index, (piece, within) in enumerate(zip(pieces, inside, strict=True)):
         if not within:
             # The special token between the texts of a pair.
@@ -95,11 +97,11 @@ def _found(
         spans.append((part, start, at))
     for gap in lost:
         spans[gap] = (part, at, len(plain[part][0]))
-    return tuple(_given(span, parts, plain) for span in spans)
+    return tuple(_original_span(span, parts, plain) for span in spans)
 
 
 def _plain(text: str) -> tuple[str, list[int]]:
-    """The text in lower case and without accents, and which character each of its is from."""
+    """The text in lower case without accents, and the original index of each character."""
     found = [
         (sign, index)
         for index, character in enumerate(text)
@@ -109,10 +111,10 @@ def _plain(text: str) -> tuple[str, list[int]]:
     return "".join(sign for sign, _ in found), [index for _, index in found]
 
 
-def _given(
+def _original_span(
     span: Span | None, parts: Sequence[str], plain: Sequence[tuple[str, list[int]]]
 ) -> Span | None:
-    """A span of the plain text as one of the text as it was given, without blanks around it."""
+    """A span of the plain text as a span of the original text, without white space around it."""
     if span is None:
         return None
     part, start, stop = span

@@ -1,4 +1,4 @@
-"""Which samples a part is measured on, and what had to be left out of them."""
+"""The samples that a part of an experiment is evaluated on."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from whyformer.evaluation.metric_inputs import classes_of
 from whyformer.evaluation.wording import count_text
 from whyformer.models import bundled
 from whyformer.models.load import Loaded
-from whyformer.reproduce.experiments import Part
-from whyformer.reproduce.recipes import RECIPES, parted
+from whyformer.reproduce.experiments import ExperimentPart
+from whyformer.reproduce.recipes import RECIPES, split_source
 
 
-def selected(part: Part, data: Path, limit: int | None) -> tuple[list[Sample], Sequence[str], str]:
-    """The samples that say something, the names of their labels, and what was left out."""
+def select_samples(
+    part: ExperimentPart, data: Path, limit: int | None
+) -> tuple[list[Sample], Sequence[str], str]:
+    """Return the samples of a part, the names of their labels, and a remark on skipped rows."""
     if part.data:
-        name, place, options = parted(part.data)
+        name, place, options = split_source(part.data)
         beside = {key: str(data / place / value) for key, value in options.items()}
         source = f"{name}:{data / place}"
         found = open_dataset(source, part.split, limit=limit, seed=0, on_error="skip", **beside)
@@ -28,7 +30,7 @@ def selected(part: Part, data: Path, limit: int | None) -> tuple[list[Sample], S
         found = RECIPES[part.model].open(data, "test", limit)
     else:
         return bundled_samples(bundled.models()[part.model])[:limit], (), ""
-    # An empty tweet says nothing that could be explained.
+    # An empty tweet has nothing to explain.
     samples = [sample for sample in found if sample.inputs != ""]
     skipped, empty = found.report.skipped, found.report.read - len(samples)
     if not samples:
@@ -41,10 +43,10 @@ def selected(part: Part, data: Path, limit: int | None) -> tuple[list[Sample], S
     return samples, found.labels, "; ".join(said)
 
 
-def understood(samples: Sequence[Sample], loaded: Loaded) -> list[Sample]:
-    """The samples without those answers that the model has no number for.
+def drop_unknown_labels(samples: Sequence[Sample], loaded: Loaded) -> list[Sample]:
+    """Return the samples without labels that the model does not have.
 
-    People answer in any words; a part that explains the predicted class does not ask for them.
+    Answers of people may be any words. Parts that explain the predicted class need no label.
     """
     known = {name.lower() for name in classes_of(loaded).values()}
     return [

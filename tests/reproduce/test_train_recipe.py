@@ -20,11 +20,12 @@ import whyformer as wf
 from tests.reproduce.making import BACE, EMOTION, MNIST, TINY, base, digits, molecules, tweets
 from whyformer.errors import InputError, ModelError, WhyformerError
 from whyformer.models.load import load_model
-from whyformer.reproduce import learners, training
+from whyformer.reproduce import learners
+from whyformer.reproduce import train_recipe as module
 from whyformer.reproduce.recipes import RECIPES, Recipe
-from whyformer.reproduce.training import FACTS, STATE, Trained, trained
+from whyformer.reproduce.train_recipe import FACTS, STATE, TrainedModel, run_training, train_recipe
 
-Make = Callable[..., Trained]
+Make = Callable[..., TrainedModel]
 
 
 @pytest.fixture(scope="module")
@@ -39,10 +40,10 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def whole(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Trained]:
+def whole(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, TrainedModel]:
     """Every recipe followed to its end, without a stop."""
     models = tmp_path_factory.mktemp("models")
-    return {one.name: trained(one, data, models, data / "base") for one in TINY}
+    return {one.name: train_recipe(one, data, models, data / "base") for one in TINY}
 
 
 class StoppedError(Exception):
@@ -50,18 +51,25 @@ class StoppedError(Exception):
 
 
 class Stop:
-    """Ends a training after so many steps, and remembers all steps."""
+    """Ends a training after a number of steps, and remembers all steps."""
 
     def __init__(self, after: int | None = None) -> None:
         self.after = after
         self.steps: list[int] = []
 
-    def __call__(self, doing: str, done: int, total: int) -> None:
-        if doing.startswith("training"):
-            # A step is told before its checkpoint: the one before is the last on disk.
-            self.steps.append(done)
-            if done == self.after:
-                raise StoppedError
+    def train(
+        self, recipe: Recipe, data: Path, models: Path, base: Path | None = None
+    ) -> TrainedModel:
+        """The trained model, unless the training was stopped."""
+        for event in run_training(recipe, data, models, base):
+            if isinstance(event, TrainedModel):
+                return event
+            if event.doing.startswith("training"):
+                # A step comes before its checkpoint: the step before is the last on disk.
+                self.steps.append(event.done)
+                if event.done == self.after:
+                    raise StoppedError
+        raise AssertionError("a training ends with its model")
 
 
 def same_weights(one: Path, other: Path) -> bool:
@@ -77,7 +85,7 @@ RECIPE = pytest.mark.parametrize("recipe", TINY, ids=lambda recipe: recipe.name)
 
 @RECIPE
 def test_what_was_trained_can_be_explained(
-    recipe: Recipe, whole: dict[str, Trained], data: Path
+    recipe: Recipe, whole: dict[str, TrainedModel], data: Path
 ) -> None:
     made = whole[recipe.name]
     sample = next(s for s in recipe.open(data, "test") if s.inputs)
@@ -92,7 +100,7 @@ def test_what_was_trained_can_be_explained(
 
 @RECIPE
 def test_the_accuracy_is_the_measured_one(
-    recipe: Recipe, whole: dict[str, Trained], data: Path
+    recipe: Recipe, whole: dict[str, TrainedModel], data: Path
 ) -> None:
     """One sample at a time, through the stored files, as anybody would measure it."""
     made = whole[recipe.name]
@@ -116,7 +124,7 @@ def test_the_accuracy_is_the_measured_one(
 def test_something_is_learned(recipe: Recipe, data: Path, tmp_path: Path) -> None:
     """Twelve epochs over a few samples: the loss on them falls."""
     made = [
-        trained(replace(recipe, epochs=epochs), data, tmp_path / str(epochs), data / "base")
+        train_recipe(replace(recipe, epochs=epochs), data, tmp_path / str(epochs), data / "base")
         for epochs in (1, 12)
     ]
     losses = []
@@ -132,11 +140,11 @@ def test_something_is_learned(recipe: Recipe, data: Path, tmp_path: Path) -> Non
     assert losses[1] < losses[0]
 
 
-def test_a_finished_model_is_not_made_again(whole: dict[str, Trained], data: Path) -> None:
+def test_a_finished_model_is_not_made_again(whole: dict[str, TrainedModel], data: Path) -> None:
     stop = Stop(after=1)
     for recipe in TINY:
         made = whole[recipe.name]
-        again = trained(recipe, data, made.folder.parent, data / "base", stop)
+        again = stop.train(recipe, data, made.folder.parent, data / "base")
         assert again == made
     assert stop.steps == []
 
@@ -149,17 +157,17 @@ def test_a_finished_model_is_not_made_again(whole: dict[str, Trained], data: Pat
 def test_a_stopped_training_ends_with_the_same_weights(
     recipe: Recipe,
     after: int,
-    whole: dict[str, Trained],
+    whole: dict[str, TrainedModel],
     data: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(training, "EVERY", 0)
+    monkeypatch.setattr(module, "EVERY", 0)
     with pytest.raises(StoppedError):
-        trained(recipe, data, tmp_path, data / "base", Stop(after))
+        Stop(after).train(recipe, data, tmp_path, data / "base")
     assert not (tmp_path / recipe.name / FACTS).exists()
     stop = Stop()
-    made = trained(recipe, data, tmp_path, data / "base", stop)
+    made = stop.train(recipe, data, tmp_path, data / "base")
     assert stop.steps[0] == after  # the step that was not stored, and none before it
     assert same_weights(made.folder, whole[recipe.name].folder)
     assert made.accuracy == whole[recipe.name].accuracy
@@ -167,19 +175,18 @@ def test_a_stopped_training_ends_with_the_same_weights(
 
 @pytest.mark.slow
 def test_a_killed_training_ends_with_the_same_weights(
-    whole: dict[str, Trained], data: Path, tmp_path: Path
+    whole: dict[str, TrainedModel], data: Path, tmp_path: Path
 ) -> None:
     script = f"""
         import os, signal, torch
         from pathlib import Path
         from tests.reproduce.making import BACE
-        from whyformer.reproduce import training
+        from whyformer.reproduce import train_recipe as module
         torch.set_num_threads(1)
-        training.EVERY = 0
-        def tell(doing, done, total):
-            if done == 4:
+        module.EVERY = 0
+        for event in module.run_training(BACE, Path({str(data)!r}), Path({str(tmp_path)!r})):
+            if event.done == 4:
                 os.kill(os.getpid(), signal.SIGKILL)
-        training.trained(BACE, Path({str(data)!r}), Path({str(tmp_path)!r}), None, tell)
     """
     root = Path(__file__).parents[2]
     done = subprocess.run(
@@ -188,7 +195,7 @@ def test_a_killed_training_ends_with_the_same_weights(
     assert done.returncode == -signal.SIGKILL
     assert (tmp_path / "bace" / STATE).is_file()
     stop = Stop()
-    made = trained(BACE, data, tmp_path, None, stop)
+    made = stop.train(BACE, data, tmp_path)
     assert stop.steps[0] == 4
     assert same_weights(made.folder, whole["bace"].folder)
 
@@ -198,31 +205,31 @@ def test_a_checkpoint_is_stored_every_now_and_then(
 ) -> None:
     """With the usual two minutes between them a second leaves none."""
     with pytest.raises(StoppedError):
-        trained(BACE, data, tmp_path, None, Stop(after=3))
+        Stop(after=3).train(BACE, data, tmp_path)
     assert not (tmp_path / "bace" / STATE).exists()
 
 
 def test_the_state_of_another_recipe_counts_for_nothing(
-    whole: dict[str, Trained], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    whole: dict[str, TrainedModel], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(training, "EVERY", 0)
+    monkeypatch.setattr(module, "EVERY", 0)
     with pytest.raises(StoppedError):
-        trained(replace(BACE, peak=0.5), data, tmp_path, None, Stop(after=4))
+        Stop(after=4).train(replace(BACE, peak=0.5), data, tmp_path)
     stop = Stop()
-    made = trained(BACE, data, tmp_path, None, stop)
+    made = stop.train(BACE, data, tmp_path)
     assert stop.steps[0] == 1
     assert same_weights(made.folder, whole["bace"].folder)
 
 
 def test_a_damaged_state_counts_for_nothing(
-    whole: dict[str, Trained], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    whole: dict[str, TrainedModel], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(training, "EVERY", 0)
+    monkeypatch.setattr(module, "EVERY", 0)
     with pytest.raises(StoppedError):
-        trained(BACE, data, tmp_path, None, Stop(after=3))
+        Stop(after=3).train(BACE, data, tmp_path)
     state = tmp_path / "bace" / STATE
     state.write_bytes(state.read_bytes()[:1000])
-    made = trained(BACE, data, tmp_path, None)
+    made = train_recipe(BACE, data, tmp_path)
     assert same_weights(made.folder, whole["bace"].folder)
 
 
@@ -230,29 +237,29 @@ def test_a_damaged_state_counts_for_nothing(
 
 
 def test_a_changed_recipe_is_trained_anew(data: Path, tmp_path: Path) -> None:
-    first = trained(MNIST, data, tmp_path)
+    first = train_recipe(MNIST, data, tmp_path)
     before = load_file(first.folder / "model.safetensors")
-    changed = trained(replace(MNIST, peak=1e-4), data, tmp_path)
+    changed = train_recipe(replace(MNIST, peak=1e-4), data, tmp_path)
     assert changed.folder == first.folder
     assert changed.facts["recipe"]["peak"] == 1e-4
     after = load_file(changed.folder / "model.safetensors")
     assert not all(torch.equal(before[name], after[name]) for name in before)
     stop = Stop()
-    trained(replace(MNIST, peak=1e-4, note="a note decides nothing"), data, tmp_path, None, stop)
+    stop.train(replace(MNIST, peak=1e-4, note="a note decides nothing"), data, tmp_path)
     assert stop.steps == []
 
 
 def test_another_base_is_another_model(data: Path, tmp_path: Path) -> None:
     other = base(tmp_path / "other", intermediate_size=32)
-    trained(EMOTION, data, tmp_path, data / "base")
+    train_recipe(EMOTION, data, tmp_path, data / "base")
     stop = Stop()
-    made = trained(EMOTION, data, tmp_path, other, stop)
+    made = stop.train(EMOTION, data, tmp_path, other)
     assert stop.steps
     assert load_model(str(made.folder)).module.config.intermediate_size == 32
     # What is trained from nothing does not ask for it.
-    trained(MNIST, data, tmp_path, data / "base")
+    train_recipe(MNIST, data, tmp_path, data / "base")
     stop = Stop()
-    trained(MNIST, data, tmp_path, other, stop)
+    stop.train(MNIST, data, tmp_path, other)
     assert stop.steps == []
 
 
@@ -261,13 +268,13 @@ def test_a_half_written_folder_is_not_taken_for_finished(
     data: Path, tmp_path: Path, text: str | None
 ) -> None:
     recipe = replace(MNIST, limit=8)
-    folder = trained(recipe, data, tmp_path).folder
+    folder = train_recipe(recipe, data, tmp_path).folder
     (folder / "model.safetensors").write_bytes(b"cut sho")
     (folder / FACTS).unlink()
     if text is not None:
         (folder / FACTS).write_text(text)
     stop = Stop()
-    made = trained(recipe, data, tmp_path, None, stop)
+    made = stop.train(recipe, data, tmp_path)
     assert stop.steps == [1]
     assert load_file(made.folder / "model.safetensors")
 
@@ -277,17 +284,17 @@ def test_facts_never_stand_beside_the_weights_of_another_recipe(
 ) -> None:
     """Cut off between weights and facts, then back to the recipe before: it is trained again."""
     first = replace(MNIST, limit=8)
-    trained(first, data, tmp_path)
+    train_recipe(first, data, tmp_path)
 
     def cut(path: Path, write: Any) -> None:
         raise StoppedError
 
     with monkeypatch.context() as patch:
-        patch.setattr(training, "replace", cut)
+        patch.setattr(module, "write_file", cut)
         with pytest.raises(StoppedError):
-            trained(replace(first, peak=0.1), data, tmp_path)
+            train_recipe(replace(first, peak=0.1), data, tmp_path)
     stop = Stop()
-    trained(first, data, tmp_path, None, stop)
+    stop.train(first, data, tmp_path)
     assert stop.steps == [1]
 
 
@@ -296,7 +303,7 @@ def test_a_recipe_starts_from_the_model_of_another(
 ) -> None:
     monkeypatch.setitem(RECIPES, "emotion", EMOTION)
     second = replace(EMOTION, name="second", start="emotion", epochs=1, peak=1e-9)
-    made = trained(second, data, tmp_path, data / "base")
+    made = train_recipe(second, data, tmp_path, data / "base")
     started = load_file(tmp_path / "emotion" / "model.safetensors")
     ended = load_file(made.folder / "model.safetensors")
     assert all(torch.allclose(started[name], ended[name], atol=1e-6) for name in started)
@@ -310,7 +317,7 @@ def test_without_minilm_nothing_is_begun(
 ) -> None:
     monkeypatch.setattr(learners, "PACKAGE", "a_package_that_nobody_has")
     with pytest.raises(ModelError, match="MiniLM-L6, which is not installed"):
-        trained(EMOTION, data, tmp_path)
+        train_recipe(EMOTION, data, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -318,10 +325,10 @@ def test_data_without_labels_are_told(tmp_path: Path) -> None:
     file = molecules(tmp_path)
     file.write_text("mol,Class\nCCO,\nCC,\nCN,\n")
     with pytest.raises(InputError, match="split 'all' of bace has no labelled sample in its 2"):
-        trained(BACE, tmp_path, tmp_path / "models")
+        train_recipe(BACE, tmp_path, tmp_path / "models")
 
 
 def test_a_place_that_cannot_be_written_is_told(data: Path, tmp_path: Path) -> None:
     (tmp_path / "models").write_text("a file")
     with pytest.raises(WhyformerError, match=r"'.*models/bace' cannot be written: Not a directory"):
-        trained(BACE, data, tmp_path / "models")
+        train_recipe(BACE, data, tmp_path / "models")
