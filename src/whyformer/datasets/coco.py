@@ -13,7 +13,7 @@ import numpy
 from PIL import Image, ImageDraw
 
 from whyformer.datasets.dataset import Contents, DatasetRow, Sample, Spot, dataset
-from whyformer.datasets.files import Source, file_within, get_entry, load_json
+from whyformer.datasets.files import DatasetSource, file_within, get_entry, load_json
 from whyformer.errors import InputError
 
 Number = (int, float)
@@ -53,7 +53,7 @@ class Instance:
     licence="annotations CC BY 4.0; images by their photographers",
     paper="Lin et al. 2014",
 )
-def coco(source: Source, *, images: str = "") -> Contents:
+def coco(source: DatasetSource, *, images: str = "") -> Contents:
     """Read the paths of images, with `extras["objects"]`, a tuple of `Instance`.
 
     `images` is the folder of images, if it is not the one named by the split.
@@ -98,7 +98,7 @@ def _numbers(values: Any, kind: Any) -> bool:
     return isinstance(values, list) and all(isinstance(value, kind) for value in values)
 
 
-def _images(source: Source, file: Path) -> Path:
+def _images(source: DatasetSource, file: Path) -> Path:
     around = (file.parent, file.parent.parent)
     tried = [f / n for f in around for n in (source.split, f"images/{source.split}", "images")]
     return next((folder for folder in tried if folder.is_dir()), file.parent)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from whyformer.datasets.dataset import Contents, DatasetRow, Sample, dataset
-from whyformer.datasets.files import Record, Source, open_csv
+from whyformer.datasets.files import DatasetSource, Record, open_csv
 from whyformer.datasets.tabular import choose_columns, label_names
 
 SPLITS = ("all", "train", "dev", "test", "validation")
@@ -21,7 +21,7 @@ SPLITS = ("all", "train", "dev", "test", "validation")
     " image, label, or others named by options",
 )
 def csv_table(
-    source: Source,
+    source: DatasetSource,
     *,
     text: str = "",
     text2: str = "",

@@ -143,7 +143,7 @@ class Format:
 def dataset(
     name: str, **facts: Any
 ) -> Callable[[Callable[..., Contents]], Callable[..., Contents]]:
-    """Register a reader: a function from a `Source` and options to `Contents`."""
+    """Register a reader: a function from a `DatasetSource` and options to `Contents`."""
 
     def register(read: Callable[..., Contents]) -> Callable[..., Contents]:
         datasets.register(name, Format(name=name, read=read, **facts))

@@ -9,7 +9,7 @@ from typing import Any
 
 from whyformer.datasets.dataset import Contents, DatasetRow, Sample, Spot, dataset
 from whyformer.datasets.files import (
-    Source,
+    DatasetSource,
     check_choice,
     file_within,
     get_entry,
@@ -42,7 +42,7 @@ Sentences = list[list[str]]  # a document: its lines, each a list of tokens
     licence="research use; see each task",
     paper="DeYoung et al. 2020",
 )
-def eraser(source: Source, *, query: str = "auto") -> Contents:
+def eraser(source: DatasetSource, *, query: str = "auto") -> Contents:
     """Read documents with the tokens that people marked, as spans in `extras["rationale"]`.
 
     A text is a document's tokens with one space between them, so that a span (start, end) is one
@@ -157,7 +157,7 @@ def _span(
     return start + first, start + last
 
 
-def _documents(source: Source) -> Callable[[str, Spot], Sentences]:
+def _documents(source: DatasetSource) -> Callable[[str, Spot], Sentences]:
     """A function from the id of a document to its sentences, lists of tokens."""
     found = source.find_optional("docs", "docs.jsonl")
     if found is None:

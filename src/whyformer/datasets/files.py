@@ -20,7 +20,7 @@ IMAGES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".p
 
 
 @dataclass(frozen=True)
-class Source:
+class DatasetSource:
     """The path of a dataset, the split, and the expected format."""
 
     path: Path

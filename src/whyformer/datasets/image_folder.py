@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from whyformer.datasets.dataset import Contents, DatasetRow, Sample, Spot, dataset
-from whyformer.datasets.files import Source, image_files
+from whyformer.datasets.files import DatasetSource, image_files
 
 SPLITS = ("val", "train", "test")
 
@@ -19,7 +19,7 @@ SPLITS = ("val", "train", "test")
     splits=SPLITS,
     layout="CLASS/*.jpg or {train,val,test}/CLASS/*.jpg",
 )
-def image_folder(source: Source) -> Contents:
+def image_folder(source: DatasetSource) -> Contents:
     """Read paths of images; classes are numbered in the order of the names of their folders."""
     folders = class_folders(source)
     names = tuple(folder.name for folder in folders)
@@ -28,7 +28,7 @@ def image_folder(source: Source) -> Contents:
     )
 
 
-def class_folders(source: Source) -> list[Path]:
+def class_folders(source: DatasetSource) -> list[Path]:
     """Return the folders of the classes, sorted by name."""
     split = source.find_optional(source.split, f"ILSVRC2012_img_{source.split}") or source.path
     folders = sorted(f for f in split.iterdir() if f.is_dir()) if split.is_dir() else []
@@ -39,7 +39,7 @@ def class_folders(source: Source) -> list[Path]:
 
 
 def folder_contents(
-    source: Source,
+    source: DatasetSource,
     folders: list[Path],
     known: Mapping[str, tuple[int | str, str]],
     names: tuple[str, ...],

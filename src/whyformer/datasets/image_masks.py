@@ -8,7 +8,14 @@ from functools import partial
 from pathlib import Path
 
 from whyformer.datasets.dataset import Contents, DatasetRow, Sample, Spot, dataset
-from whyformer.datasets.files import Record, Source, file_within, image_files, open_csv, parse_whole
+from whyformer.datasets.files import (
+    DatasetSource,
+    Record,
+    file_within,
+    image_files,
+    open_csv,
+    parse_whole,
+)
 from whyformer.datasets.mask import Mask
 from whyformer.errors import OptionError
 
@@ -42,7 +49,7 @@ class Folders:
     layout="images/NAME.jpg and masks/NAME.png; a mask is 0 at the background",
 )
 def image_masks(
-    source: Source, *, masks: str = "masks", foreground: str = "", ignore: str = ""
+    source: DatasetSource, *, masks: str = "masks", foreground: str = "", ignore: str = ""
 ) -> Contents:
     """Read paths of images, with `extras["mask"]`; `foreground="1|2"` names values of a mask."""
     folders = Folders(
@@ -70,7 +77,7 @@ def image_masks(
     licence="CC BY-SA 4.0",
     paper="Parkhi et al. 2012",
 )
-def pets(source: Source) -> Contents:
+def pets(source: DatasetSource) -> Contents:
     """Read paths of images, with their ImageNet class and `extras["mask"]`.
 
     The boundary between animal and background is ignored.
@@ -102,7 +109,7 @@ def pets(source: Source) -> Contents:
     return Contents(rows)
 
 
-def _folder(source: Source, name: str) -> Path:
+def _folder(source: DatasetSource, name: str) -> Path:
     found = source.find_optional(name)
     if found is None or not found.is_dir():
         raise source.missing_error(f"folder {name}")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from whyformer.datasets.dataset import Contents, DatasetRow, Sample, dataset
 from whyformer.datasets.files import (
+    DatasetSource,
     Record,
-    Source,
     file_within,
     load_json,
     open_csv,
@@ -35,7 +35,7 @@ _WNID = re.compile(r"n\d{8}")
     licence="research use, by agreement with image-net.org",
     paper="Russakovsky et al. 2015",
 )
-def imagenet(source: Source) -> Contents:
+def imagenet(source: DatasetSource) -> Contents:
     """Read the paths of images with their class, 0 to 999.
 
     Folders of all 1,000 classes are numbered in their order, as usual. For fewer folders, numbers
@@ -63,7 +63,7 @@ def imagenet(source: Source) -> Contents:
     return folder_contents(source, folders, known, names if len(names) == CLASSES else ())
 
 
-def _class_index(source: Source) -> dict[str, tuple[int, str]]:
+def _class_index(source: DatasetSource) -> dict[str, tuple[int, str]]:
     """The number and the name of each WordNet id, from a class index file; empty if none."""
     file = source.find_optional("imagenet_class_index.json")
     if file is not None:
@@ -87,7 +87,7 @@ def _class_index(source: Source) -> dict[str, tuple[int, str]]:
     return classes
 
 
-def _index_contents(source: Source, file: Path) -> Contents:
+def _index_contents(source: DatasetSource, file: Path) -> Contents:
     found = open_csv(file)
     path = found.column("file")
     number = found.column("imagenet_index", "index", "label")

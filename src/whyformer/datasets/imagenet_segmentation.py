@@ -15,7 +15,7 @@ import numpy
 from PIL import Image
 
 from whyformer.datasets.dataset import Contents, DatasetRow, Sample, Spot, dataset
-from whyformer.datasets.files import Source, import_optional
+from whyformer.datasets.files import DatasetSource, import_optional
 from whyformer.datasets.mask import Mask
 from whyformer.errors import InputError
 
@@ -31,7 +31,7 @@ TURNED = "images (3, width, height) of bytes and masks (width, height) of the sa
     paper="Guillaumin, Küttel and Ferrari 2014",
     package="h5py",
 )
-def imagenet_segmentation(source: Source) -> Contents:
+def imagenet_segmentation(source: DatasetSource) -> Contents:
     """Read images, with `extras["mask"]` and `extras["name"]`, the name in ImageNet."""
     file = source.find("gtsegs_ijcv.mat")
     library = import_optional("h5py", f"Reading {file.name}")

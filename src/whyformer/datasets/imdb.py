@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from whyformer.datasets.dataset import Contents, DatasetRow, Sample, Spot, dataset
-from whyformer.datasets.files import Source, require_utf8
+from whyformer.datasets.files import DatasetSource, require_utf8
 from whyformer.errors import InputError
 
 LABELS = ("negative", "positive")
@@ -31,7 +31,7 @@ _MEMBER = re.compile(r"(?:.*/)?(train|val|test)/(neg|pos)/([^/]+\.txt)")
     licence="none stated; cite the paper",
     paper="Maas et al. 2011",
 )
-def imdb(source: Source, *, encoding: str = "utf-8") -> Contents:
+def imdb(source: DatasetSource, *, encoding: str = "utf-8") -> Contents:
     """Read reviews, labelled 0 negative or 1 positive, with `extras["stars"]`.
 
     In a folder all negative reviews come first, so draw a limited number with a seed.

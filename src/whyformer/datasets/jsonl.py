@@ -7,7 +7,7 @@ from functools import partial
 
 from whyformer.datasets.csv_table import SPLITS
 from whyformer.datasets.dataset import Contents, DatasetRow, Sample, Spot, dataset
-from whyformer.datasets.files import Source, parse_line, read_lines
+from whyformer.datasets.files import DatasetSource, parse_line, read_lines
 from whyformer.datasets.tabular import choose_columns, label_names
 from whyformer.errors import InputError
 
@@ -21,7 +21,7 @@ from whyformer.errors import InputError
     " text, text2, image, label, or others named by options",
 )
 def jsonl(
-    source: Source,
+    source: DatasetSource,
     *,
     text: str = "",
     text2: str = "",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from whyformer.datasets.dataset import Contents, DatasetRow, Sample, dataset
-from whyformer.datasets.files import Record, Source, check_choice, open_csv
+from whyformer.datasets.files import DatasetSource, Record, check_choice, open_csv
 
 LABELS = {
     "sentiment": ("negative", "neutral", "positive"),
@@ -23,7 +23,7 @@ LABELS = {
     licence="GPL-3.0",
     paper="Poria et al. 2019",
 )
-def meld(source: Source, *, label: str = "sentiment", encoding: str = "utf-8") -> Contents:
+def meld(source: DatasetSource, *, label: str = "sentiment", encoding: str = "utf-8") -> Contents:
     """Read utterances; `label` is "sentiment" or "emotion", numbered in alphabetical order."""
     labels = LABELS[check_choice("label", label, LABELS)]
     found = open_csv(source.find(f"{source.split}_sent_emo.csv"), encoding=encoding)

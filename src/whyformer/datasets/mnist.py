@@ -13,7 +13,7 @@ from typing import IO, cast
 from PIL import Image
 
 from whyformer.datasets.dataset import Contents, DatasetRow, Sample, Spot, dataset
-from whyformer.datasets.files import Source
+from whyformer.datasets.files import DatasetSource
 from whyformer.errors import InputError
 
 NAMES = {"train": "train", "test": "t10k"}
@@ -31,7 +31,7 @@ BYTES = 8  # the code of unsigned bytes in an idx header
     licence="CC BY-SA 3.0",
     paper="LeCun et al. 1998",
 )
-def mnist(source: Source) -> Contents:
+def mnist(source: DatasetSource) -> Contents:
     """Read digits as grey images, one at a time."""
     start = NAMES[source.split]
     images, labels = (_file(source, f"{start}-{end}") for end in ("images-idx3", "labels-idx1"))
@@ -66,7 +66,7 @@ def mnist(source: Source) -> Contents:
     return Contents(rows, LABELS, count)
 
 
-def _file(source: Source, start: str) -> Path:
+def _file(source: DatasetSource, start: str) -> Path:
     folder = source.path if source.path.is_dir() else source.path.parent
     names = [f"{name}{end}" for end in ("", ".gz") for name in _spellings(start)]
     found = next((folder / name for name in names if (folder / name).is_file()), None)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from whyformer.datasets.dataset import Contents, DatasetRow, Sample, dataset
-from whyformer.datasets.files import Record, Source, open_csv
+from whyformer.datasets.files import DatasetSource, Record, open_csv
 
 SMILES = ("mol", "smiles")
 LABELS = ("inactive", "active")
@@ -21,7 +21,7 @@ LABELS = ("inactive", "active")
     paper="Wu et al. 2018; Subramanian et al. 2016 (BACE)",
 )
 def bace(
-    source: Source, *, smiles: str = "", label: str = "Class", encoding: str = "utf-8"
+    source: DatasetSource, *, smiles: str = "", label: str = "Class", encoding: str = "utf-8"
 ) -> Contents:
     """Read molecules as SMILES, labelled 0 inactive or 1 active; None if not measured.
 

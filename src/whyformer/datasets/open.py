@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from whyformer.datasets.dataset import Dataset, datasets
-from whyformer.datasets.files import Source
+from whyformer.datasets.files import DatasetSource
 from whyformer.datasets.huggingface import from_huggingface, is_huggingface
 from whyformer.errors import InputError
 
@@ -55,7 +55,7 @@ def open_dataset(
     options = {**written, **options}
     known.check(options)
     place = Path(path).expanduser()
-    located = Source(place, known.split(split or _split_in_name(place, known.splits)), known)
+    located = DatasetSource(place, known.split(split or _split_in_name(place, known.splits)), known)
     if not place.exists():
         raise located.missing_error()
     contents = known.read(located, **options)

@@ -7,7 +7,7 @@ from functools import partial
 
 from whyformer.datasets.csv_table import SPLITS
 from whyformer.datasets.dataset import Contents, DatasetRow, Spot, dataset
-from whyformer.datasets.files import Source, import_optional
+from whyformer.datasets.files import DatasetSource, import_optional
 from whyformer.datasets.tabular import choose_columns, label_names
 from whyformer.errors import InputError
 
@@ -24,7 +24,7 @@ AT_ONCE = 256  # rows in memory: they may contain images
     package="pyarrow",
 )
 def parquet(
-    source: Source,
+    source: DatasetSource,
     *,
     text: str = "",
     text2: str = "",

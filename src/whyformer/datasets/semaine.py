@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from whyformer.datasets.dataset import Contents, DatasetRow, Sample, dataset
-from whyformer.datasets.files import Record, Source, open_csv
+from whyformer.datasets.files import DatasetSource, Record, open_csv
 from whyformer.errors import OptionError
 
 LABELS = ("negative", "neutral", "positive")
@@ -32,7 +32,9 @@ KEPT = ("session", "speaker", "start", "end")
     licence="end-user agreement of the SEMAINE database",
     paper="McKeown et al. 2012",
 )
-def semaine(source: Source, *, neutral: float | str = 0.1, encoding: str = "utf-8") -> Contents:
+def semaine(
+    source: DatasetSource, *, neutral: float | str = 0.1, encoding: str = "utf-8"
+) -> Contents:
     """Read utterances; a valence within `neutral` of 0 is neutral."""
     try:
         width = float(neutral)

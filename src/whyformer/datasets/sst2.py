@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from whyformer.datasets.dataset import Contents, DatasetRow, Sample, Spot, dataset
-from whyformer.datasets.files import Source, read_lines, require_utf8
+from whyformer.datasets.files import DatasetSource, read_lines, require_utf8
 from whyformer.errors import InputError
 
 LABELS = ("negative", "positive")
@@ -27,7 +27,7 @@ LOOKED_AT = 200
     licence="none stated; research use",
     paper="Socher et al. 2013; Wang et al. 2019 (GLUE)",
 )
-def sst2(source: Source, *, encoding: str = "utf-8") -> Contents:
+def sst2(source: DatasetSource, *, encoding: str = "utf-8") -> Contents:
     """Read sentences, labelled 0 negative or 1 positive; the test file of GLUE has no labels."""
     file = source.find(f"{source.split}.tsv")
     columns, text, label = _columns(file, encoding)

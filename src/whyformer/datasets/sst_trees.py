@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from whyformer.datasets.dataset import Contents, DatasetRow, Sample, Spot, dataset
-from whyformer.datasets.files import Source, check_choice, read_lines, require_utf8
+from whyformer.datasets.files import DatasetSource, check_choice, read_lines, require_utf8
 
 LABELS = {
     "2": ("negative", "positive"),
@@ -28,7 +28,7 @@ _PART = re.compile(r"[()]|[^ ()]+")  # a word may hold a space of another kind
     licence="none stated; research use",
     paper="Socher et al. 2013",
 )
-def sst_trees(source: Source, *, classes: str = "2", encoding: str = "utf-8") -> Contents:
+def sst_trees(source: DatasetSource, *, classes: str = "2", encoding: str = "utf-8") -> Contents:
     """Read sentences; with two classes, sentences whose root is neutral are left out.
 
     Prefers `train_without_dev.txt` to `train.txt`, which contains the dev trees in some copies.

@@ -8,7 +8,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from whyformer.datasets.dataset import Contents, DatasetRow, Sample, Spot, dataset
-from whyformer.datasets.files import Source, parse_whole, read_lines, require_utf8
+from whyformer.datasets.files import DatasetSource, parse_whole, read_lines, require_utf8
 from whyformer.errors import InputError
 
 
@@ -21,7 +21,7 @@ from whyformer.errors import InputError
     licence="research use; see each task",
     paper="Barbieri et al. 2020",
 )
-def tweeteval(source: Source, *, subset: str = "", encoding: str = "utf-8") -> Contents:
+def tweeteval(source: DatasetSource, *, subset: str = "", encoding: str = "utf-8") -> Contents:
     """Read the tweets of one task, whose folder is the path or its sub-folder `subset`.
 
     Some tweets are empty lines. They count, because labels are matched by line.

@@ -13,7 +13,7 @@ from typing import Any
 import numpy
 
 from whyformer.datasets.dataset import Contents, DatasetRow, Sample, Spot, dataset
-from whyformer.datasets.files import Source, get_entry, load_json, parse_whole
+from whyformer.datasets.files import DatasetSource, get_entry, load_json, parse_whole
 from whyformer.errors import InputError
 
 # Columns of a .tsv without a header, by their number: bottom-up-attention and LXMERT.
@@ -39,7 +39,7 @@ Regions = Callable[[int, Spot], dict[str, Any]]
     licence="CC BY 4.0; images by their photographers",
     paper="Goyal et al. 2017",
 )
-def vqa(source: Source, *, images: str = "", features: str = "") -> Contents:
+def vqa(source: DatasetSource, *, images: str = "", features: str = "") -> Contents:
     """Read questions with their images; the label is the most frequent answer.
 
     `extras["answers"]` has all ten answers. With `features` (a .tsv or a folder of .npz files),
@@ -91,7 +91,9 @@ def vqa(source: Source, *, images: str = "", features: str = "") -> Contents:
     return Contents(rows, count=len(questions))
 
 
-def _answers(source: Source) -> Callable[[int, Spot], tuple[str, tuple[str, ...], str]] | None:
+def _answers(
+    source: DatasetSource,
+) -> Callable[[int, Spot], tuple[str, tuple[str, ...], str]] | None:
     """A function from the id of a question to its answers; None if the split has no answers."""
     name = f"v2_mscoco_{source.split}_annotations.json"
     if source.split.startswith("test"):
