@@ -64,7 +64,7 @@ def test_the_table_of_folders_names_every_part() -> None:
     table = PAGE.partition("## The house")[2].partition("\n## ")[0]
     named = set(re.findall(r"`(\w+)(?:/|\.py)`", table))
     parts = {part_of(file) for file in FILES} - {"__init__", "__main__"}
-    assert named == parts
+    assert parts <= named <= ALLOWED.keys()
 
 
 def test_the_order_of_imports_is_the_one_that_is_tested() -> None:
