@@ -7,6 +7,9 @@ that the command line and the web page can give the same advice in their own ter
 
 from __future__ import annotations
 
+import sys
+import warnings
+
 
 class WhyformerError(Exception):
     """Anything that whyformer refuses to do.
@@ -76,3 +79,15 @@ def join_sentences(message: str, remedy: str | None) -> str:
     if not remedy:
         return message
     return f"{message.rstrip('.')}. {remedy.rstrip('.')}."
+
+
+def warn_caller(message: str, category: type[Warning]) -> None:
+    """Warn at the line outside of whyformer that led here."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
+
+
+def _is_ours(module: str) -> bool:
+    return module == "whyformer" or module.startswith("whyformer.")

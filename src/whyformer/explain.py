@@ -1,54 +1,50 @@
-"""The pipeline: inputs -> capture -> method -> Attribution."""
+"""The pipeline: inputs -> model -> batch -> method -> `Attribution`."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
 from torch import nn
 
-from whyformer.assemble import assemble
 from whyformer.attribution import Attribution
-from whyformer.batching.batches import Steps
-from whyformer.batching.series import Series, check_settings, is_series, refuse_settings, shown
-from whyformer.batching.split_by_length import in_buckets
+from whyformer.batching.series import (
+    InOrder,
+    SeriesBatch,
+    SeriesItem,
+    SeriesPlanner,
+    SeriesReader,
+    check_series_settings,
+    is_series,
+    read_batches,
+    refuse_series_settings,
+    series_length,
+)
 from whyformer.datasets import Dataset
-from whyformer.engine.capture import Capture
-from whyformer.engine.deciding_tokens import check_deciding
-from whyformer.engine.generate import generate_ids
-from whyformer.engine.recording import MAPS
-from whyformer.engine.scope import borrow_model
-from whyformer.engine.stacks import check_one_stream, find_stacks
-from whyformer.errors import OptionError, WhyformerError
-from whyformer.inputs.batch import Batch
-from whyformer.inputs.finite import check_weights
-from whyformer.inputs.padding_layout import restore_padding
+from whyformer.errors import SkippedWarning, WhyformerError, warn_caller
 from whyformer.inputs.prepare import prepare
-from whyformer.methods import Method, methods
-from whyformer.models.families import family_of
 from whyformer.models.load import Loaded, load_model
-from whyformer.targets.generated_text import merge_generated
-from whyformer.targets.generation import generation_of
-from whyformer.targets.resolve import resolve
-from whyformer.trust import warn_of_drift, warn_of_leaks
+from whyformer.pipeline.explain_batch import explain_batch
+from whyformer.pipeline.request import Request, make_request
 
 
 @overload
 def explain(
-    inputs: Iterator[Any] | Dataset, model: nn.Module | str | None = None, **settings: Any
+    inputs: Iterator[Any] | Dataset, model: nn.Module | str | Loaded | None = None, **settings: Any
 ) -> Iterator[Attribution]: ...
 
 
 @overload
-def explain(inputs: Any, model: nn.Module | str | None = None, **settings: Any) -> Attribution: ...
+def explain(
+    inputs: Any, model: nn.Module | str | Loaded | None = None, **settings: Any
+) -> Attribution: ...
 
 
 def explain(
     inputs: Any,
-    model: nn.Module | str | None = None,
+    model: nn.Module | str | Loaded | None = None,
     *,
     method: str = "lrp_ah_ln",
     target: Any = None,
@@ -65,112 +61,77 @@ def explain(
     progress: bool = False,
     **options: Any,
 ) -> Attribution | Iterator[Attribution]:
-    """Which tokens made the model say that, as an `Attribution`; of an iterator, one for each.
+    """Find out which tokens or image patches drove a model's prediction.
 
-    `inputs` is text, a list of texts, a (text, text) pair, an image or its path, a (text, image)
-    pair or a mapping of both, a tensor, or a mapping of what the model's forward takes. `target`
-    is what to explain: None for the predicted class (of a detector the surest query's, of an
-    encoder-decoder every token that it writes), an index, a label, one per sample, `contrast`,
-    `query`, `token`, `span`, a generated text as ids (batch, tokens), or a callable from the
-    model's output to one value per sample. `keep` holds on to "states", "attention", "gradient",
-    and where the method has them "maps" and "relevance". `memory` is how attention maps are had:
-    "maps" holds them, "streamed" computes them again a few rows at a time, with the same scores
-    from memory that is linear in tokens; by default whichever suits their size.
+    Args:
+        inputs: A text, a list of texts, a (text, text) pair, an image or its path, a
+            (text, image) pair or a mapping of both, a tensor, or a mapping of what the model's
+            forward takes. An iterator or a dataset may have any length.
+        model: An `nn.Module`, the name of a bundled model, a local folder or a hub id. By default
+            the bundled model that fits the inputs.
+        method: The name of a method; see `whyformer.methods()`.
+        target: What to explain. None for the predicted class (for a detector the most confident
+            query, for an encoder-decoder every token that it writes). Otherwise a class index, a
+            label, one of them per sample, `contrast`, `query`, `token`, `span`, a generated text
+            as ids (batch, tokens), or a callable from the model's output to one value per sample.
+        processor: The tokenizer or image processor, if it is not found beside the model.
+        truncation: Cut texts that are too long instead of refusing them.
+        keep: What to keep beside the scores: "states", "attention", "gradient", and for methods
+            that have them "maps" and "relevance".
+        memory: "maps" holds attention maps; "streamed" computes their rows again when needed, so
+            that memory is linear in tokens. The scores are the same. By default chosen by size.
+        tokens: For a model of an unknown family: the argument of forward that carries the tokens.
+        blocks: For a model of an unknown family: the path of its transformer blocks.
+        batch_first: For a model of an unknown family: whether states are (batch, tokens, hidden).
+        deciding: The token that the head reads: "first", "last", "mean" or an index. By default
+            inferred from the gradient.
+        batch_size: For iterators: inputs per batch. By default chosen by length.
+        on_error: For iterators: "raise" stops at an input that cannot be explained, "skip" warns
+            and leaves it out.
+        progress: For iterators: show a progress bar on stderr.
+        **options: Options of the method; see `whyformer.methods()[name].options`.
 
-    For a model of no known family, `tokens` (the argument that carries them), `blocks` (the
-    modules they go through), `batch_first` and `deciding` (the token that the head reads) name
-    what cannot be inferred. The rest are options of the method: see `whyformer.methods()`.
+    Returns:
+        One `Attribution` of all samples. For an iterator or a dataset, an iterator of one
+        `Attribution` per input, in order, while the inputs are read a few hundred ahead.
 
-    A list is one attribution of all its samples, whatever batches it took. An iterator or a
-    dataset may be of any length: attributions come out in its order while it is read, some
-    hundred inputs ahead. `target` may then be an iterator too, `batch_size` is chosen by length
-    where it is None, an input that cannot be explained is an error with its position, or with
-    `on_error="skip"` a warning, and `progress` shows a bar.
+    Raises:
+        InputError: The inputs cannot be read as what the model takes.
+        TargetError: The model's output has no such target.
+        OptionError: An option is unknown or has a bad value.
+        ModelError: The model cannot be loaded, run or explained.
+
+    Example:
+        >>> import whyformer as wf
+        >>> attribution = wf.explain("a gripping, beautifully acted film")
+        >>> attribution.labels
+        ('positive',)
     """
-    chosen = methods[method]
-    chosen.check(options)
-    check_deciding(deciding)
-    kept = _kept(keep, chosen)
-    _check_memory(memory, kept)
+    request = make_request(
+        method,
+        options,
+        keep=keep,
+        memory=memory,
+        blocks=blocks,
+        batch_first=batch_first,
+        deciding=deciding,
+    )
     if is_series(inputs):
-        check_settings(batch_size, on_error)
-        asked: dict[str, Any] = {
-            "method": method,
-            "truncation": truncation,
-            "keep": keep,
-            "memory": memory,
-            "tokens": tokens,
-            "blocks": blocks,
-            "batch_first": batch_first,
-            "deciding": deciding,
-            **options,
-        }
-        steps = Steps(
-            load=partial(load_model, model, processor),
-            prepare=partial(_prepared, truncation=truncation, tokens=tokens),
-            explain=partial(_batch, asked),
-        )
-        series = Series(
-            inputs, target, steps, batch_size=batch_size, on_error=on_error, sort=not kept
-        )
-        found = series.attributions()
-        return shown(found, series.count) if progress else found
-    refuse_settings(batch_size, on_error, progress)
+        check_series_settings(batch_size, on_error)
+        series = _Series(inputs, target, model, processor, truncation, tokens, batch_size)
+        attributions = _explain_series(request, series, on_error)
+        return _show_progress(attributions, series_length(inputs)) if progress else attributions
+    refuse_series_settings(batch_size, on_error, progress)
     loaded = load_model(model, processor, inputs)
-    module = _unwrapped(loaded)
-    check_weights(module)
-    family = family_of(module)
-    prepared = _prepared(inputs, loaded, truncation, tokens)
-    if blocks is None and family is None:
-        check_one_stream(module, prepared.arguments)
-    with borrow_model(module):  # it may have to write first
-        prepared, target, generation = generation_of(
-            target,
-            prepared,
-            module,
-            family,
-            read=lambda mapping: prepare(mapping, module, loaded.processor, family),
-            write=generate_ids,
-        )
-    if generation is not None and kept:
-        raise OptionError(
-            f"keep={sorted(kept)} is about one output token, and each of a generated text is"
-            " explained; pass target=wf.token(position) for the one you want to look into"
-        )
-    stacks = find_stacks(module, prepared.stream, family, blocks, batch_first)
-
-    def run(batch: Batch, wanted: Any) -> Attribution:
-        capture = Capture(
-            module,
-            batch,
-            stacks,
-            lambda wanted, output, batch: resolve(wanted, output, module, batch),
-            target=wanted,
-            deciding=deciding,
-            keep=kept,
-            family=family,
-            memory=memory,
-        )
-        with borrow_model(module):
-            scores = chosen(capture, **options)
-            if {"attention", "gradient"} & kept and not capture.layers:
-                capture.attentions()
-        found = assemble(chosen, options, capture, scores, loaded.name, family)
-        warn_of_leaks(found, capture)
-        warn_of_drift(found, capture)
-        return found
-
-    # Whether padding changes nothing is known of declared families only.
-    whole = bool(kept) or generation is not None or deciding is not None or family is None
-    attribution = in_buckets(prepared, module, target, run, whole)
-    layouts = {one.stream: one.layout for one in prepared if one.layout is not None}
-    attribution = restore_padding(attribution, layouts)
-    return attribution if generation is None else merge_generated(attribution, generation)
+    batch = prepare(
+        inputs, loaded.module, loaded.processor, loaded.family, truncation, carrier=tokens
+    )
+    return explain_batch(request, loaded, batch, target)
 
 
 @dataclass(frozen=True)
 class Ask:
-    """One method on one target."""
+    """One method on one target, with its options."""
 
     method: str
     target: Any = None
@@ -179,7 +140,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class Answer:
-    """What an ask came to: an attribution, or the error that stopped it."""
+    """The attribution that an ask led to, or the error that stopped it."""
 
     ask: Ask
     attribution: Attribution | None
@@ -189,7 +150,7 @@ class Answer:
 
 def explain_each(
     inputs: Any,
-    model: Any,
+    model: nn.Module | str | Loaded | None,
     asks: Iterable[Ask],
     *,
     processor: Any = None,
@@ -198,20 +159,33 @@ def explain_each(
     on_error: str = "raise",
     **settings: Any,
 ) -> Iterator[Answer]:
-    """Answer several asks about one input, one after the other.
+    """Explain one input with several methods or targets, one after the other.
 
-    The model is loaded and the input prepared once. `model` may be a `Loaded`. With
-    `on_error="return"` an ask that fails is an answer with its error. The rest as in `explain`.
+    The model is loaded and the input prepared once.
+
+    Args:
+        inputs: One batch of inputs, as in `explain`.
+        model: As in `explain`.
+        asks: The methods and targets.
+        processor: As in `explain`.
+        truncation: As in `explain`.
+        tokens: As in `explain`.
+        on_error: "raise" stops at the first error; "return" makes it that ask's answer.
+        **settings: `keep`, `memory`, `blocks`, `batch_first` and `deciding`, as in `explain`.
+
+    Returns:
+        An iterator of one `Answer` per ask.
     """
     loaded = load_model(model, processor, inputs)
-    batch = _prepared(inputs, loaded, truncation, tokens)
+    batch = prepare(
+        inputs, loaded.module, loaded.processor, loaded.family, truncation, carrier=tokens
+    )
     for ask in asks:
         start = time.perf_counter()
         attribution, error = None, None
         try:
-            attribution = explain(
-                batch, loaded, method=ask.method, target=ask.target, **settings, **ask.options
-            )
+            request = make_request(ask.method, ask.options, **settings)
+            attribution = explain_batch(request, loaded, batch, ask.target)
         except WhyformerError as failure:
             if on_error == "raise":
                 raise
@@ -219,47 +193,84 @@ def explain_each(
         yield Answer(ask, attribution, error, time.perf_counter() - start)
 
 
-def _batch(asked: dict[str, Any], batch: Batch, module: nn.Module, **own: Any) -> Attribution:
-    """One batch of a series, explained as all of it is asked to be."""
-    attribution: Attribution = explain(batch, module, **asked, **own)
-    return attribution
+@dataclass(frozen=True)
+class _Series:
+    """The inputs of a series, and how they are read."""
+
+    inputs: Any
+    target: Any
+    model: nn.Module | str | Loaded | None
+    processor: Any
+    truncation: bool
+    tokens: str | None
+    batch_size: int | None
 
 
-def _unwrapped(loaded: Loaded) -> nn.Module:
-    """The module itself where torch.compile wrapped it."""
-    module: nn.Module = getattr(loaded.module, "_orig_mod", loaded.module)
-    return module
+def _explain_series(request: Request, series: _Series, on_error: str) -> Iterator[Attribution]:
+    """One attribution per input, in order, as soon as those before it are there."""
+    reader = SeriesReader(series.inputs, series.target)
+    first = reader.read(1)
+    if first:
+        loaded = load_model(series.model, series.processor, first[0].inputs)
+        planner = SeriesPlanner(loaded, series.batch_size, series.truncation, series.tokens)
+        results = InOrder()
+        for batch in read_batches(reader, planner, first, sort=not request.keep):
+            for item, result in _explain_items(request, planner, reader, batch):
+                results.add(item.index, _with_place(item, result))
+            for result in results.ready():
+                if isinstance(result, Attribution):
+                    yield result
+                elif on_error == "raise":
+                    raise result
+                else:
+                    warn_caller(f"left out {result}", SkippedWarning)
+    if reader.failure is not None:
+        raise reader.failure
 
 
-def _prepared(inputs: Any, loaded: Loaded, truncation: bool, tokens: str | None) -> Batch:
-    """The inputs as the model takes them; those of a series were prepared ahead."""
-    if isinstance(inputs, Batch):
-        return inputs
-    module = _unwrapped(loaded)
-    family = family_of(module)
-    return prepare(inputs, module, loaded.processor, family, truncation, carrier=tokens)
+def _explain_items(
+    request: Request, planner: SeriesPlanner, reader: SeriesReader, batch: SeriesBatch
+) -> Iterator[tuple[SeriesItem, Attribution | WhyformerError]]:
+    """Each input of a batch with its attribution, or with its error."""
+    if batch.batch is None:
+        assert batch.error is not None
+        yield batch.items[0], batch.error
+        return
+    try:
+        found = explain_batch(request, planner.loaded, batch.batch, reader.targets(batch.items))
+    except WhyformerError as error:
+        if len(batch.items) == 1:
+            yield batch.items[0], error
+            return
+        for one in planner.one_by_one(batch):
+            yield from _explain_items(request, planner, reader, one)
+        return
+    yield from [(batch.items[0], found)] if batch.is_alone else zip(batch.items, found, strict=True)
 
 
-def _kept(keep: str | Sequence[str], method: Method) -> frozenset[str]:
-    names = [keep] if isinstance(keep, str) else keep
-    listed = isinstance(names, (list, tuple, set, frozenset))
-    if not listed or not all(isinstance(name, str) for name in names):
-        raise OptionError(f"keep={keep!r}: pass a name or a list of names")
-    kept = frozenset(names)
-    for name in kept - set(method.keeps):
-        raise OptionError(
-            f"keep={name!r}: method '{method.name}' can keep {', '.join(map(repr, method.keeps))}"
-        )
-    return kept
+def _with_place(
+    item: SeriesItem, result: Attribution | WhyformerError
+) -> Attribution | WhyformerError:
+    """The result with its position in the series, and its id if it has one."""
+    if isinstance(result, WhyformerError):
+        return result.prefixed(str(item))
+    place: dict[str, Any] = {"index": item.index}
+    if item.id is not None:
+        place["id"] = item.id
+    return replace(result, provenance={**result.provenance, **place})
 
 
-def _check_memory(memory: str | None, kept: frozenset[str]) -> None:
-    """Nothing; raises where there is no such way, or what is kept needs another."""
-    if memory not in (None, "maps", "streamed"):
-        raise OptionError(f"memory={memory!r}: choose 'maps' or 'streamed'")
-    held = kept & MAPS
-    if memory == "streamed" and held:
-        raise OptionError(
-            f"memory='streamed' holds no attention maps, and keep={sorted(held)} asks for them:"
-            " leave out one of the two"
-        )
+def _show_progress(attributions: Iterator[Attribution], count: int | None) -> Iterator[Attribution]:
+    """The same attributions, with a progress bar on stderr."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (TextColumn("explaining"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        yield from progress.track(attributions, total=count)

@@ -1,181 +1,273 @@
-"""Inputs in any number, explained one batch after another: an attribution each, in their order.
+"""Reading inputs of any number: windows of inputs, sorted into prepared batches, a window ahead.
 
-A window of inputs is read ahead and sorted by length, so that a batch holds little padding; while
-the model runs on one window, a thread prepares the next. Nothing else is held, however long the
-series is.
+A window of inputs is read and sorted by length, so that a batch holds little padding. While the
+caller works on one window, a thread prepares the next. Nothing else is held.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, field
 from itertools import islice
 from operator import length_hint
 from typing import Any
 
-from whyformer.attribution import Attribution
-from whyformer.batching.batches import Entry, Run, SeriesBatch, Steps
+from whyformer.batching.budget import CPU, pass_cost, token_budget
+from whyformer.batching.plan import plan_batches
 from whyformer.datasets import Dataset, Sample, open_dataset
 from whyformer.datasets.huggingface import is_huggingface
-from whyformer.errors import OptionError, SkippedWarning, TargetError, WhyformerError
+from whyformer.errors import OptionError, TargetError, WhyformerError
+from whyformer.inputs.batch import Batch
+from whyformer.inputs.prepare import prepare
+from whyformer.inputs.sizes import ALONE, Size, sizes
 from whyformer.models.load import Loaded
+from whyformer.models.processors import tokenizer_of
+from whyformer.models.signature import stream_of
+
+WINDOW_BATCHES = 16  # batches in a window of texts
+SHOWN_CHARACTERS = 40  # of an input in an error
+
+
+@dataclass(frozen=True)
+class SeriesItem:
+    """One input of the series, and its target if each input has its own."""
+
+    index: int
+    inputs: Any
+    target: Any
+    id: str | None = None  # of a dataset's sample
+
+    def __str__(self) -> str:
+        """Return its position or id and its first characters, for messages."""
+        text = self.inputs if isinstance(self.inputs, str) else repr(self.inputs)
+        cut = text[:SHOWN_CHARACTERS] + ("..." if len(text) > SHOWN_CHARACTERS else "")
+        name = self.index if self.id is None else repr(self.id)
+        return f"input {name} ({cut!r})"
+
+
+@dataclass(frozen=True)
+class SeriesBatch:
+    """Inputs that run together, prepared; or one input that cannot be prepared, and why."""
+
+    items: tuple[SeriesItem, ...]
+    size: Size
+    batch: Batch | None = None
+    error: WhyformerError | None = None
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether this is one input that is a batch by itself (a tensor or a mapping)."""
+        return self.size.kind == ALONE
 
 
 def is_series(inputs: Any) -> bool:
-    """Whether these are inputs in any number: an iterator or a dataset, not a list."""
+    """Return whether the inputs are an iterator or a dataset, rather than one batch."""
     return isinstance(inputs, Iterator | Dataset) or is_huggingface(inputs)
 
 
-def check_settings(batch_size: Any, on_error: Any) -> None:
-    """Nothing; raises where a setting of a series has a value that it cannot have."""
-    whole = isinstance(batch_size, int) and not isinstance(batch_size, bool)
-    if batch_size is not None and not (whole and batch_size >= 1):
-        raise OptionError(f"batch_size is {batch_size!r}: give a whole number from 1, or None")
-    if on_error not in ("raise", "skip"):
-        raise OptionError(f"on_error is {on_error!r}: give 'raise' or 'skip'")
+def series_length(inputs: Any) -> int | None:
+    """Return how many inputs there are, if that is known without reading them."""
+    return length_hint(inputs) or None
 
 
-def refuse_settings(batch_size: Any, on_error: Any, progress: Any) -> None:
-    """Nothing; raises where a setting of a series comes with a single batch."""
-    given = {"batch_size": batch_size, "on_error": on_error != "raise", "progress": progress}
-    for name in (name for name, value in given.items() if value):
+def window_size(batch_size: int | None) -> int:
+    """Return how many texts are read ahead and sorted."""
+    return WINDOW_BATCHES * (batch_size or CPU.samples)
+
+
+def check_series_settings(batch_size: Any, on_error: Any) -> None:
+    """Raise OptionError if a setting for iterators has a bad value."""
+    is_int = isinstance(batch_size, int) and not isinstance(batch_size, bool)
+    if batch_size is not None and not (is_int and batch_size >= 1):
         raise OptionError(
-            f"{name}= is for inputs in any number, and a single batch was given; pass an iterator,"
-            " as in explain(iter(texts), ...), and attributions come one by one"
+            f"batch_size={batch_size!r} is not a positive integer",
+            argument="batch_size",
+            remedy="Pass an integer of at least 1, or None to choose by length",
+        )
+    if on_error not in ("raise", "skip"):
+        raise OptionError(
+            f"on_error={on_error!r} is unknown", argument="on_error", remedy="Use 'raise' or 'skip'"
         )
 
 
-class Series:
-    """An iterable of inputs on its way through the pipeline."""
+def refuse_series_settings(batch_size: Any, on_error: Any, progress: Any) -> None:
+    """Raise OptionError if a setting for iterators comes with a single batch."""
+    settings = {"batch_size": batch_size, "on_error": on_error != "raise", "progress": progress}
+    for name in (name for name, value in settings.items() if value):
+        raise OptionError(
+            f"{name}= needs an iterator, and one batch was given",
+            argument=name,
+            remedy=f"Pass an iterator: explain(iter(texts), {name}=...)",
+        )
 
-    def __init__(
-        self,
-        inputs: Any,
-        target: Any,
-        steps: Steps,
-        *,
-        batch_size: int | None = None,
-        on_error: str = "raise",
-        sort: bool = True,
-    ) -> None:
-        """Without `sort` a window is one batch: less is held where attributions are large."""
-        source = open_dataset(inputs) if is_huggingface(inputs) else inputs
-        self.given = inputs
-        self.per_sample = _is_per_sample(target)
-        self.target = target
-        self.steps = steps
-        self.batch_size = batch_size
-        self.on_error = on_error
-        self.sort = sort
-        self.entries = self._entries(source)
-        self.failure: Exception | None = None  # what the user's iterator raised
 
-    @property
-    def count(self) -> int | None:
-        """How many inputs there are, where they can say so without being read."""
-        return length_hint(self.given) or None
+@dataclass
+class SeriesReader:
+    """Reads the user's iterator in pieces; keeps an error until all before it is explained."""
 
-    def attributions(self) -> Iterator[Attribution]:
-        """One attribution for each input, in order, as soon as those before it are there."""
-        first = self._read(1)
-        if first:
-            loaded = self.steps.load(first[0].inputs)
-            yield from self._explained(first, Run(self.steps, loaded, self.batch_size))
-        if self.failure is not None:
-            raise self.failure
+    inputs: Any
+    target: Any
+    failure: Exception | None = None
+    _items: Iterator[SeriesItem] = field(init=False)
 
-    def _explained(self, first: list[Entry], run: Run) -> Iterator[Attribution]:
-        size = run.window(first[0], self.sort)
-        waiting: dict[int, Attribution | WhyformerError] = {}
-        following = 0
-        with ThreadPoolExecutor(1, "whyformer-prepare") as worker:
+    def __post_init__(self) -> None:
+        source = open_dataset(self.inputs) if is_huggingface(self.inputs) else self.inputs
+        self._items = _series_items(source, self.target)
 
-            def ahead(entries: list[Entry]) -> Future[list[SeriesBatch]] | None:
-                return worker.submit(run.batches, entries) if entries else None
-
-            # The user's iterator is read here and not in the thread: it may belong to this one.
-            ready = ahead(first + self._read(size - 1))
-            while ready is not None:
-                batches = ready.result()
-                ready = ahead(self._read(size))
-                for batch in batches:
-                    for entry, result in run.results(batch, self._targets):
-                        waiting[entry.index] = self._named(entry, result, run.loaded)
-                    while following in waiting:
-                        result = waiting.pop(following)
-                        following += 1
-                        if isinstance(result, Attribution):
-                            yield result
-                        elif self.on_error == "raise":
-                            raise result
-                        else:
-                            warnings.warn(f"left out {result}", SkippedWarning, stacklevel=3)
-
-    def _read(self, count: int) -> list[Entry]:
-        """The next inputs; fewer where the iterator ends or fails."""
-        found: list[Entry] = []
+    def read(self, count: int) -> list[SeriesItem]:
+        """Return the next inputs; fewer if the iterator ends or fails."""
+        items: list[SeriesItem] = []
         try:
-            found.extend(islice(self.entries, count))  # keeps those before a failure
+            items.extend(islice(self._items, count))  # keeps those before a failure
         except Exception as error:
             self.failure = error
-        return found
+        return items
 
-    def _entries(self, source: Iterable[Any]) -> Iterator[Entry]:
-        targets = iter(self.target) if self.per_sample else None
-        count = 0
-        for index, item in enumerate(source):
-            count += 1
-            inputs, name = (item.inputs, item.id) if isinstance(item, Sample) else (item, None)
-            wanted = None
-            if targets is not None:
-                try:
-                    wanted = next(targets)
-                except StopIteration:
-                    raise TargetError(
-                        f"there are {index} targets and more inputs; pass one target for all, or"
-                        " as many as there are inputs"
-                    ) from None
-            yield Entry(index, inputs, wanted, name)
-        if self.per_sample and isinstance(self.target, Sized) and len(self.target) > count:
-            raise TargetError(
-                f"there are {len(self.target)} targets for {count} inputs; pass one for each"
+    def targets(self, items: Sequence[SeriesItem]) -> Any:
+        """Return the target of a batch: one for each input, or the one for all."""
+        per_sample = is_target_per_sample(self.target)
+        return [item.target for item in items] if per_sample else self.target
+
+
+@dataclass(frozen=True)
+class SeriesPlanner:
+    """Turns inputs into prepared batches for one model."""
+
+    loaded: Loaded
+    batch_size: int | None = None
+    truncation: bool = False
+    carrier: str | None = None  # the argument that carries tokens, if the user named it
+
+    @property
+    def _stream(self) -> str:
+        return stream_of(self.loaded.module, self.loaded.family)
+
+    def window(self, first: SeriesItem, sort: bool) -> int:
+        """Return how many inputs to read at a time; images are not sorted and large to hold."""
+        size = sizes([first.inputs], None, self._stream)[0]
+        if not size.is_text or not sort or self.batch_size == 1:
+            return self._most_samples(size)
+        return window_size(self.batch_size)
+
+    def batches(self, items: Sequence[SeriesItem]) -> list[SeriesBatch]:
+        """Return the inputs as prepared batches; an input that cannot be read is alone."""
+        module = self.loaded.module
+        tokenizer = tokenizer_of(self.loaded.processor, module)
+        known = sizes([item.inputs for item in items], tokenizer, self._stream)
+        batches: list[SeriesBatch] = []
+        for kind in dict.fromkeys(size.kind for size in known):
+            own = [i for i, size in enumerate(known) if size.kind == kind]
+            # A batch size that the user chose is filled; otherwise padding and passes are weighed.
+            limit, cost = token_budget(module).tokens, pass_cost(module)
+            if self.batch_size is not None:
+                limit = cost = sum(known[i].tokens for i in own) * len(own)
+            groups = plan_batches(
+                [known[i].tokens for i in own],
+                tokens=limit,
+                samples=self._most_samples(known[own[0]]),
+                pass_cost=cost,
             )
+            for group in groups:
+                chosen = [own[i] for i in group]
+                batches += self._prepare([items[i] for i in chosen], known[chosen[0]])
+        return batches
 
-    def _targets(self, entries: Sequence[Entry]) -> Any:
-        return [entry.target for entry in entries] if self.per_sample else self.target
+    def one_by_one(self, batch: SeriesBatch) -> list[SeriesBatch]:
+        """Return the inputs of a batch as batches of one."""
+        return [one for item in batch.items for one in self._prepare([item], batch.size)]
 
-    def _named(
-        self, entry: Entry, result: Attribution | WhyformerError, loaded: Loaded
-    ) -> Attribution | WhyformerError:
-        """The result with its place in the series."""
-        if isinstance(result, WhyformerError):
-            told = type(result)(f"{entry}: {result}")
-            told.__cause__ = result
-            return told
-        place: dict[str, Any] = {"model": loaded.name, "index": entry.index}
-        if entry.id is not None:
-            place["id"] = entry.id
-        return replace(result, provenance={**result.provenance, **place})
+    def _most_samples(self, size: Size) -> int:
+        if size.kind == ALONE:
+            return 1
+        budget = token_budget(self.loaded.module)
+        return self.batch_size or (budget.samples if size.is_text else budget.images)
+
+    def _prepare(self, items: Sequence[SeriesItem], size: Size) -> list[SeriesBatch]:
+        """One prepared batch; batches of one if they cannot be prepared together."""
+        inputs: Any = [item.inputs for item in items]
+        try:
+            batch = prepare(
+                inputs[0] if size.kind == ALONE else inputs,
+                self.loaded.module,
+                self.loaded.processor,
+                self.loaded.family,
+                self.truncation,
+                carrier=self.carrier,
+            )
+        except WhyformerError as error:
+            if len(items) == 1:
+                return [SeriesBatch(tuple(items), size, error=error)]
+            return [one for item in items for one in self._prepare([item], size)]
+        return [SeriesBatch(tuple(items), size, batch)]
 
 
-def _is_per_sample(target: Any) -> bool:
-    """Whether a target is one for each input: an iterator, a list, or numbers in a row."""
+def read_batches(
+    reader: SeriesReader, planner: SeriesPlanner, first: list[SeriesItem], sort: bool
+) -> Iterator[SeriesBatch]:
+    """Yield prepared batches; a thread prepares the next window meanwhile.
+
+    Without `sort` a window is one batch: less is held where attributions are large.
+    """
+    count = planner.window(first[0], sort)
+    with ThreadPoolExecutor(1, "whyformer-prepare") as worker:
+
+        def submit(items: list[SeriesItem]) -> Future[list[SeriesBatch]] | None:
+            return worker.submit(planner.batches, items) if items else None
+
+        # The user's iterator is read here and not in the thread: it may belong to this one.
+        ready = submit(first + reader.read(count - 1))
+        while ready is not None:
+            batches = ready.result()
+            ready = submit(reader.read(count))
+            yield from batches
+
+
+@dataclass
+class InOrder:
+    """Results that arrive in any order and leave in the order of the series."""
+
+    _waiting: dict[int, Any] = field(default_factory=dict)
+    _next: int = 0
+
+    def add(self, index: int, result: Any) -> None:
+        """Keep a result until all before it are there."""
+        self._waiting[index] = result
+
+    def ready(self) -> Iterator[Any]:
+        """Yield the results whose turn has come."""
+        while self._next in self._waiting:
+            self._next += 1
+            yield self._waiting.pop(self._next - 1)
+
+
+def is_target_per_sample(target: Any) -> bool:
+    """Return whether a target has one entry per input: an iterator, a list or a 1-D tensor."""
     return isinstance(target, Iterator | list | tuple) or getattr(target, "ndim", 0) == 1
 
 
-def shown(attributions: Iterator[Attribution], count: int | None) -> Iterator[Attribution]:
-    """The same attributions, behind a bar on stderr that counts them and tells the time left."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (TextColumn("explaining"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        yield from progress.track(attributions, total=count)
+def _series_items(source: Iterable[Any], target: Any) -> Iterator[SeriesItem]:
+    """The inputs with their targets; raise TargetError if there are more or fewer targets."""
+    per_sample = is_target_per_sample(target)
+    targets = iter(target) if per_sample else None
+    count = 0
+    for index, item in enumerate(source):
+        count += 1
+        inputs, name = (item.inputs, item.id) if isinstance(item, Sample) else (item, None)
+        own = None
+        if targets is not None:
+            try:
+                own = next(targets)
+            except StopIteration:
+                raise TargetError(
+                    f"there are {index} targets and more inputs",
+                    argument="target",
+                    remedy="Pass one target for all, or one for each input",
+                ) from None
+        yield SeriesItem(index, inputs, own, name)
+    if per_sample and isinstance(target, Sized) and len(target) > count:
+        raise TargetError(
+            f"there are {len(target)} targets for {count} inputs",
+            argument="target",
+            remedy="Pass one target for all, or one for each input",
+        )

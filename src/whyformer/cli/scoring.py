@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import whyformer
-from whyformer.assemble import version_of
 from whyformer.attribution import Attribution
-from whyformer.batching.batches import window_of
+from whyformer.batching.series import window_size
 from whyformer.cli.console import aside, note
 from whyformer.cli.files import OutputError, check_writable
 from whyformer.cli.progress import watched
@@ -23,6 +22,7 @@ from whyformer.datasets.files import clean, lines
 from whyformer.errors import ConservationWarning, InputError, OptionError, SkippedWarning
 from whyformer.evaluation import fingerprint
 from whyformer.models.load import Loaded, load_model
+from whyformer.models.versions import version_of
 
 READERS = {
     ".jsonl": "jsonl",
@@ -105,7 +105,7 @@ def score(job: Job) -> None:
         loaded = load_model(job.model, None, first.inputs)
         file = ScoreFile(out, _facts(job, loaded.name, fingerprint.of_subject(loaded)))
         rest = chain([first], reading)
-        size, total = window_of(job.batch_size), len(samples)
+        size, total = window_size(job.batch_size), len(samples)
         start = _passed(file, rest, size)
         rows: list[dict[str, Any]] = []
         try:

@@ -1,4 +1,4 @@
-"""Where a model's blocks are: the token states enter the first and leave the last."""
+"""Finding a model's transformer blocks: token states enter the first and leave the last."""
 
 from __future__ import annotations
 
@@ -10,29 +10,30 @@ from whyformer.errors import ModelError
 
 
 def find_blocks(module: nn.Module, path: str) -> list[nn.Module]:
-    """The blocks at a path; `path.**` is the largest list of like modules inside what is there."""
+    """Return the blocks at a path; `path.**` is the largest list of like modules below it."""
     inside = path.removesuffix("**").removesuffix(".")
-    found = named(module, inside) if inside else module
+    found = find_module(module, inside) if inside else module
     if found is None:
-        lists = ", ".join(repr(name) for name, _ in _lists(module)) or "none"
+        lists = ", ".join(repr(name) for name, _ in _block_lists(module)) or "none"
         raise ModelError(
-            f"the model has no module {path!r} to take as its blocks. Lists of modules in it:"
-            f" {lists}."
+            f"the model has no module {path!r} to take as its blocks",
+            argument="blocks",
+            remedy=f"Lists of modules in it: {lists}",
         )
     if path.endswith("**"):
-        found = _largest(found)
+        found = _largest_list(found)
     return list(found.children()) if isinstance(found, (nn.ModuleList, nn.Sequential)) else [found]
 
 
-def named(module: nn.Module, path: str) -> nn.Module | None:
-    """The sub-module at a dotted path, from the model or from its headless base model.
+def find_module(module: nn.Module, path: str) -> nn.Module | None:
+    """Return the sub-module at a dotted path of the model or of its headless base model.
 
-    A number counts a list's entries, from its end where it is negative.
+    A number is an index into a list; negative numbers count from its end.
     """
-    for root in roots(module):
+    for root in search_roots(module):
         found: nn.Module | None = root
         for step in path.split("."):
-            found = _step(found, step)
+            found = _child(found, step)
             if found is None:
                 break
         if found is not None and not (isinstance(found, nn.ModuleList) and not len(found)):
@@ -40,13 +41,13 @@ def named(module: nn.Module, path: str) -> nn.Module | None:
     return None
 
 
-def roots(module: nn.Module) -> list[nn.Module]:
-    """The model, and its headless base model where it has one."""
+def search_roots(module: nn.Module) -> list[nn.Module]:
+    """Return the model and, if it has one, its headless base model."""
     base = getattr(module, "base_model", None)
     return [module] if base is module or not isinstance(base, nn.Module) else [module, base]
 
 
-def _step(module: nn.Module | None, step: str) -> nn.Module | None:
+def _child(module: nn.Module | None, step: str) -> nn.Module | None:
     if isinstance(module, (nn.ModuleList, nn.Sequential)) and step.lstrip("-").isdigit():
         children = list(module.children())
         return children[int(step)] if -len(children) <= int(step) < len(children) else None
@@ -54,8 +55,8 @@ def _step(module: nn.Module | None, step: str) -> nn.Module | None:
     return found if isinstance(found, nn.Module) else None
 
 
-def _lists(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """Lists of composite modules of one class: what blocks look like."""
+def _block_lists(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """Every list of composite modules of one class, with its path."""
     for name, candidate in module.named_modules():
         if isinstance(candidate, (nn.ModuleList, nn.Sequential)):
             children = list(candidate.children())
@@ -63,16 +64,18 @@ def _lists(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
                 yield name, candidate
 
 
-def _largest(module: nn.Module) -> nn.Module:
+def _largest_list(module: nn.Module) -> nn.Module:
     best, most = None, 0
-    for _, candidate in _lists(module):
+    for _, candidate in _block_lists(module):
         size = sum(p.numel() for p in candidate.parameters())
         if size > most:
             best, most = candidate, size
     if best is None:
         raise ModelError(
-            f"cannot tell which part of {type(module).__name__} are its transformer blocks: it has"
-            " no list of like modules. Name the module (or list of modules) that token states of"
-            " shape (batch, tokens, hidden) go through: explain(..., blocks='path.to.blocks')."
+            f"cannot tell which modules of {type(module).__name__} are its transformer blocks: it"
+            " has no list of like modules",
+            argument="blocks",
+            remedy="Name the module or list of modules that token states of shape (batch, tokens,"
+            " hidden) go through: explain(..., blocks='path.to.blocks')",
         )
     return best

@@ -1,4 +1,4 @@
-"""The deciding tokens: those that the head reads, as weights that add up to 1."""
+"""The deciding tokens: those that the head reads, as weights that sum to 1."""
 
 from __future__ import annotations
 
@@ -8,43 +8,51 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from whyformer.engine.rules.stabilise import wide
 from whyformer.errors import OptionError, TargetError
 
 
-def tokens_read(gradient: Tensor, mask: Tensor) -> Tensor:
-    """Which tokens' last states move the target, (batch, tokens).
+def find_deciding(
+    deciding: str | int | None, gradients: Mapping[str, Tensor], masks: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """Return the weights (batch, tokens) of each stack that the head reads.
 
-    `gradient` is the target's at what the last block returned. Inferring it so needs no table of
-    heads: a class token, two of them, the last token or an average all show themselves.
+    Args:
+        deciding: The token that the user named; None to infer it. Inferring needs no table of
+            heads: a class token, the last token or an average all show in the gradient.
+        gradients: The gradient of the explained value at each stack's exit.
+        masks: False at padding, (batch, tokens) by stack.
     """
-    return (gradient != 0).any(-1) & mask
-
-
-def read_by_head(reads: Mapping[str, Tensor], dtype: torch.dtype) -> dict[str, Tensor]:
-    """The tokens read in equal parts, (batch, tokens), of each stack in which any is."""
-    somewhere = torch.stack([tokens.any(1) for tokens in reads.values()]).any(0)
+    read = {name: (g != 0).any(-1) & masks[name] for name, g in gradients.items()}
+    if deciding is not None:
+        names = [name for name, tokens in read.items() if tokens.any()] or [*read]
+        return {name: _named_tokens(deciding, masks[name]) for name in names}
+    somewhere = torch.stack([tokens.any(1) for tokens in read.values()]).any(0)
     if not somewhere.all():
         raise TargetError(
-            "the target does not depend on what the last block returned, so no token decides it:"
-            " choose another target, or name the deciding token by deciding='first', 'last',"
-            " 'mean' or its index"
+            "the target does not depend on what the last block returned, so no token decides it",
+            argument="deciding",
+            remedy="Choose another target, or name the deciding token: deciding='first', 'last',"
+            " 'mean' or its index",
         )
-    weights = {name: tokens.to(dtype) for name, tokens in reads.items() if tokens.any()}
+    dtype = wide(next(iter(gradients.values()))).dtype
+    weights = {name: tokens.to(dtype) for name, tokens in read.items() if tokens.any()}
     return {name: w / w.sum(1, keepdim=True).clamp(min=1) for name, w in weights.items()}
 
 
 def check_deciding(deciding: Any) -> None:
-    """Nothing; raises where no token is called that."""
+    """Raise OptionError if `deciding` names no token."""
     if deciding not in (None, "first", "last", "mean") and type(deciding) is not int:
         raise OptionError(
-            f"deciding={deciding!r}: choose 'first', 'last', 'mean' or the index of a token"
+            f"deciding={deciding!r} names no token",
+            argument="deciding",
+            remedy="Use 'first', 'last', 'mean' or the index of a token",
         )
 
 
-def named_tokens(deciding: Any, mask: Tensor) -> Tensor:
-    """Weights of the tokens that the caller named, (batch, tokens)."""
-    count = mask.shape[1]
-    positions = torch.arange(count, device=mask.device).expand_as(mask)
+def _named_tokens(deciding: Any, mask: Tensor) -> Tensor:
+    """Weights of the tokens that the user named, (batch, tokens)."""
+    positions = torch.arange(mask.shape[1], device=mask.device).expand_as(mask)
     if deciding == "mean":
         weights = mask.double()
     else:
@@ -53,7 +61,9 @@ def named_tokens(deciding: Any, mask: Tensor) -> Tensor:
         chosen = last + 1 + index if index < 0 else torch.full_like(last, index)
         if ((chosen < 0) | (chosen > last)).any():
             raise OptionError(
-                f"deciding={deciding}: the shortest sample has {int(last.min()) + 1} tokens"
+                f"deciding={deciding}, but the shortest sample has {int(last.min()) + 1} tokens",
+                argument="deciding",
+                remedy="Name a token that every sample has",
             )
         weights = (positions == chosen.unsqueeze(1)).double()
     return weights / weights.sum(1, keepdim=True)

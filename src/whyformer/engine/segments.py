@@ -1,13 +1,15 @@
-"""Whose tokens a stack's columns hold: the streams in it, one behind the other."""
+"""Whose tokens each stack holds: its streams are segments of its columns, one after the other."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from whyformer.engine.run import Run
 from whyformer.errors import ModelError
 from whyformer.inputs.batch import Batch
 from whyformer.models.families import Stack
@@ -17,7 +19,7 @@ Grid = tuple[int, int]
 
 @dataclass(frozen=True)
 class Segment:
-    """One stream's columns in a stack; an image's class token and registers are nobody's."""
+    """One stream's columns in a stack; class and register tokens belong to no segment."""
 
     stream: str
     start: int
@@ -27,24 +29,56 @@ class Segment:
 
     @property
     def columns(self) -> slice:
-        """Where its tokens are."""
+        """The columns of its tokens."""
         return slice(self.start, self.stop)
 
 
-def find_segments(
-    owner: str,
-    stack: Stack,
-    tokens: int,
-    prepared: Batch,
-    prefix: int | None,
-    device: torch.device,
-) -> tuple[Segment, ...]:
-    """The stack's streams in order; raises where states and inputs have other tokens.
+@dataclass(frozen=True)
+class TokenLayout:
+    """Whose tokens each stack holds, by the stack's name.
 
-    `prefix` is how many tokens the family puts before an image's patches; None where no family
-    says so, and a class token at the most is assumed. `owner` is the model's class, for messages.
+    Attributes:
+        counts: Tokens in the states, class and register tokens included.
+        masks: False at padding, (batch, tokens).
+        segments: The streams in the stack.
     """
-    inputs = {stream: prepared.of(stream) for stream in stack.streams}
+
+    counts: Mapping[str, int]
+    masks: Mapping[str, Tensor]
+    segments: Mapping[str, tuple[Segment, ...]]
+
+    def add_exits(self, masks: Mapping[str, Tensor]) -> TokenLayout:
+        """Return the layout with stacks that have no states of their own, such as poolers."""
+        new = {name: mask for name, mask in masks.items() if name not in self.counts}
+        counts = {name: mask.shape[1] for name, mask in new.items()}
+        return replace(self, counts={**self.counts, **counts}, masks={**self.masks, **new})
+
+
+def find_layout(run: Run, states: Mapping[str, Tensor]) -> TokenLayout:
+    """Return whose tokens the states (batch, tokens, hidden) of each stack are."""
+    config = getattr(run.module, "config", None)
+    prefix = None if run.family is None else run.family.prefix_tokens(config)
+    counts, masks, segments = {}, {}, {}
+    for name, tensor in states.items():
+        counts[name] = count = tensor.shape[1]
+        stack = run.stacks.tracks[name].stack
+        segments[name] = _find_segments(run, stack, count, prefix, tensor.device)
+        mask = tensor.new_ones(run.batch.size, count, dtype=torch.bool)
+        for segment in segments[name]:
+            mask[:, segment.columns] = segment.mask.to(mask.device)
+        masks[name] = mask
+    return TokenLayout(counts, masks, segments)
+
+
+def _find_segments(
+    run: Run, stack: Stack, tokens: int, prefix: int | None, device: torch.device
+) -> tuple[Segment, ...]:
+    """The stack's streams in order; raise ModelError if states and inputs do not match.
+
+    `prefix` is the number of tokens that the family puts before an image's patches. None means
+    that no family says so, and at most one class token is assumed.
+    """
+    inputs = {stream: run.batch.of(stream) for stream in stack.streams}
     counts = {stream: None if one is None else one.count for stream, one in inputs.items()}
     spare = tokens - sum(count for count in counts.values() if count is not None)
     unknown = [stream for stream, count in counts.items() if count is None]
@@ -55,47 +89,55 @@ def find_segments(
         spare -= before
     if unknown:
         counts[unknown[0]], spare = spare, 0
-    if spare or before < 0 or (before and before not in _allowed(prefix)) or len(unknown) > 1:
-        raise ModelError(_mismatch(owner, tokens, inputs))
+    if (
+        spare
+        or before < 0
+        or (before and before not in _allowed_prefixes(prefix))
+        or len(unknown) > 1
+    ):
+        raise _mismatch(run.name, tokens, inputs)
     segments, column = [], 0
     for stream, one in inputs.items():
         count = counts[stream]
         assert count is not None
         column += before if stream == patched else 0
         grid = _grid(one, count)
-        mask = _mask(one, prepared.size, count, grid, device)
+        mask = _mask(one, run.batch.size, count, grid, device)
         segments.append(Segment(stream, column, column + count, mask, grid))
         column += count
     return tuple(segments)
 
 
-def _allowed(prefix: int | None) -> set[int]:
+def _allowed_prefixes(prefix: int | None) -> set[int]:
     return {0, 1} if prefix is None else {0, prefix}
 
 
-def _mismatch(owner: str, tokens: int, inputs: dict[str, Batch | None]) -> str:
-    """The sentence for states that are not the input's tokens."""
-    start = f"{tokens} token states enter the first block of {owner}, and "
+def _mismatch(owner: str, tokens: int, inputs: dict[str, Batch | None]) -> ModelError:
+    """The error for states that are not the input's tokens."""
+    start = f"{tokens} token states enter the first block of {owner}, and"
     known = [one for one in inputs.values() if one is not None and one.count is not None]
     if len(known) == 1 and known[0].grid is not None:
         rows, columns = known[0].grid
-        return (
-            f"{start}the image has {rows} x {columns} = {rows * columns} patches: whyformer cannot"
-            " tell which states are patches. If these are not the model's blocks, name them by"
-            " blocks='path.to.blocks'."
+        return ModelError(
+            f"{start} the image has {rows} x {columns} = {rows * columns} patches: whyformer cannot"
+            " tell which states are patches",
+            argument="blocks",
+            remedy="If these are not the model's blocks, name them: blocks='path.to.blocks'",
         )
-    has = " and ".join(
+    counts = " and ".join(
         f"{one.count} tokens" if len(known) == 1 else f"{one.count} tokens of {one.stream}"
         for one in known
     )
-    return (
-        f"{start}the input has {has}: it adds or drops some on the way, and whyformer cannot tell"
-        " which is which"
+    return ModelError(
+        f"{start} the input has {counts}: the model adds or drops some, and whyformer cannot tell"
+        " which is which",
+        argument="blocks",
+        remedy="If these are not the model's blocks, name them: blocks='path.to.blocks'",
     )
 
 
 def _grid(one: Batch | None, count: int) -> Grid | None:
-    """(rows, columns) of an image's tokens; of a convolutional net's, found by their number."""
+    """(rows, columns) of an image's tokens; for a convolutional backbone, from their number."""
     if one is None or one.grid is not None or one.image is None or one.mask is not None:
         return None if one is None else one.grid
     height, width = one.image.shape[-2:]
@@ -113,7 +155,7 @@ def _mask(
     if one is not None and one.mask is not None:
         return one.mask
     if one is not None and one.pixel_mask is not None and grid is not None:
-        # As detectors do it: the mask of pixels at the size of the feature map.
+        # As detectors do: the pixel mask resized to the feature map.
         small = F.interpolate(one.pixel_mask.float().unsqueeze(1), size=grid)
         return small.flatten(1) > 0
     return torch.ones(batch, count, dtype=torch.bool, device=device)

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from whyformer.engine.blocks import find_blocks, named, roots
+from whyformer.engine.blocks import find_blocks, find_module, search_roots
 from whyformer.errors import ModelError
 from whyformer.models.families import Family, Pair, Stack
 
@@ -67,7 +67,7 @@ def find_stacks(
     if path is None and family is not None:
         stacks = family.all_stacks
         # A head may keep a family's one list of blocks elsewhere: the largest is it.
-        if not family.stacks and named(module, family.blocks) is None:
+        if not family.stacks and find_module(module, family.blocks) is None:
             stacks = (Stack((stream,), ANYWHERE),)
     tracks = [_track(module, stack) for stack in stacks]
     chains = [block for track in tracks for block in track.chain]
@@ -86,7 +86,7 @@ def find_stacks(
 
 def _track(module: nn.Module, stack: Stack) -> Track:
     chain: Sequence[nn.Module] = () if stack.hidden else find_blocks(module, stack.blocks)
-    leaves = named(module, stack.leaves) if stack.leaves else chain[-1]
+    leaves = find_module(module, stack.leaves) if stack.leaves else chain[-1]
     if leaves is None:
         raise ModelError(f"{type(module).__name__} has no module {stack.leaves!r} to read from")
     return Track(stack, tuple(chain), leaves)
@@ -99,7 +99,7 @@ def _askers(
     found: dict[nn.Module, tuple[Pair, ...]] = {}
     for path, said in labels.items():
         pairs = said if isinstance(said[0], tuple) else (said,)
-        for root in roots(module):
+        for root in search_roots(module):
             for part in _at(root, path.split(".")):
                 # A list of modules is never called itself.
                 called = part if isinstance(part, nn.ModuleList) else (part,)

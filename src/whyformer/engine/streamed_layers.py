@@ -1,4 +1,4 @@
-"""Layers whose attention maps are never held: computed again, a block of queries at a time."""
+"""Attention layers whose maps are never held: rows are computed again, a few queries at a time."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from whyformer.engine.rules.fused import FusedCall, Queries, blocks
 from whyformer.engine.rules.stabilise import ratio, wide
 
 
-class Rows(NamedTuple):
-    """Some queries' rows of a layer's maps, and the keys that they are about."""
+class MapRows(NamedTuple):
+    """Rows of a layer's maps: which queries, which keys, and the values."""
 
     queries: Queries
     keys: slice
@@ -24,73 +24,79 @@ class Rows(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Recomputed:
-    """A layer by what its maps are made of; as a `Layer` it has kept nothing of them."""
+class StreamedLayer:
+    """An attention layer, kept as the inputs and the output of its fused attention.
 
-    batch: int
+    Queries, keys, values and the output are linear in tokens; the map is a product of them.
+    """
+
+    batch: int  # samples
     call: FusedCall
-    output: Tensor  # what the attention returned
-    gradient_there: Tensor | None = None  # at that output
-    relevance_there: Tensor | None = None
+    output: Tensor  # of the attention
+    output_gradient: Tensor | None = None
+    output_relevance: Tensor | None = None
     relevance_sum: Tensor | None = None
     asking: str = ""
     answering: str = ""
     together: bool = False
 
-    def rows(self, parts: Sequence[str], wanted: Tensor | None) -> Iterator[Rows]:
-        """All rows, or those of the wanted queries."""
+    def rows(self, parts: Sequence[str], queries: Tensor | None) -> Iterator[MapRows]:
+        """Yield blocks of rows of the given queries; None for all."""
         share = None
-        if self.relevance_there is not None:
-            share = ratio(self.relevance_there, self.output, shares.EPSILON)
-        for block in blocks(self.call, wanted):
-            made = {"attention": block.attention}
-            across = block.value.transpose(-2, -1)
-            if "gradient" in parts and self.gradient_there is not None:
-                made["gradient"] = self.gradient_there[..., block.queries, :] @ across
+        if self.output_relevance is not None:
+            share = ratio(self.output_relevance, self.output, shares.EPSILON)
+        for block in blocks(self.call, queries):
+            rows = {"attention": block.attention}
+            values = block.value.transpose(-2, -1)
+            if "gradient" in parts and self.output_gradient is not None:
+                rows["gradient"] = self.output_gradient[..., block.queries, :] @ values
             if "relevance" in parts and share is not None:
-                there = share[..., block.queries, :] @ across
-                made["relevance"] = there.mul_(block.attention).div_(2)
-            yield Rows(block.queries, block.keys, tuple(self._by_head(made[p]) for p in parts))
+                relevance = share[..., block.queries, :] @ values
+                rows["relevance"] = relevance.mul_(block.attention).div_(2)
+            by_head = tuple(self._split_heads(rows[part]) for part in parts)
+            yield MapRows(block.queries, block.keys, by_head)
 
     def pooled_gradient(self, asking: Tensor, answering: Tensor) -> Tensor:
-        """The map's gradient, weighted sum over queries and keys, (batch, head).
+        """Return the map's gradient, a weighted sum over queries and keys, (batch, head).
 
-        It is a product of what came back and the values, so each can be summed by itself.
+        The gradient is a product of the output's gradient and the values, so each is summed alone.
         """
-        assert self.gradient_there is not None
+        assert self.output_gradient is not None
         shape = (self.batch, -1, *self.output.shape[-2:])
-        queries = torch.einsum("bhqd,bq->bhd", self.gradient_there.reshape(shape), asking)
+        queries = torch.einsum("bhqd,bq->bhd", self.output_gradient.reshape(shape), asking)
         value = self.call.value.expand(*self.output.shape[:-2], -1, -1)
         value = value.reshape(self.batch, -1, *value.shape[-2:])
         return torch.einsum("bhd,bhkd,bk->bh", queries, value, answering)
 
-    def _by_head(self, rows: Tensor) -> Tensor:
+    def _split_heads(self, rows: Tensor) -> Tensor:
         return rows.reshape(self.batch, -1, *rows.shape[-2:])
 
 
-AnyLayer = Layer | Recomputed
+AnyLayer = Layer | StreamedLayer
 _ALL = slice(None)
 
 
-def rows_of(layer: AnyLayer, parts: Sequence[str], wanted: Tensor | None = None) -> Iterator[Rows]:
-    """A layer's rows in blocks: those of the wanted queries at the least."""
-    if isinstance(layer, Recomputed):
-        yield from layer.rows(parts, wanted)
+def map_rows(
+    layer: AnyLayer, parts: Sequence[str], queries: Tensor | None = None
+) -> Iterator[MapRows]:
+    """Yield a layer's rows in blocks: at least those of the given queries."""
+    if isinstance(layer, StreamedLayer):
+        yield from layer.rows(parts, queries)
     else:
-        yield Rows(_ALL, _ALL, layer.read(*parts))
+        yield MapRows(_ALL, _ALL, layer.read(*parts))
 
 
 def pooled_gradient(layer: AnyLayer, asking: Tensor, answering: Tensor) -> Tensor:
-    """The attention gradient of each head, weighted over queries and keys, (batch, head)."""
-    if isinstance(layer, Recomputed):
+    """Return each head's attention gradient, weighted over queries and keys, (batch, head)."""
+    if isinstance(layer, StreamedLayer):
         return layer.pooled_gradient(asking, answering)
     (gradient,) = layer.read("gradient")
     return torch.einsum("bhqk,bq,bk->bh", gradient, asking, answering)
 
 
-def dtype_of(layer: AnyLayer) -> torch.dtype:
-    """What its maps are computed in."""
-    if isinstance(layer, Recomputed):
+def map_dtype(layer: AnyLayer) -> torch.dtype:
+    """Return the dtype that the layer's maps are computed in."""
+    if isinstance(layer, StreamedLayer):
         return layer.call.query.dtype
     (attention,) = layer.read("attention")
     return wide(attention).dtype

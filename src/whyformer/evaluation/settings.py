@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 
-from whyformer.assemble import version_of
 from whyformer.datasets import Sample
 from whyformer.evaluation.plan import Plan
 from whyformer.evaluation.work import Row, Subject, parts_of
 from whyformer.metrics import metrics
 from whyformer.models.families import family_of
+from whyformer.models.versions import version_of
 
 VERSIONS = ("whyformer", "torch", "transformers", "tokenizers")
 BOOTSTRAP = {"level": 0.95, "draws": 1000, "seed": 0}

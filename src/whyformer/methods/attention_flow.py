@@ -9,10 +9,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from whyformer.engine.capture import Capture, Scores
+from whyformer.engine.passes.attentions import attentions
+from whyformer.engine.result import MethodResult
+from whyformer.engine.run import Run
 from whyformer.maximum_flow.maximum_flow import maximum_flows
 from whyformer.maximum_flow.residual import Edges
-from whyformer.methods.attention.mixing import Mixing, averaged, mixings, moments
+from whyformer.methods.attention.mixing import Mixing, head_mean, mixings, moments
+from whyformer.methods.attention.walk import read_maps
 from whyformer.methods.method import method
 
 
@@ -20,48 +23,49 @@ from whyformer.methods.method import method
     "attention_flow",
     title="Maximum flow from the deciding token to each input token through the attention maps",
     paper="Abnar and Zuidema 2020; baseline of Ali et al. 2022",
-    promises=("nonnegative",),
+    needs=("attention",),
+    signed=False,
+    keeps=("maps",),
+    slow=True,
 )
 def attention_flow(
-    capture: Capture, *, start_layer: int = 0, end_layer: int | None = None, reduce: str = "row"
-) -> Scores:
-    """Flow into each token over the sum of all flows.
+    run: Run, *, start_layer: int = 0, end_layer: int | None = None, reduce: str = "row"
+) -> MethodResult:
+    """Flow into each token, divided by the sum of all flows.
 
-    Edges carry head-averaged attention plus the skip connection, rows normalised to 1.
+    Edges carry head-averaged attention plus the skip connection; rows are normalised to 1.
     """
-    layers = capture.attentions(first=start_layer, end=end_layer)
-    found = mixings(layers, ("attention",), averaged)
+    seen = attentions(run, first=start_layer, end=end_layer)
+    found = mixings(seen.layers, ("attention",), head_mean)
     names = dict.fromkeys(stack for mixing in found for stack in mixing.pair)
+    counts, masks = seen.layout.counts, seen.layout.masks
     some = found[0].matrix
     maps = {
-        (a, b): some.new_zeros(len(some), capture.tokens[a], capture.tokens[b])
-        for a in capture.deciding
+        (a, b): some.new_zeros(len(some), counts[a], counts[b])
+        for a in seen.deciding
         for b in names
     }
-    every = "maps" in capture.keep or reduce != "row"
+    every_row = "maps" in run.keep or reduce != "row"
 
     def fill(sample: int) -> None:
-        real = {name: capture.masks[name][sample].cpu().numpy().nonzero()[0] for name in names}
+        real = {name: masks[name][sample].cpu().numpy().nonzero()[0] for name in names}
         graph = _Graph.of(found, sample, real)
-        for a, deciding in capture.deciding.items():
-            asked = capture.masks[a] if every else deciding != 0
-            for s in asked[sample].nonzero().flatten().tolist():
+        for a, deciding in seen.deciding.items():
+            sources = masks[a] if every_row else deciding != 0
+            for s in sources[sample].nonzero().flatten().tolist():
                 for b, flow in graph.flow(a, int(np.searchsorted(real[a], s))).items():
                     row = torch.from_numpy(flow).to(some)
                     maps[a, b][sample, s, torch.from_numpy(real[b])] = row
 
-    # Nearly all the time goes into numpy's loops, which let other threads run.
+    # Nearly all the time goes into numpy's loops, which release the GIL.
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
-        list(pool.map(fill, range(capture.prepared.size)))
-    scores = capture.read_maps(maps, reduce)
-    if not every:
-        capture.maps.clear()  # only the deciding tokens' rows were worked out
-    return scores
+        list(pool.map(fill, range(run.batch.size)))
+    return read_maps(seen, maps, reduce, keep=every_row)
 
 
 @dataclass
 class _Graph:
-    """Every state of every token as a node; each moment makes new nodes on top of the old."""
+    """Every state of every token is a node; each moment adds a group of nodes on top."""
 
     bottom: dict[str, int] = field(default_factory=dict)  # group of the input nodes, by stack
     top: dict[str, int] = field(default_factory=dict)
@@ -73,22 +77,22 @@ class _Graph:
         """The graph of one sample's real tokens."""
         graph = cls()
         for name, tokens in real.items():
-            graph.bottom[name] = graph.top[name] = graph._fresh(len(tokens))
+            graph.bottom[name] = graph.top[name] = graph._add_group(len(tokens))
         for moment in moments(found):
             below = dict(graph.top)
             for mixing in moment:
                 matrix = mixing.matrix[sample].cpu().double().numpy()
                 a, b = mixing.pair
-                graph._layer(a, below[a], below[b], matrix[np.ix_(real[a], real[b])])
+                graph._add_layer(a, below[a], below[b], matrix[np.ix_(real[a], real[b])])
         return graph
 
-    def _fresh(self, tokens: int) -> int:
+    def _add_group(self, tokens: int) -> int:
         self.sizes.append(tokens)
         return len(self.sizes) - 1
 
-    def _layer(self, asking: str, own: int, below: int, mixing: np.ndarray) -> None:
-        """New nodes for the asking tokens, joined to what they mixed and to what they were."""
-        new = self.top[asking] = self._fresh(self.sizes[own])
+    def _add_layer(self, asking: str, own: int, below: int, mixing: np.ndarray) -> None:
+        """Add nodes for the query tokens, with edges to the keys and to their own last state."""
+        new = self.top[asking] = self._add_group(self.sizes[own])
         share = 1 / (1 + mixing.sum(1, keepdims=True))
         skip = np.eye(len(mixing))
         if below == own:
@@ -97,7 +101,7 @@ class _Graph:
             self.edges += [Edges(new, own, skip * share), Edges(new, below, mixing * share)]
 
     def flow(self, stack: str, token: int) -> dict[str, np.ndarray]:
-        """Maximum flow from one top token to each input token, over their sum, by stack."""
+        """Maximum flow from one top token to each input token, divided by their sum, by stack."""
         source = self.top[stack], token
         found = {
             name: maximum_flows(self.edges, source, group, np.arange(self.sizes[group])).value

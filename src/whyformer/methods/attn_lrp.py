@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from whyformer.engine.capture import Capture, Scores
+from whyformer.engine.passes.gradients import gradients
+from whyformer.engine.result import MethodResult
 from whyformer.engine.rules.tables import conservative
+from whyformer.engine.run import Run
 from whyformer.methods.method import method
 
 
@@ -11,14 +13,17 @@ from whyformer.methods.method import method
     "attn_lrp",
     title="LRP with a Taylor rule for softmax and uniform sharing in products",
     paper="Achtibat et al., ICML 2024",
-    promises=("conservation",),
+    needs=("gradient",),
+    signed=True,
+    sums="conservation",
+    rules="detach",
 )
-def attn_lrp(capture: Capture, *, at: str = "states") -> Scores:
-    """Relevance through queries and keys too, signed.
+def attn_lrp(run: Run, *, at: str = "states") -> MethodResult:
+    """Relevance that also passes through queries and keys.
 
-    What the softmax's first-order expansion leaves over is the sink "softmax".
+    The remainder of the softmax's first-order expansion is the sink "softmax".
     """
     table = conservative(
         attention="uniform", norm="detach", activation="identity", product="uniform"
     )
-    return capture.gradients(table, at=at, conserve=True, needs="attention").relevance()
+    return gradients(run, table, at=at, conserve=True, needs="attention").result()

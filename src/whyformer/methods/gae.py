@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from whyformer.engine.capture import Capture, Scores
-from whyformer.methods.attention.mixing import meet, mixings, walk, wanted
-from whyformer.methods.attention.relevancy import propagated
+from whyformer.engine.passes.attentions import Attentions, attentions
+from whyformer.engine.passes.relevances import relevances
+from whyformer.engine.result import MethodResult
+from whyformer.engine.run import Run
+from whyformer.methods.attention.mixing import (
+    has_cross_attention,
+    mixings,
+    positive_gradient_mean,
+)
+from whyformer.methods.attention.relevancy import propagate_relevancy
+from whyformer.methods.attention.walk import read_maps, walk_stacks
 from whyformer.methods.method import method
 
 
@@ -12,10 +20,12 @@ from whyformer.methods.method import method
     "gae",
     title="Attention x its gradient, propagated from layer to layer and between streams",
     paper="Chefer et al., ICCV 2021, eqs. 5-11",
-    promises=("nonnegative",),
+    needs=("attention", "gradient"),
+    signed=False,
+    keeps=("maps", "relevance"),
 )
 def gae(
-    capture: Capture,
+    run: Run,
     *,
     start_layer: int = 0,
     normalize: bool | None = None,
@@ -23,26 +33,28 @@ def gae(
     self_in_rule_10: bool = True,
     aggregate: bool = True,
     reduce: str = "row",
-) -> Scores:
+) -> MethodResult:
     """Relevance of every token to the deciding token.
 
-    The deciding token starts by explaining only itself; each layer adds what its heads mixed in,
-    weighted by how much the target wanted that mixing. Where streams meet, `normalize` is eqs.
-    8-9 and on by default; within one stream it makes rows add up to 1 and is off. `use_lrp` takes
-    the attention's relevance in place of the attention; the other two are the authors' ablations.
+    The deciding token starts by explaining only itself. Each layer adds what its heads mixed in,
+    weighted by the gradient of the target. Between streams, `normalize` is eqs. 8-9 and on by
+    default; within one stream it makes rows sum to 1 and is off. `use_lrp` takes the relevance of
+    the attention in place of the attention. The other two switches are the authors' ablations.
     """
+    seen: Attentions
     if use_lrp:
-        layers = capture.relevances("ours", first=start_layer)
+        seen = relevances(run, "ours", first=start_layer)
     else:
-        layers = capture.attentions(gradient=True, first=start_layer)
-    found = mixings(layers, ("relevance" if use_lrp else "attention", "gradient"), wanted)
-    if not meet(found):
-        return walk(capture, found, reduce, normalize=bool(normalize))
-    maps = propagated(
-        capture,
+        seen = attentions(run, gradient=True, first=start_layer)
+    parts = ("relevance" if use_lrp else "attention", "gradient")
+    found = mixings(seen.layers, parts, positive_gradient_mean)
+    if not has_cross_attention(found):
+        return walk_stacks(seen, found, reduce, normalize=bool(normalize))
+    maps = propagate_relevancy(
+        seen,
         found,
         normalize=normalize is not False,
         self_in_rule_10=self_in_rule_10,
         aggregate=aggregate,
     )
-    return capture.read_maps(maps, reduce)
+    return read_maps(seen, maps, reduce)

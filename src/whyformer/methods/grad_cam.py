@@ -6,52 +6,59 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from whyformer.engine.capture import Capture, Scores
-from whyformer.engine.streamed_layers import AnyLayer, dtype_of, pooled_gradient
+from whyformer.engine.passes.attentions import Attentions, attentions
+from whyformer.engine.result import MethodResult
+from whyformer.engine.run import Run
+from whyformer.engine.streamed_layers import AnyLayer, map_dtype, pooled_gradient
 from whyformer.methods.attention.mixing import Mixing
-from whyformer.methods.attention.relevancy import read_last
-from whyformer.methods.method import choose, method
+from whyformer.methods.attention.relevancy import read_layer
+from whyformer.methods.method import check_choice, method
 
 
 @method(
     "grad_cam",
     title="Last attention map, heads weighted by their mean gradient",
     paper="Selvaraju et al. 2017; baseline of Chefer et al. 2021",
-    promises=("nonnegative",),
+    needs=("attention", "gradient"),
+    signed=False,
+    keeps=("maps",),
 )
-def grad_cam(capture: Capture, *, weights: str | None = None, reduce: str = "row") -> Scores:
-    """Heads of the last layer that the target wanted, at the deciding token.
+def grad_cam(run: Run, *, weights: str | None = None, reduce: str = "row") -> MethodResult:
+    """The last layer's heads, weighted by their gradient, at the deciding token.
 
-    A head weighs its mean gradient over the deciding token's row ("row", the default for images)
-    or over the whole map ("map", the default for everything else), as the authors' codes have it.
+    A head's weight is its mean gradient over the deciding token's row ("row", the default for
+    images) or over the whole map ("map", the default for everything else), as in the authors' code.
     """
     if weights is not None:
-        choose("weights", weights, ("row", "map"))
+        check_choice("weights", weights, ("row", "map"))
+    seen = attentions(run, gradient=True, first=-1, by_pair=True)
     found = [
-        Mixing(layer, ("attention",), _cam(capture, layer, weights or _default(capture, layer)))
-        for layer in capture.attentions(gradient=True, first=-1, by_pair=True)
+        Mixing(
+            layer, ("attention",), _weighted_heads(seen, layer, weights or _default(seen, layer))
+        )
+        for layer in seen.layers
     ]
-    return read_last(capture, found, reduce)
+    return read_layer(seen, found, reduce)
 
 
-def _default(capture: Capture, layer: AnyLayer) -> str:
-    segments = capture.segments.get(layer.asking, ())
+def _default(seen: Attentions, layer: AnyLayer) -> str:
+    segments = seen.layout.segments.get(layer.asking, ())
     image = layer.asking == layer.answering and len(segments) == 1 and segments[0].grid is not None
     return "row" if image else "map"
 
 
-def _cam(capture: Capture, layer: AnyLayer, over: str) -> Callable[[Tensor], Tensor]:
-    """What makes rows of the map, its heads weighted, (batch, query, key)."""
-    dtype = dtype_of(layer)
-    asking = capture.masks[layer.asking]
-    answering = capture.masks[layer.answering].to(dtype)
+def _weighted_heads(seen: Attentions, layer: AnyLayer, over: str) -> Callable[[Tensor], Tensor]:
+    """A function from attention rows to the weighted mean of heads, (batch, query, key)."""
+    dtype, masks = map_dtype(layer), seen.layout.masks
+    queries = masks[layer.asking]
+    keys = masks[layer.answering].to(dtype)
     if over == "row":
-        asking = capture.deciding.get(layer.asking, asking)
-        answering = answering.clone()
-        answering[:, : capture.segments[layer.answering][0].start] = 0  # the patches' only
-    asking = asking.to(dtype)
-    pairs = asking.sum(1) * answering.sum(1)
-    weight = pooled_gradient(layer, asking, answering) / pairs.unsqueeze(1)
+        queries = seen.deciding.get(layer.asking, queries)
+        keys = keys.clone()
+        keys[:, : seen.layout.segments[layer.answering][0].start] = 0  # the patches only
+    queries = queries.to(dtype)
+    pairs = queries.sum(1) * keys.sum(1)
+    weight = pooled_gradient(layer, queries, keys) / pairs.unsqueeze(1)
 
     def cam(attention: Tensor) -> Tensor:
         return (attention * weight[..., None, None]).mean(1).clamp(min=0)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from whyformer.engine.capture import Capture, Scores
+from whyformer.engine.passes.gradients import gradients
+from whyformer.engine.result import MethodResult
 from whyformer.engine.rules.tables import conservative
+from whyformer.engine.run import Run
 from whyformer.methods.method import method
 
 
@@ -11,7 +13,9 @@ from whyformer.methods.method import method
     "gradient_x_input",
     title="Gradient x input at the token states (GI)",
     paper="Shrikumar et al. 2016; baseline of Ali et al. 2022",
+    needs=("gradient",),
+    signed=True,
 )
-def gradient_x_input(capture: Capture, *, at: str = "states") -> Scores:
-    """x * df/dx summed over the hidden axis, signed."""
-    return capture.gradients(conservative(), at=at).relevance()
+def gradient_x_input(run: Run, *, at: str = "states") -> MethodResult:
+    """x * df/dx, summed over the hidden axis."""
+    return gradients(run, conservative(), at=at).result()

@@ -1,48 +1,54 @@
-"""Integrated gradients from an input that says nothing (Sundararajan et al., ICML 2017)."""
+"""Integrated gradients from a neutral input (Sundararajan et al., ICML 2017)."""
 
 from __future__ import annotations
 
 import numpy as np
 import torch
 
-from whyformer.engine.capture import Capture, Scores
+from whyformer.engine.passes.forward_only import forward_only
+from whyformer.engine.passes.gradients import gradients
+from whyformer.engine.result import MethodResult
 from whyformer.engine.rules.stabilise import wide
+from whyformer.engine.run import Run
 from whyformer.errors import OptionError
 from whyformer.methods.method import method
 
 
 @method(
     "integrated_gradients",
-    title="Gradient averaged over a straight line from an input that says nothing",
+    title="Gradient averaged along a straight line from a neutral input",
     paper="Sundararajan et al., ICML 2017",
-    promises=("completeness",),
+    needs=("gradient",),
+    signed=True,
+    sums="completeness",
 )
-def integrated_gradients(capture: Capture, *, steps: int = 32, at: str = "states") -> Scores:
-    """(x - baseline) * mean gradient on the way, signed.
+def integrated_gradients(run: Run, *, steps: int = 32, at: str = "states") -> MethodResult:
+    """(x - baseline) * mean gradient along the line.
 
     The baseline is the same sentence in mask tokens, or a blank image, read at the same place.
-    The line is sampled at Gauss-Legendre points. What its value already was at the baseline is
-    the sink "baseline"; scores + sink = explained value up to the error of the sum.
+    The line is sampled at Gauss-Legendre points. The value at the baseline is the sink
+    "baseline": scores + sink = explained value, up to the integration error.
     """
     if steps < 1:
-        raise OptionError(f"steps={steps}: at least one step is needed")
+        raise OptionError(f"steps={steps} is too few", argument="steps", remedy="Pass at least 1")
     points, weights = np.polynomial.legendre.leggauss(steps)
-    given = capture.states_at(at)
-    baseline = capture.baseline_states(at)
-    way = {name: states - baseline[name] for name, states in given.items()}
-    total = {name: torch.zeros_like(wide(there)) for name, there in way.items()}
-    marks = list(zip((points + 1) / 2, weights / 2, strict=True))
-    while marks:
-        several, count = capture.repeated(len(marks))
-        some, marks = marks[:count], marks[count:]
+    forward = forward_only(run, at=at)
+    run = run.aim_at(forward.goal)
+    baseline = forward_only(run, at=at, baseline=True).states
+    line = {name: states - baseline[name] for name, states in forward.states.items()}
+    total = {name: torch.zeros_like(wide(way)) for name, way in line.items()}
+    tokens = sum(forward.layout.counts.values())
+    left = list(zip((points + 1) / 2, weights / 2, strict=True))
+    while left:
+        repeated, count = run.repeat(len(left), tokens)
+        some, left = left[:count], left[count:]
         states = {
-            name: torch.cat([baseline[name] + float(point) * there for point, _ in some])
-            for name, there in way.items()
+            name: torch.cat([baseline[name] + float(point) * way for point, _ in some])
+            for name, way in line.items()
         }
-        here = several.gradients({}, at=at, states=states)
-        for name, gradient in here.gradient.items():
+        for name, gradient in gradients(repeated, {}, at=at, states=states).gradient.items():
             for (_, weight), one in zip(some, wide(gradient).chunk(count), strict=True):
                 total[name] += one * float(weight)
-    assert capture.ledger is not None
-    capture.ledger.sinks["baseline"] = capture.value_at(baseline, at)
-    return {name: (wide(there) * total[name]).sum(-1) for name, there in way.items()}
+    start = wide(forward_only(run, at=at, states=baseline).goal.value.detach())
+    scores = {name: (wide(way) * total[name]).sum(-1) for name, way in line.items()}
+    return MethodResult(forward, scores, sinks={"baseline": start})

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from whyformer.engine.capture import Capture, Scores
+from whyformer.engine.passes.gradients import gradients
+from whyformer.engine.result import MethodResult
 from whyformer.engine.rules.tables import conservative
+from whyformer.engine.run import Run
 from whyformer.methods.method import method
 
 
@@ -11,8 +13,10 @@ from whyformer.methods.method import method
     "lrp_ah",
     title="Gradient x input with detached attention weights",
     paper="Ali et al., ICML 2022, eq. 9",
+    needs=("gradient",),
+    signed=True,
+    rules="detach",
 )
-def lrp_ah(capture: Capture, *, at: str = "states") -> Scores:
-    """Relevance under the attention-head rule alone, signed."""
-    table = conservative(attention="detach")
-    return capture.gradients(table, at=at, needs="attention").relevance()
+def lrp_ah(run: Run, *, at: str = "states") -> MethodResult:
+    """Relevance under the attention-head rule alone."""
+    return gradients(run, conservative(attention="detach"), at=at, needs="attention").result()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from whyformer.engine.capture import Capture, Scores
+from whyformer.engine.passes.gradients import gradients
+from whyformer.engine.result import MethodResult
 from whyformer.engine.rules.tables import conservative
-from whyformer.methods.method import choose, method
+from whyformer.engine.run import Run
+from whyformer.methods.method import check_choice, method
 
 _PRODUCT = {"gradient": "gradient", "identity": "gate"}
 
@@ -13,22 +15,25 @@ _PRODUCT = {"gradient": "gradient", "identity": "gate"}
     "lrp_ah_ln",
     title="Gradient x input with detached attention weights and LayerNorm deviations",
     paper="Ali et al., ICML 2022, eqs. 9-12",
-    promises=("conservation",),
+    needs=("gradient",),
+    signed=True,
+    sums="conservation",
+    rules="detach",
 )
 def lrp_ah_ln(
-    capture: Capture,
+    run: Run,
     *,
     activations: str = "gradient",
     detach_mean: bool = False,
     at: str = "states",
-) -> Scores:
-    """Relevance that adds up, with the sinks, to the explained value, signed.
+) -> MethodResult:
+    """Relevance that adds up, with the sinks, to the explained value.
 
-    By default exactly the paper's two detaches: smooth activations then still lose or gain a
-    little. `activations="identity"` passes relevance through them unchanged, and through a gated
-    product to the factor that is not the gate, and conserves exactly.
+    The default is exactly the paper's two detaches; smooth activations then still lose or gain
+    some relevance. `activations="identity"` passes relevance through them unchanged, and through
+    a gated product to the factor that is not the gate, and conserves exactly.
     """
-    choose("activations", activations, tuple(_PRODUCT))
+    check_choice("activations", activations, tuple(_PRODUCT))
     table = conservative(
         attention="detach",
         norm="detach",
@@ -36,4 +41,4 @@ def lrp_ah_ln(
         product=_PRODUCT[activations],
         detach_mean=detach_mean,
     )
-    return capture.gradients(table, at=at, conserve=True, needs="attention").relevance()
+    return gradients(run, table, at=at, conserve=True, needs="attention").result()

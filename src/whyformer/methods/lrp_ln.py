@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from whyformer.engine.capture import Capture, Scores
+from whyformer.engine.passes.gradients import gradients
+from whyformer.engine.result import MethodResult
 from whyformer.engine.rules.tables import conservative
+from whyformer.engine.run import Run
 from whyformer.methods.method import method
 
 
@@ -11,8 +13,10 @@ from whyformer.methods.method import method
     "lrp_ln",
     title="Gradient x input with detached LayerNorm deviations",
     paper="Ali et al., ICML 2022, eqs. 10-12",
+    needs=("gradient",),
+    signed=True,
+    rules="detach",
 )
-def lrp_ln(capture: Capture, *, detach_mean: bool = False, at: str = "states") -> Scores:
-    """Relevance under the layer-norm rule alone, signed."""
-    table = conservative(norm="detach", detach_mean=detach_mean)
-    return capture.gradients(table, at=at).relevance()
+def lrp_ln(run: Run, *, detach_mean: bool = False, at: str = "states") -> MethodResult:
+    """Relevance under the layer-norm rule alone."""
+    return gradients(run, conservative(norm="detach", detach_mean=detach_mean), at=at).result()

@@ -6,7 +6,9 @@ import hashlib
 
 import torch
 
-from whyformer.engine.capture import Capture, Scores
+from whyformer.engine.passes.forward_only import forward_only
+from whyformer.engine.result import MethodResult
+from whyformer.engine.run import Run
 from whyformer.methods.method import method
 
 
@@ -14,21 +16,22 @@ from whyformer.methods.method import method
     "random",
     title="Uniform random scores, the same for the same input and seed",
     paper="baseline of all three papers",
-    promises=("nonnegative",),
+    signed=False,
 )
-def random(capture: Capture, *, seed: int = 0) -> Scores:
+def random(run: Run, *, seed: int = 0) -> MethodResult:
     """Scores in [0, 1) for every real token.
 
-    Each sample has a generator of its own, seeded by its content, so that neither the batch it
-    comes in nor its padding changes a number.
+    Each sample has its own generator, seeded by its content, so that neither the other samples
+    of the batch nor padding change a number.
     """
-    capture.output_only()
-    scores = {name: torch.zeros(mask.shape) for name, mask in capture.masks.items()}
-    contents = zip(*(one.content for one in capture.prepared), strict=True)
+    forward = forward_only(run)
+    masks = forward.layout.masks
+    scores = {name: torch.zeros(mask.shape) for name, mask in masks.items()}
+    contents = zip(*(one.content for one in run.batch), strict=True)
     for i, content in enumerate(contents):
         digest = hashlib.sha256(f"{seed}:".encode() + b"".join(content)).digest()
         generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
-        for name, mask in capture.masks.items():
+        for name, mask in masks.items():
             real = mask[i].cpu()
             scores[name][i, real] = torch.rand(int(real.sum()), generator=generator)
-    return scores
+    return MethodResult(forward, scores)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from whyformer.engine.capture import Capture, Scores
+from whyformer.engine.passes.attentions import attentions
+from whyformer.engine.result import MethodResult
+from whyformer.engine.run import Run
 from whyformer.errors import OptionError
-from whyformer.methods.attention.mixing import averaged, mixings
-from whyformer.methods.attention.relevancy import read_last
+from whyformer.methods.attention.mixing import head_mean, mixings
+from whyformer.methods.attention.relevancy import read_layer
 from whyformer.methods.method import method
 
 
@@ -13,13 +15,19 @@ from whyformer.methods.method import method
     "raw_attention",
     title="Attention of the last layer, averaged over heads (A-Last)",
     paper="baseline of all three papers",
-    promises=("nonnegative",),
+    needs=("attention",),
+    signed=False,
+    keeps=("maps",),
 )
-def raw_attention(capture: Capture, *, layer: int = -1, reduce: str = "row") -> Scores:
-    """How much the deciding token looks at each token; `layer` counts each pair of streams' own."""
-    layers = capture.attentions()
-    pairs = [(each.asking, each.answering) for each in layers]
+def raw_attention(run: Run, *, layer: int = -1, reduce: str = "row") -> MethodResult:
+    """Attention of the deciding token to each token; `layer` counts per pair of streams."""
+    seen = attentions(run)
+    pairs = [(each.asking, each.answering) for each in seen.layers]
     most = max(map(pairs.count, pairs))
     if not -most <= layer < most:
-        raise OptionError(f"layer={layer}, but the model has {most} attention layers")
-    return read_last(capture, mixings(layers, ("attention",), averaged), reduce, layer)
+        raise OptionError(
+            f"layer={layer}, but the model has {most} attention layers",
+            argument="layer",
+            remedy=f"Pass a number from {-most} to {most - 1}",
+        )
+    return read_layer(seen, mixings(seen.layers, ("attention",), head_mean), reduce, layer)

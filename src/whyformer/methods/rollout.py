@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from whyformer.engine.capture import Capture, Scores
-from whyformer.methods.attention.mixing import averaged, meet, mixings, walk
-from whyformer.methods.attention.relevancy import rolled_out
+from whyformer.engine.passes.attentions import attentions
+from whyformer.engine.result import MethodResult
+from whyformer.engine.run import Run
+from whyformer.methods.attention.mixing import has_cross_attention, head_mean, mixings
+from whyformer.methods.attention.relevancy import roll_out
+from whyformer.methods.attention.walk import read_maps, walk_stacks
 from whyformer.methods.method import method
 
 
@@ -12,20 +15,22 @@ from whyformer.methods.method import method
     "rollout",
     title="Product of the attention maps of all layers, with skip connections",
     paper="Abnar and Zuidema 2020; baseline of all three papers",
-    promises=("nonnegative",),
+    needs=("attention",),
+    signed=False,
+    keeps=("maps",),
 )
 def rollout(
-    capture: Capture,
+    run: Run,
     *,
     start_layer: int = 0,
     end_layer: int | None = None,
     normalize: bool = True,
     residual: bool = True,
     reduce: str = "row",
-) -> Scores:
-    """How much of each token has been mixed into the deciding token."""
-    layers = capture.attentions(first=start_layer, end=end_layer)
-    found = mixings(layers, ("attention",), averaged)
-    if not meet(found):
-        return walk(capture, found, reduce, residual=residual, normalize=normalize)
-    return capture.read_maps(rolled_out(capture, found, residual, normalize), reduce)
+) -> MethodResult:
+    """How much of each token was mixed into the deciding token."""
+    seen = attentions(run, first=start_layer, end=end_layer)
+    found = mixings(seen.layers, ("attention",), head_mean)
+    if not has_cross_attention(found):
+        return walk_stacks(seen, found, reduce, residual=residual, normalize=normalize)
+    return read_maps(seen, roll_out(seen, found, residual, normalize), reduce)

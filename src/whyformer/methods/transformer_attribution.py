@@ -4,41 +4,47 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from whyformer.engine.capture import Capture, Scores
-from whyformer.methods.attention.mixing import meet, mixings, walk
-from whyformer.methods.attention.relevancy import with_last_cross
-from whyformer.methods.method import choose, method
+from whyformer.engine.passes.relevances import relevances
+from whyformer.engine.result import MethodResult
+from whyformer.engine.run import Run
+from whyformer.methods.attention.mixing import has_cross_attention, mixings
+from whyformer.methods.attention.relevancy import roll_out_with_last_cross
+from whyformer.methods.attention.walk import read_maps, walk_stacks
+from whyformer.methods.method import check_choice, method
 
 
 @method(
     "transformer_attribution",
     title="LRP relevance x gradient of the attention maps, rolled out",
     paper="Chefer et al., CVPR 2021, eqs. 11-13",
-    promises=("nonnegative",),
+    needs=("attention", "gradient", "relevance"),
+    signed=False,
+    rules="relevance",
+    keeps=("maps", "relevance"),
 )
 def transformer_attribution(
-    capture: Capture,
+    run: Run,
     *,
     start_layer: int = 0,
     normalize: bool = False,
     rules: str = "ours",
     signed: bool = False,
     reduce: str = "row",
-) -> Scores:
-    """Relevance of every token to the deciding token, class-specific.
+) -> MethodResult:
+    """Relevance of every token to the deciding token, specific to the target.
 
-    Rolled out within a stream; of another one, what the last layer that asks it finds there.
-    `signed` keeps what the paper clamps away.
+    Rolled out within a stream. From another stream it takes the last cross-attention layer.
+    `signed` keeps the negative part that the paper clamps.
     """
-    choose("rules", rules, ("ours", "orig"))
-    layers = capture.relevances(rules, first=start_layer)
+    check_choice("rules", rules, ("ours", "orig"))
+    seen = relevances(run, rules, first=start_layer)
 
     def mix(gradient: Tensor, relevance: Tensor) -> Tensor:
-        wanted = gradient * relevance
+        product = gradient * relevance
         # Clamped before averaging, as eq. 12 does: averaging first lets heads cancel.
-        return (wanted if signed else wanted.clamp_(min=0)).mean(1)
+        return (product if signed else product.clamp_(min=0)).mean(1)
 
-    found = mixings(layers, ("gradient", "relevance"), mix)
-    if not meet(found):
-        return walk(capture, found, reduce, normalize=normalize)
-    return capture.read_maps(with_last_cross(capture, found, normalize), reduce)
+    found = mixings(seen.layers, ("gradient", "relevance"), mix)
+    if not has_cross_attention(found):
+        return walk_stacks(seen, found, reduce, normalize=normalize)
+    return read_maps(seen, roll_out_with_last_cross(seen, found, normalize), reduce)

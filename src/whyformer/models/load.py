@@ -10,6 +10,7 @@ import threading
 import urllib.parse
 import urllib.request
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from torch import nn
 from whyformer.errors import InputError, ModelError
 from whyformer.inputs.detect import BOTH, kind_of
 from whyformer.models import bundled
-from whyformer.models.families import family_of
+from whyformer.models.families import Family, family_of
 from whyformer.models.processors import (
     cached_processor,
     check_processor,
@@ -46,6 +47,11 @@ class Loaded:
     processor: Any | None
     name: str
 
+    @cached_property
+    def family(self) -> Family | None:
+        """The declared family of the module, None if no family covers it."""
+        return family_of(self.module)
+
 
 def load_model(model: Any, processor: Any, inputs: Any) -> Loaded:
     """The module in the state it is to be explained in; a module of the user's own as it is.
@@ -56,7 +62,8 @@ def load_model(model: Any, processor: Any, inputs: Any) -> Loaded:
     if isinstance(model, Loaded):
         return model
     if isinstance(model, nn.Module):
-        return Loaded(model, processor, type(model).__name__)
+        # torch.compile wraps the module; the rules need to see its own operations.
+        return Loaded(getattr(model, "_orig_mod", model), processor, type(model).__name__)
     if model is None:
         model = _fitting(inputs)
     if not isinstance(model, str | os.PathLike):

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whyformer.assemble import version_of
 from whyformer.datasets import Dataset, Sample
 from whyformer.errors import InputError
 from whyformer.models.quiet import quiet_transformers
+from whyformer.models.versions import version_of
 from whyformer.reproduce.checkpoint import Checkpoint, replace, writing
 from whyformer.reproduce.learners import (
     Batch,

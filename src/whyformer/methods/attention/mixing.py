@@ -1,4 +1,4 @@
-"""Mixings: what each layer mixes into whose tokens, and walks down a stack of them."""
+"""Mixings: what one attention layer mixes of which tokens into which."""
 
 from __future__ import annotations
 
@@ -13,15 +13,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from whyformer.attribution import Layer
-from whyformer.engine.capture import Capture, Scores
 from whyformer.engine.rules.fused import Queries
-from whyformer.engine.rules.stabilise import ratio
-from whyformer.engine.streamed_layers import AnyLayer, rows_of
+from whyformer.engine.streamed_layers import AnyLayer, map_rows
 from whyformer.models.families import Pair
 
 
 class Strip(NamedTuple):
-    """Some rows of a mixing, and the columns that they are about."""
+    """Some rows of a mixing: which queries, which keys, and the values."""
 
     queries: Queries
     keys: slice
@@ -30,30 +28,36 @@ class Strip(NamedTuple):
 
 @dataclass(frozen=True)
 class Mixing:
-    """One layer's mixing of the answering stack's tokens into the asking one's."""
+    """What one layer mixes of the key stack's tokens into the query stack's.
+
+    Attributes:
+        layer: The attention layer.
+        parts: The maps of the layer that `mix` reads: "attention", "gradient", "relevance".
+        mix: Combines rows of those maps into rows of the mixing, (batch, query, key).
+    """
 
     layer: AnyLayer
     parts: Sequence[str]
-    mix: Callable[..., Tensor]  # of the parts that it reads, some queries' rows at a time
+    mix: Callable[..., Tensor]
 
     @property
     def asking(self) -> str:
-        """Whose tokens ask."""
+        """The stack whose tokens are the queries."""
         return self.layer.asking
 
     @property
     def answering(self) -> str:
-        """Whose tokens answer."""
+        """The stack whose tokens are the keys."""
         return self.layer.answering
 
     @property
     def together(self) -> bool:
-        """Whether it saw the same states as the one before."""
+        """Whether it read the same states as the mixing before it."""
         return self.layer.together
 
     @property
     def pair(self) -> Pair:
-        """Whose tokens ask, whose answer."""
+        """(query stack, key stack)."""
         return self.asking, self.answering
 
     @property
@@ -61,14 +65,14 @@ class Mixing:
         """Whether it is self-attention."""
         return self.asking == self.answering
 
-    def strips(self, wanted: Tensor | None = None) -> Iterator[Strip]:
-        """Its rows in strips: those of the wanted queries at the least."""
-        for queries, keys, parts in rows_of(self.layer, self.parts, wanted):
-            yield Strip(queries, keys, _normal(self.mix(*parts)))
+    def strips(self, queries: Tensor | None = None) -> Iterator[Strip]:
+        """Yield its rows in strips: at least those of the given queries."""
+        for some, keys, parts in map_rows(self.layer, self.parts, queries):
+            yield Strip(some, keys, _without_denormals(self.mix(*parts)))
 
     @cached_property
     def matrix(self) -> Tensor:
-        """All of it, (batch, asking tokens, answering tokens)."""
+        """The whole mixing, (batch, query tokens, key tokens)."""
         strips = self.strips()
         first = next(strips)
         if isinstance(self.layer, Layer):
@@ -84,35 +88,35 @@ class Mixing:
 def mixings(
     layers: Sequence[AnyLayer], parts: Sequence[str], mix: Callable[..., Tensor]
 ) -> list[Mixing]:
-    """One mixing per layer, in the order they ran; `mix` makes its rows of the parts it reads."""
+    """Return one mixing per layer, in the order they ran."""
     return [Mixing(layer, parts, mix) for layer in layers]
 
 
-def _normal(matrix: Tensor) -> Tensor:
-    """The matrix without its denormal numbers: products with them take a hundred times as long."""
+def _without_denormals(matrix: Tensor) -> Tensor:
+    """The matrix with denormal numbers set to 0: products with them are a hundred times slower."""
     return F.hardshrink(matrix, torch.finfo(matrix.dtype).tiny)
 
 
-def averaged(attention: Tensor) -> Tensor:
-    """The mean over heads, (batch, query, key)."""
+def head_mean(attention: Tensor) -> Tensor:
+    """Return the mean over heads, (batch, query, key)."""
     return attention.mean(1)
 
 
-def wanted(attention: Tensor, gradient: Tensor) -> Tensor:
-    """What the heads mix and the target wants, (batch, query, key): eq. 5 of ICCV 2021.
+def positive_gradient_mean(attention: Tensor, gradient: Tensor) -> Tensor:
+    """Return attention x gradient, clamped and averaged over heads (ICCV 2021, eq. 5).
 
     Clamped before averaging: averaging first lets heads cancel.
     """
     return (attention * gradient).clamp_(min=0).mean(1)
 
 
-def meet(found: Sequence[Mixing]) -> bool:
-    """Whether any stack asks another one."""
+def has_cross_attention(found: Sequence[Mixing]) -> bool:
+    """Return whether any stack attends to another one."""
     return not all(mixing.within for mixing in found)
 
 
 def moments(found: Iterable[Mixing]) -> Iterator[list[Mixing]]:
-    """The mixings in order, those that saw the same states in one list."""
+    """Yield the mixings in order; those that read the same states come in one list."""
     together: list[Mixing] = []
     for mixing in found:
         if together and not mixing.together:
@@ -121,50 +125,3 @@ def moments(found: Iterable[Mixing]) -> Iterator[list[Mixing]]:
         together.append(mixing)
     if together:
         yield together
-
-
-def walk(
-    capture: Capture,
-    found: Sequence[Mixing],
-    reduce: str,
-    *,
-    residual: bool = True,
-    normalize: bool = False,
-) -> Scores:
-    """Scores of walks down stacks that never meet, each from its deciding token."""
-    scores = {}
-    for stack in capture.deciding:
-        own = (mixing for mixing in reversed(found) if mixing.asking == stack)
-        rows = walk_down(capture.rows(stack, reduce), own, residual=residual, normalize=normalize)
-        scores[stack] = capture.read_out(stack, rows, reduce)
-    return scores
-
-
-def walk_down(
-    rows: Tensor, found: Iterable[Mixing], *, residual: bool = True, normalize: bool = False
-) -> Tensor:
-    """rows @ M_last @ ... @ M_first with M = mixing + identity, (batch, rows, tokens).
-
-    Row by row from the top is the same product as the papers', at the cost of a vector times a
-    matrix per layer, and no layer has to be whole. `normalize` makes each row of M add up to 1.
-    """
-    for mixing in found:
-        wanted = rows.flatten(0, 1).any(0).nonzero().flatten()
-        below = torch.zeros_like(rows)
-        for queries, keys, strip in mixing.strips(wanted):
-            weights = rows[..., queries]
-            if normalize:
-                sums = strip.sum(-1) + 1 if residual else strip.sum(-1)
-                weights = ratio(weights, sums.unsqueeze(1))
-            below[..., keys] += weights @ strip
-            if residual:
-                below[..., queries] += weights
-        rows = below
-    return rows
-
-
-def stepped(mixing: Tensor, residual: bool = True, normalize: bool = False) -> Tensor:
-    """One layer's step, mixing + identity, each row adding up to 1 if so asked."""
-    if residual:
-        mixing = mixing + torch.eye(mixing.shape[-1], dtype=mixing.dtype, device=mixing.device)
-    return ratio(mixing, mixing.sum(-1, keepdim=True)) if normalize else mixing

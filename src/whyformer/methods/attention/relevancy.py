@@ -1,4 +1,4 @@
-"""Relevancies between stacks (Chefer et al., ICCV 2021, eqs. 6-11), and their baselines' forms."""
+"""Relevancy between stacks (Chefer et al., ICCV 2021, eqs. 6-11), and its forms for baselines."""
 
 from __future__ import annotations
 
@@ -7,47 +7,46 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from whyformer.engine.capture import Capture, Scores
+from whyformer.engine.passes.attentions import Attentions
+from whyformer.engine.result import MethodResult
 from whyformer.engine.rules.stabilise import ratio
-from whyformer.methods.attention.mixing import Mixing, meet, moments, stepped, walk
+from whyformer.methods.attention.mixing import Mixing, has_cross_attention, moments
+from whyformer.methods.attention.walk import add_residual, read_maps, walk_stacks
 from whyformer.models.families import Pair
 
-Relevancies = dict[Pair, Tensor]  # (batch, tokens, tokens): of the second's to the first's
+Relevancies = dict[Pair, Tensor]  # (batch, query tokens, key tokens) by (query stack, key stack)
 
 
-def propagated(
-    capture: Capture,
+def propagate_relevancy(
+    seen: Attentions,
     found: Sequence[Mixing],
     *,
     normalize: bool = True,
     self_in_rule_10: bool = True,
     aggregate: bool = True,
 ) -> Relevancies:
-    """Every relevancy after all layers, eqs. 6-11.
+    """Return every relevancy after all layers, eqs. 6-11.
 
     The three switches are the authors' ablations: eqs. 8-9, the self-relevancies in eq. 10, and
-    adding to what is there instead of replacing it.
+    adding to a relevancy instead of replacing it.
     """
-    relevancy = _start(capture, found)
+    relevancy = _start(seen, found)
     own = {stack: start for (stack, _), start in relevancy.items()}
 
-    def weighing(stack: str) -> Tensor:
-        return (
-            _normalised(relevancy[stack, stack], own[stack])
-            if normalize
-            else relevancy[stack, stack]
-        )
+    def self_relevancy(stack: str) -> Tensor:
+        current = relevancy[stack, stack]
+        return _normalize_rows(current, own[stack]) if normalize else current
 
     for moment in moments(found):
-        # All of a moment's are computed before any is added: they saw the same states.
+        # Mixings of one moment read the same states: compute all changes before adding any.
         changes: Relevancies = {}
         for mixing in moment:
             a, b = mixing.pair
             for c in own:
                 if c == b and not mixing.within:
-                    change = mixing.matrix  # eq. 10; the asking side's is transposed
+                    change = mixing.matrix  # eq. 10; the query side is transposed
                     if self_in_rule_10:
-                        change = weighing(a).transpose(1, 2) @ change @ weighing(b)
+                        change = self_relevancy(a).transpose(1, 2) @ change @ self_relevancy(b)
                 elif (b, c) in relevancy:
                     change = mixing.matrix @ relevancy[b, c]  # eqs. 6 and 7, eq. 11 where c is a
                 elif aggregate or (a, c) not in relevancy:
@@ -55,7 +54,7 @@ def propagated(
                 else:
                     change = torch.zeros_like(relevancy[a, c])
                 if not aggregate and (a, c) in relevancy:
-                    # Where the target wants nothing of a layer, it is as if it were not there.
+                    # A layer whose mixing is all zero leaves the relevancy as it is.
                     idle = (mixing.matrix == 0).flatten(1).all(1).reshape(-1, 1, 1)
                     change = torch.where(idle, relevancy[a, c], change)
                 changes[a, c] = change
@@ -65,19 +64,19 @@ def propagated(
     return relevancy
 
 
-def rolled_out(
-    capture: Capture, found: Sequence[Mixing], residual: bool, normalize: bool
+def roll_out(
+    seen: Attentions, found: Sequence[Mixing], residual: bool, normalize: bool
 ) -> Relevancies:
-    """Rollout in its bi-modal form: R_ab = R_aa^T . cross . R_bb, each as it was at that moment."""
-    relevancy = _start(capture, found)
-    reached = {stack: _reached(capture, found, stack).unsqueeze(2) for stack, _ in relevancy}
+    """Return rollout in its bi-modal form: R_ab = R_aa^T . cross . R_bb, each at that moment."""
+    relevancy = _start(seen, found)
+    reached = {stack: _reached(seen, found, stack).unsqueeze(2) for stack, _ in relevancy}
     for moment in moments(found):
         changes: Relevancies = {}
         for mixing in moment:
             a, b = mixing.pair
             real = reached[a]
             if mixing.within:
-                step = stepped(mixing.matrix, residual, normalize) * real
+                step = add_residual(mixing.matrix, residual, normalize) * real
                 changes[a, a] = step @ relevancy[a, a]
                 continue
             into = relevancy[a, a].transpose(1, 2) @ (mixing.matrix * real)
@@ -88,67 +87,71 @@ def rolled_out(
     return relevancy
 
 
-def read_last(capture: Capture, found: Sequence[Mixing], reduce: str, layer: int = -1) -> Scores:
-    """Scores of the last map, or of the layer's, that each pair of stacks has.
+def read_layer(
+    seen: Attentions, found: Sequence[Mixing], reduce: str, layer: int = -1
+) -> MethodResult:
+    """Return the scores of one layer's map of each pair of stacks, by default the last.
 
-    Where stacks meet only by way of a third, through both maps.
+    Stacks that are connected only through a third one get the product of both maps.
     """
     by_pair: dict[Pair, list[Mixing]] = {}
     for mixing in found:
         by_pair.setdefault(mixing.pair, []).append(mixing)
-    last = [each[max(layer, -len(each))] for each in by_pair.values()]
-    if not meet(last):
-        return walk(capture, last, reduce, residual=False)
-    real = {stack: mask.unsqueeze(2) for stack, mask in capture.masks.items()}
-    maps = {mixing.pair: mixing.matrix * real[mixing.asking] for mixing in last}
-    return capture.read_maps(_through(maps), reduce)
+    chosen = [each[max(layer, -len(each))] for each in by_pair.values()]
+    if not has_cross_attention(chosen):
+        return walk_stacks(seen, chosen, reduce, residual=False)
+    real = {stack: mask.unsqueeze(2) for stack, mask in seen.layout.masks.items()}
+    maps = {mixing.pair: mixing.matrix * real[mixing.asking] for mixing in chosen}
+    return read_maps(seen, _add_indirect(maps), reduce)
 
 
-def with_last_cross(capture: Capture, found: Sequence[Mixing], normalize: bool) -> Relevancies:
-    """Self-attention rolled out, and the last map of each pair that meets."""
-    relevancy = _start(capture, found)
+def roll_out_with_last_cross(
+    seen: Attentions, found: Sequence[Mixing], normalize: bool
+) -> Relevancies:
+    """Return self-attention rolled out, and the last map of each pair with cross-attention."""
+    relevancy = _start(seen, found)
     crossing: Relevancies = {}
     for mixing in found:
         a, b = mixing.pair
         if mixing.within:
-            relevancy[a, a] = stepped(mixing.matrix, normalize=normalize) @ relevancy[a, a]
-        elif capture.stacks.tracks[a].stack.hidden:
-            crossing[a, b] = mixing.matrix @ relevancy[b, b]  # a pooler reads what has come up
+            relevancy[a, a] = add_residual(mixing.matrix, normalize=normalize) @ relevancy[a, a]
+        elif seen.run.stacks.tracks[a].stack.hidden:
+            crossing[a, b] = mixing.matrix @ relevancy[b, b]  # a pooler reads the rolled-out tokens
         else:
             crossing[a, b] = mixing.matrix
-    return relevancy | _through(crossing)
+    return relevancy | _add_indirect(crossing)
 
 
-def _reached(capture: Capture, found: Sequence[Mixing], stack: str) -> Tensor:
-    """The tokens that the deciding ones of their stack have looked at, (batch, tokens).
+def _reached(seen: Attentions, found: Sequence[Mixing], stack: str) -> Tensor:
+    """The tokens that the deciding ones of their stack attended to, (batch, tokens).
 
-    Padding looks at real tokens, and so does what comes later in a text: transposed, as eq. 10
-    has it, real tokens would look back at them.
+    Padding and later tokens attend to real tokens. Transposed as in eq. 10, real tokens would
+    attend back to them, so such rows must be left out.
     """
-    if stack not in capture.deciding:
-        return capture.masks[stack]
-    seen = (capture.deciding[stack] != 0).to(found[0].matrix.dtype).unsqueeze(1)
+    if stack not in seen.deciding:
+        return seen.layout.masks[stack]
+    read = (seen.deciding[stack] != 0).to(found[0].matrix.dtype).unsqueeze(1)
     for mixing in reversed(found):
         if mixing.within and mixing.asking == stack:
-            seen = ((seen + seen @ mixing.matrix.abs()) != 0).to(seen.dtype)
-    return (seen.squeeze(1) != 0) & capture.masks[stack]
+            read = ((read + read @ mixing.matrix.abs()) != 0).to(read.dtype)
+    return (read.squeeze(1) != 0) & seen.layout.masks[stack]
 
 
-def _start(capture: Capture, found: Sequence[Mixing]) -> Relevancies:
-    """Every token explains itself; a pair of stacks that has not met has no entry."""
+def _start(seen: Attentions, found: Sequence[Mixing]) -> Relevancies:
+    """The identity of each stack; pairs of stacks have no entry before their first attention."""
     some = found[0].matrix
     stacks = dict.fromkeys(stack for mixing in found for stack in mixing.pair)
-    return {(s, s): torch.diag_embed(capture.masks[s].to(some)) for s in stacks}
+    return {(s, s): torch.diag_embed(seen.layout.masks[s].to(some)) for s in stacks}
 
 
-def _normalised(relevancy: Tensor, own: Tensor) -> Tensor:
-    """Each row's part beside itself scaled to add up to 1 (eqs. 8-9); a row of nothing stays so."""
-    beside = relevancy - own
-    return ratio(beside, beside.sum(-1, keepdim=True)) + own
+def _normalize_rows(relevancy: Tensor, own: Tensor) -> Tensor:
+    """Each row without its own entry scaled to sum to 1 (eqs. 8-9); zero rows stay zero."""
+    others = relevancy - own
+    return ratio(others, others.sum(-1, keepdim=True)) + own
 
 
-def _through(maps: Relevancies) -> Relevancies:
-    """The maps, and products of two of them between stacks that meet only by way of a third."""
+def _add_indirect(maps: Relevancies) -> Relevancies:
+    """The maps, and products of two of them for stacks connected only through a third."""
     via = {
         (a, c): first @ second
         for (a, b), first in maps.items()

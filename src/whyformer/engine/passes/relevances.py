@@ -1,0 +1,142 @@
+"""Relevance of attention maps, token states and pixels: one forward, two backward passes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from torch import Tensor
+
+from whyformer.engine.backward import gradients_at, relevances_at
+from whyformer.engine.forward import Trace, alias_output, run_forward
+from whyformer.engine.passes.attentions import Attentions, make_layer, with_deciding
+from whyformer.engine.passes.forward_only import (
+    States,
+    differentiable_value,
+    forward_pass,
+    make_interception,
+)
+from whyformer.engine.recording import AttentionRecorder, RelevanceSums
+from whyformer.engine.result import MethodResult, Scores
+from whyformer.engine.rules.relevance import Relevance, unruled
+from whyformer.engine.rules.stabilise import wide
+from whyformer.engine.rules.switch import Direction
+from whyformer.engine.run import Run
+from whyformer.engine.state_hooks import state_hooks
+from whyformer.models.families import Pair
+from whyformer.targets.resolve import resolve
+
+
+@dataclass(frozen=True)
+class Relevances(Attentions):
+    """Attention layers with their relevance.
+
+    Attributes:
+        rules: The rule set that was used, "ours" or "orig".
+        state_relevance: Relevance of the token states, (batch, tokens, hidden) by stack, if asked.
+        pixels: Relevance per pixel, (batch, height, width), if asked.
+    """
+
+    rules: str = "ours"
+    state_relevance: States = field(default_factory=dict)
+    pixels: Tensor | None = None
+
+    def result(self, scores: Scores, maps: Mapping[Pair, Tensor] | None = None) -> MethodResult:
+        """Return scores that were read off these layers as a method's result."""
+        return replace(super().result(scores, maps), pixels=self.pixels, rules=self.rules)
+
+
+def relevances(
+    run: Run,
+    rules: str,
+    first: int = 0,
+    gradient: bool = True,
+    reach: str = "attention",
+    by_pair: bool = False,
+) -> Relevances:
+    """Return attention, gradient and relevance of each layer from `first` on.
+
+    Args:
+        run: The model on a batch.
+        rules: The rule set: "ours" or "orig".
+        first: The first layer, counted as in `attentions`.
+        gradient: Compute the gradient of the maps too.
+        reach: How far down relevance goes: "attention", "states" or "pixels".
+        by_pair: Count layers per pair of stacks.
+    """
+    keeps_gradient, keeps_relevance = "gradient" in run.keep, "relevance" in run.keep
+    gradient = gradient or keeps_gradient
+    per_block = keeps_relevance and run.stacks.only is not None
+    direction = Direction()
+    # The graph begins at the states, so that an addend outside of it is a constant. The backward
+    # passes go no further down than what they are asked for.
+    trace = Trace(leaf=run.batch.carrier if reach == "pixels" else None)
+    ledger = run.new_ledger()
+    recorder = AttentionRecorder(
+        trace, ledger, run.stacks, start_graph=False, memory=run.map_memory
+    )
+    table = Relevance(direction, rules, recorder.record, recorder.hold).table()
+    interception = make_interception(run, table, ledger, partial(unruled, direction))
+    hooks = state_hooks(run, trace, ledger)
+    output = run_forward(run, trace, interception, hooks, run.batch.arguments)
+    # Relevance starts at the output itself, so the target is resolved outside of the rules.
+    output, spoken = alias_output(output)
+    for tensor, _ in spoken:
+        interception.constant(tensor)  # refuses a tensor that was written into
+    goal = resolve(run.target, output, run.module, run.batch)
+    forward, value = forward_pass(run, trace, goal), differentiable_value(goal)
+
+    chosen = recorder.choose_layers(first, by_pair=by_pair)
+    every = range(len(recorder.maps))
+    needed = every if keeps_relevance or reach != "attention" else chosen
+    sloping = every if keeps_gradient else needed if gradient else []
+    slopes = gradients_at(
+        value,
+        {"exits": [*trace.exits.values()], "maps": [recorder.maps[i] for i in sloping]},
+        keep_graph=True,
+    )
+    forward, deciding = with_deciding(run, forward, trace, slopes["exits"])
+    sums = RelevanceSums(trace.leaving, ledger, run.stacks.batch_first)
+    found = relevances_at(
+        value,
+        spoken,
+        direction,
+        {
+            "maps": [recorder.maps[i] for i in needed],
+            "entering": trace.entering if per_block else [],
+            "leaving": [*trace.exits.values()] if per_block else [],
+            "states": [*trace.states.values()] if reach != "attention" else [],
+            "pixels": [trace.arguments[trace.leaf]] if trace.leaf else [],
+        },
+    )
+    by_layer = {
+        "gradient": dict(zip(sloping, slopes["maps"], strict=True)),
+        "relevance": dict(zip(needed, found["maps"], strict=True)),
+    }
+    by_block = {
+        "entering": dict(zip(every, found["entering"], strict=False)),
+        "leaving": dict(zip([every[-1]], found["leaving"], strict=False)),
+    }
+    layers = tuple(
+        make_layer(
+            run,
+            forward.layout,
+            recorder,
+            i,
+            relevance_sum=sums.above(i, len(recorder.maps)) if run.stacks.only else None,
+            states={k: run.put_batch_first(t[i]) for k, t in by_block.items() if i in t},
+            **{part: maps.get(i) for part, maps in by_layer.items()},
+        )
+        for i in every
+    )
+    return Relevances(
+        run,
+        forward,
+        deciding,
+        layers,
+        tuple(layers[i] for i in chosen),
+        rules,
+        run.by_stack(trace.states, found["states"]) if found["states"] else {},
+        wide(found["pixels"][0]).sum(1) if found["pixels"] else None,
+    )

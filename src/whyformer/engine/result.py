@@ -1,0 +1,44 @@
+"""What a method returns: one frozen value with scores, sinks, maps, layers and pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from whyformer.engine.streamed_layers import AnyLayer
+from whyformer.models.families import Pair
+
+if TYPE_CHECKING:
+    from whyformer.engine.passes.forward_only import ForwardPass
+
+Scores = dict[str, Tensor]  # (batch, tokens) by stack
+
+
+@dataclass(frozen=True)
+class MethodResult:
+    """The scores of one method on one batch, and what else it found.
+
+    Attributes:
+        forward: The explained value, and whose tokens the scores are about.
+        scores: (batch, tokens) by stack, prefix tokens and padding included.
+        sinks: Relevance that no token holds, (batch,) by name.
+        leaks: Relevance lost in operations without a rule, (batch,) by operation.
+        maps: Relevancy between stacks, (batch, query tokens, key tokens).
+        layers: What was read of each attention layer, in the order they ran.
+        deciding: Weights of the tokens that the head reads, (batch, tokens) by stack.
+        pixels: Relevance per pixel, (batch, height, width), if the method reaches pixels.
+        rules: The rule set of the relevance pass, "ours" or "orig"; None if there was none.
+    """
+
+    forward: ForwardPass
+    scores: Scores
+    sinks: Mapping[str, Tensor] = field(default_factory=dict)
+    leaks: Mapping[str, Tensor] = field(default_factory=dict)
+    maps: Mapping[Pair, Tensor] = field(default_factory=dict)
+    layers: tuple[AnyLayer, ...] = ()
+    deciding: Mapping[str, Tensor] = field(default_factory=dict)
+    pixels: Tensor | None = None
+    rules: str | None = None

@@ -1,0 +1,95 @@
+"""The run context: one model on one batch, with everything that a pass needs to know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from torch import Tensor, nn
+
+from whyformer.batching.budget import token_budget
+from whyformer.engine.rules.ledger import Ledger
+from whyformer.engine.stacks import Stacks
+from whyformer.inputs.batch import Batch
+from whyformer.inputs.rows import has_rows, rows_of
+from whyformer.models.families import Family
+from whyformer.targets.resolve import Goal
+
+# What `keep` can hold that needs whole attention maps in memory.
+MAPS = frozenset({"attention", "gradient", "relevance"})
+
+
+@dataclass(frozen=True)
+class Run:
+    """One model on one batch. Passes read it and return values; nothing writes into it.
+
+    Attributes:
+        module: The model.
+        batch: What its forward takes, and whose tokens they are.
+        stacks: The model's sequences of token states, and their blocks.
+        target: What to explain, as `explain` takes it.
+        family: The declared family, None for a model that no family covers.
+        deciding: The token that decides, named by the user; None to infer it from the gradient.
+        keep: What the user wants to keep beside the scores.
+        memory: "maps", "streamed", or None to choose by the size of the maps.
+    """
+
+    module: nn.Module
+    batch: Batch
+    stacks: Stacks
+    target: Any = None
+    family: Family | None = None
+    deciding: str | int | None = None
+    keep: frozenset[str] = frozenset()
+    memory: str | None = None
+
+    @property
+    def map_memory(self) -> str | None:
+        """How attention maps are stored; maps that the user keeps have to be held."""
+        return "maps" if self.keep & MAPS else self.memory
+
+    @property
+    def name(self) -> str:
+        """The model's class, for messages."""
+        return type(self.module).__name__
+
+    def aim_at(self, goal: Goal) -> Run:
+        """Return the run with its target fixed to the entries that `goal` explains.
+
+        A pass with other token states may predict another class; the target must stay.
+        """
+        return replace(self, target=goal.target)
+
+    def repeat(self, most: int, tokens: int) -> tuple[Run, int]:
+        """Return a run with the batch several times in a row, and how often.
+
+        As often as the token budget allows, at most `most` times; `tokens` is the length of one
+        sample. Targets that are callables must see the batch as it is, so they are not repeated.
+        """
+        times = min(most, token_budget(self.module).tokens // (max(1, tokens) * self.batch.size))
+        fixed = isinstance(self.target, list)
+        if times < 2 or not fixed or not has_rows(self.batch, self.module):
+            return self, 1
+        rows = [*range(self.batch.size)] * times
+        larger = replace(self, batch=rows_of(self.batch, rows), target=self.target * times)
+        return replace(larger, deciding=None, keep=frozenset(), memory=None), times
+
+    def new_ledger(self, conserve: bool = False) -> Ledger:
+        """Return an empty ledger; it books nothing unless `conserve`."""
+        return Ledger(
+            self.batch.size,
+            self.stacks.batch_first,
+            active=conserve,
+            declared=self.family is not None,
+        )
+
+    def put_batch_first(self, tensor: Tensor) -> Tensor:
+        """Return a block's tensor as (batch, tokens, ...), whatever order the model uses."""
+        return tensor if self.stacks.batch_first else tensor.transpose(0, 1)
+
+    def by_stack(self, names: Mapping[str, Any], tensors: Iterable[Tensor]) -> dict[str, Tensor]:
+        """Return the tensors under the names of their stacks, batch first."""
+        return {
+            name: self.put_batch_first(tensor) for name, tensor in zip(names, tensors, strict=True)
+        }

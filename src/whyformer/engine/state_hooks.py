@@ -1,0 +1,170 @@
+"""The hooks of a forward pass: they see token states enter the blocks, pass them, and leave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor, nn
+
+from whyformer.engine.forward import Trace
+from whyformer.engine.rules import tensor_tags as tags
+from whyformer.engine.rules.ledger import Ledger
+from whyformer.engine.run import Run
+from whyformer.engine.stacks import Track
+from whyformer.errors import ModelError, OptionError
+from whyformer.models.families import Pair
+
+Hook = tuple[nn.Module, str, Any]
+
+
+def state_hooks(run: Run, trace: Trace, ledger: Ledger) -> list[Hook]:
+    """Return the hooks that fill `trace` while the model runs."""
+    hooks = [
+        hook
+        for track in run.stacks.tracks.values()
+        for hook in _track_hooks(run, track, trace, ledger)
+    ]
+    for part, pairs in run.stacks.askers:
+        hooks += _pair_hooks(part, pairs, trace)
+    return hooks
+
+
+def _track_hooks(run: Run, track: Track, trace: Trace, ledger: Ledger) -> list[Hook]:
+    """The hooks along one stack: states enter, pass its blocks, and leave."""
+    name = track.name
+
+    def enter(tensor: Tensor) -> Tensor:
+        if name in trace.states:
+            return tensor
+        ledger.inside = True
+        _check_states(tensor, run)
+        leaf = tensor
+        if name in trace.replace:
+            leaf = run.put_batch_first(trace.replace[name].to(tensor.dtype))  # its own inverse
+        trace.states[name] = leaf
+        if not trace.track or leaf.requires_grad:
+            return leaf
+        # The tensor itself becomes the leaf, because modules beside the first block may read it.
+        # The block gets a copy, because some blocks write into their input.
+        tags.mark(leaf.requires_grad_(), tags.LEAF)
+        return leaf.clone()
+
+    def leave(tensor: Tensor) -> Tensor:
+        # A stack that only other stacks read is no place to start from: they are above it.
+        if track.stack.read:
+            if not trace.track and not tensor.requires_grad:
+                tensor = tags.mark(tensor.detach().requires_grad_(), tags.LEAF)
+            trace.exits[name] = tensor
+        trace.leaving.append(tensor)
+        return tensor
+
+    def note_leaving(tensor: Tensor) -> Tensor:
+        trace.leaving.append(tensor)
+        return tensor
+
+    def after_exit(module: nn.Module, args: tuple, output: Any) -> Any:
+        return _change_first_tensor(output, leave)
+
+    def after_block(module: nn.Module, args: tuple, output: Any) -> None:
+        _change_first_tensor(output, note_leaving)
+
+    def before_block(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
+        states = _first_floating(args, kwargs)
+        trace.entering.extend([] if states is None else [states])
+
+    hooks: list[Hook] = []
+    if track.chain:
+        hooks.append(_entry_hook(run, track, trace.at, enter))
+    for block in dict.fromkeys(track.chain):
+        hooks.append((block, "before", before_block))
+        if block is not track.exit:
+            hooks.append((block, "after", after_block))
+    hooks.append((track.exit, "after", after_exit))
+    return hooks
+
+
+def _pair_hooks(part: nn.Module, pairs: tuple[Pair, ...], trace: Trace) -> list[Hook]:
+    """The hooks that say whose tokens the attention inside a module mixes."""
+    calls = 0
+
+    def before(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
+        nonlocal calls
+        turn = calls % len(pairs)
+        trace.pairs.append((pairs[turn], turn > 0))
+        calls += 1
+
+    def after(module: nn.Module, args: tuple, output: Any) -> None:
+        trace.pairs.pop()
+
+    return [(part, "before", before), (part, "after", after)]
+
+
+def _entry_hook(run: Run, track: Track, at: str, enter: Callable[[Tensor], Tensor]) -> Hook:
+    """The hook that sees the token states where relevance is read."""
+    if at == "states":
+
+        def before(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> Any:
+            states = _first_floating(args, kwargs)
+            if states is None:
+                return None
+            new = enter(states)
+            return tuple(new if a is states else a for a in args), {
+                key: new if value is states else value for key, value in kwargs.items()
+            }
+
+        return track.chain[0], "before", before
+    if at != "embeddings":
+        raise OptionError(
+            f"at={at!r} is unknown", argument="at", remedy="Use 'states' or 'embeddings'"
+        )
+    only = run.stacks.only
+    if only is None or len(only.stack.streams) > 1:
+        raise OptionError(
+            "at='embeddings' needs a model with one stream of text, and not every stream of"
+            f" {run.name} has word embeddings",
+            argument="at",
+            remedy="Use at='states'",
+        )
+    find = getattr(run.module, "get_input_embeddings", None)
+    if find is None:
+        raise OptionError(
+            f"at='embeddings' needs a model with get_input_embeddings(), and {run.name} has none",
+            argument="at",
+            remedy="Use at='states'",
+        )
+    return find(), "after", lambda module, args, output: _change_first_tensor(output, enter)
+
+
+def _first_floating(args: tuple, kwargs: dict[str, Any]) -> Tensor | None:
+    """The first floating tensor that a block is called with."""
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, Tensor) and value.is_floating_point():
+            return value
+    return None
+
+
+def _change_first_tensor(output: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """A module's output with its first tensor changed."""
+    if isinstance(output, Tensor):
+        return change(output)
+    if isinstance(output, (tuple, list)):
+        return type(output)([change(output[0]), *output[1:]])
+    first = next(key for key, value in output.items() if isinstance(value, Tensor))
+    output[first] = change(output[first])
+    return output
+
+
+def _check_states(tensor: Tensor, run: Run) -> None:
+    """Raise ModelError unless the tensor is (batch, tokens, hidden) in the model's order."""
+    axis = 0 if run.stacks.batch_first else 1
+    if tensor.dim() == 3 and tensor.shape[axis] == run.batch.size:
+        return
+    order = "(batch, tokens, hidden)" if axis == 0 else "(tokens, batch, hidden)"
+    raise ModelError(
+        f"expected token states of shape {order} with batch {run.batch.size} to enter the first"
+        f" block, got {tuple(tensor.shape)}",
+        argument="blocks",
+        remedy=f"If samples are on axis {1 - axis}, pass batch_first={axis == 1}. If these are"
+        " not the blocks, name them: blocks='path.to.blocks'",
+    )

@@ -1,0 +1,1 @@
+"""From a checked request and a prepared batch to an `Attribution`."""

@@ -1,0 +1,144 @@
+"""The attribution that a method's result and its run make together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from whyformer.attribution import Attribution, Layer, Stream
+from whyformer.engine.result import MethodResult
+from whyformer.engine.run import Run
+from whyformer.engine.segments import Segment, TokenLayout
+from whyformer.engine.streamed_layers import AnyLayer
+from whyformer.models.families import Pair
+from whyformer.models.load import Loaded
+from whyformer.models.versions import version_of
+from whyformer.pipeline.request import Request
+
+# What each name in `keep` holds of a layer.
+_LAYER_PARTS = {
+    "attention": ("attention",),
+    "gradient": ("gradient",),
+    "relevance": ("relevance", "entering", "leaving"),
+}
+
+
+def assemble(request: Request, loaded: Loaded, run: Run, result: MethodResult) -> Attribution:
+    """Return the attribution: padding is zeroed, tokens that no stream has are cut off."""
+    method, goal, layout = request.method, result.forward.goal, result.forward.layout
+    output = goal.value.detach().cpu()
+    output = output if output.dtype == torch.float64 else output.float()
+    scores = {
+        stack: (result.scores[stack] * mask).cpu()
+        if stack in result.scores
+        else torch.zeros(mask.shape)
+        for stack, mask in layout.masks.items()
+    }
+    streams = {
+        segment.stream: _stream(run, result, stack, segment, scores[stack])
+        for stack, segments in layout.segments.items()
+        for segment in segments
+    }
+    sinks, conservation = {}, None
+    if method.promises_sum:
+        sinks = {name: sink.cpu() for name, sink in result.sinks.items()}
+        shown = sum((stream.scores.sum(1) for stream in streams.values()), torch.zeros(()))
+        total = sum((found.sum(1) for found in scores.values()), torch.zeros(()))
+        if any(_has_prefix(layout, stack) for stack in layout.segments):
+            sinks["prefix"] = total - shown
+        conservation = (shown + sum(sinks.values(), torch.zeros_like(output))) / output
+    main = run.batch.stream
+    return Attribution(
+        method=method.name,
+        streams={main: streams[main], **streams},
+        main=main,
+        target=goal.index.cpu(),
+        output=output,
+        labels=goal.labels,
+        conservation=conservation,
+        sinks=sinks,
+        layers=_layers(run, result),
+        maps=_maps(run, result, len(streams) > 1),
+        options={**method.options, **request.options},
+        provenance=_provenance(loaded, run),
+    )
+
+
+def _stream(run: Run, result: MethodResult, stack: str, segment: Segment, scores: Tensor) -> Stream:
+    """One stream's part of a stack."""
+    inputs = run.batch.of(segment.stream)
+    tokens = None if inputs is None else inputs.tokens
+    if inputs is None and segment.stream == "queries":
+        count = segment.stop - segment.start
+        tokens = (tuple(f"query {i}" for i in range(count)),) * run.batch.size
+    image = None if inputs is None else inputs.image
+    pixels = result.pixels if image is not None else None
+    states = result.forward.states.get(stack) if "states" in run.keep else None
+    deciding = result.deciding.get(stack)
+    return Stream(
+        name=segment.stream,
+        scores=scores[:, segment.columns],
+        mask=segment.mask.cpu(),
+        tokens=tokens,
+        word_ids=None if inputs is None else inputs.word_ids,
+        grid=segment.grid,
+        image=None if image is None else image.cpu(),
+        pixels=None if pixels is None else pixels.cpu(),
+        states=None if states is None else states.cpu()[:, segment.columns],
+        deciding=None if deciding is None else deciding.cpu()[:, segment.columns] != 0,
+    )
+
+
+def _has_prefix(layout: TokenLayout, stack: str) -> bool:
+    """Whether some of a stack's tokens belong to no stream."""
+    shown = sum(segment.stop - segment.start for segment in layout.segments[stack])
+    return shown != layout.counts[stack]
+
+
+def _layers(run: Run, result: MethodResult) -> tuple[Layer, ...]:
+    """What the user keeps of each layer; sums of relevance always."""
+    parts = [part for name, parts in _LAYER_PARTS.items() if name in run.keep for part in parts]
+
+    def keep_parts(layer: AnyLayer) -> Layer:
+        kept = {part: getattr(layer, part) for part in ("relevance_sum", *parts)}
+        return Layer(
+            **{k: None if v is None else v.cpu() for k, v in kept.items()},
+            asking=layer.asking,
+            answering=layer.answering,
+            together=layer.together,
+        )
+
+    layers = tuple(keep_parts(layer) for layer in result.layers)
+    has_tensors = any(isinstance(v, Tensor) for layer in layers for v in vars(layer).values())
+    return layers if has_tensors else ()
+
+
+def _maps(run: Run, result: MethodResult, several: bool) -> dict[Pair, Tensor]:
+    """Relevancy from stream to stream, if there are several streams or the user keeps it."""
+    if not (several or "maps" in run.keep):
+        return {}
+    segments = result.forward.layout.segments
+    return {
+        (query.stream, key.stream): relevancy[:, query.columns, key.columns].cpu()
+        for (a, b), relevancy in result.maps.items()
+        for query in segments.get(a, ())
+        for key in segments.get(b, ())
+    }
+
+
+def _provenance(loaded: Loaded, run: Run) -> dict[str, Any]:
+    """What was run, as JSON can hold it."""
+    parameter = next(run.module.parameters(), None)
+    return {
+        "model": loaded.name,
+        "model_class": run.name,
+        "family": run.family.name if run.family else "default",
+        "dtype": str(parameter.dtype).removeprefix("torch.") if parameter is not None else "",
+        "device": str(parameter.device) if parameter is not None else "cpu",
+        "versions": {
+            package: version_of(package) for package in ("whyformer", "torch", "transformers")
+        },
+        "notes": list(run.batch.notes),
+    }

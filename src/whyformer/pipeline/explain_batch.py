@@ -1,0 +1,104 @@
+"""One prepared batch explained: split by length, run by the method, assembled and merged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from whyformer.attribution import Attribution
+from whyformer.attribution.merge import merge_parts
+from whyformer.batching.split_by_length import BatchPart, split_by_length
+from whyformer.engine.generate import generate_ids
+from whyformer.engine.passes.attentions import attentions
+from whyformer.engine.result import MethodResult
+from whyformer.engine.run import MAPS, Run
+from whyformer.engine.scope import borrow_model
+from whyformer.engine.stacks import check_one_stream, find_stacks
+from whyformer.errors import OptionError, WhyformerError
+from whyformer.inputs.batch import Batch
+from whyformer.inputs.finite import check_weights
+from whyformer.inputs.padding_layout import restore_padding
+from whyformer.inputs.prepare import prepare
+from whyformer.models.load import Loaded
+from whyformer.pipeline.assemble import assemble
+from whyformer.pipeline.request import Request
+from whyformer.pipeline.trust import warn_if_drifting, warn_if_leaking
+from whyformer.targets.generated_text import merge_generated
+from whyformer.targets.generation import generation_of
+
+
+def explain_batch(request: Request, loaded: Loaded, batch: Batch, target: Any) -> Attribution:
+    """Return the attribution of one prepared batch."""
+    module, family = loaded.module, loaded.family
+    check_weights(module)
+    if request.blocks is None and family is None:
+        check_one_stream(module, batch.arguments)
+    with borrow_model(module):
+        batch, target, generation = generation_of(
+            target,
+            batch,
+            module,
+            family,
+            read=lambda mapping: prepare(mapping, module, loaded.processor, family),
+            write=generate_ids,
+        )
+    if generation is not None and request.keep:
+        raise OptionError(
+            f"keep={sorted(request.keep)} is about one output token, and every token of the"
+            " generated text is explained",
+            argument="keep",
+            remedy="Pass target=wf.token(position) for one token",
+        )
+    stacks = find_stacks(module, batch.stream, family, request.blocks, request.batch_first)
+    run = Run(
+        module,
+        batch,
+        stacks,
+        target,
+        family,
+        deciding=request.deciding,
+        keep=request.keep,
+        memory=request.memory,
+    )
+    # Only for declared families is it known that padding changes nothing.
+    whole = bool(request.keep) or generation is not None or request.deciding is not None
+    parts = [] if whole or family is None else split_by_length(batch, module, target)
+    attribution = _explain_parts(request, loaded, run, parts)
+    layouts = {one.stream: one.layout for one in batch if one.layout is not None}
+    attribution = restore_padding(attribution, layouts)
+    return attribution if generation is None else merge_generated(attribution, generation)
+
+
+def _explain_parts(
+    request: Request, loaded: Loaded, run: Run, parts: list[BatchPart]
+) -> Attribution:
+    """The merged attribution of the parts; the run as it is if there are fewer than two."""
+    if len(parts) < 2:
+        return _explain_run(request, loaded, run)
+    try:
+        found = [
+            _explain_run(request, loaded, replace(run, batch=part.batch, target=part.target))
+            for part in parts
+        ]
+    except WhyformerError:
+        # Explained as a whole, the error names the sample by its own number.
+        return _explain_run(request, loaded, run)
+    rows = [row for part in parts for row in part.rows]
+    return merge_parts(found, rows, run.batch.tokens, run.batch.word_ids)
+
+
+def _explain_run(request: Request, loaded: Loaded, run: Run) -> Attribution:
+    with borrow_model(run.module):
+        result = request.method(run, **request.options)
+        if request.keep & MAPS and not result.layers:
+            result = _add_layers(run, result)
+    attribution = assemble(request, loaded, run, result)
+    warn_if_leaking(attribution, result)
+    warn_if_drifting(attribution, result)
+    return attribution
+
+
+def _add_layers(run: Run, result: MethodResult) -> MethodResult:
+    """The result with attention layers to keep, for a method that reads none itself."""
+    seen = attentions(run.aim_at(result.forward.goal))
+    return replace(result, layers=seen.every, deciding=seen.deciding)

@@ -1,0 +1,77 @@
+"""The request: everything `explain` was asked for apart from the inputs, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from whyformer.engine.deciding_tokens import check_deciding
+from whyformer.engine.run import MAPS
+from whyformer.errors import OptionError
+from whyformer.methods import Method, methods
+
+
+@dataclass(frozen=True)
+class Request:
+    """How to explain: the method, its options, and the settings of `explain`."""
+
+    method: Method
+    options: Mapping[str, Any] = field(default_factory=dict)
+    keep: frozenset[str] = frozenset()
+    memory: str | None = None
+    blocks: str | None = None
+    batch_first: bool | None = None
+    deciding: str | int | None = None
+
+
+def make_request(
+    method: str,
+    options: Mapping[str, Any],
+    *,
+    keep: str | Sequence[str] = (),
+    memory: str | None = None,
+    blocks: str | None = None,
+    batch_first: bool | None = None,
+    deciding: str | int | None = None,
+) -> Request:
+    """Return the request; raise OptionError or UnknownNameError before any model is loaded."""
+    chosen = methods[method]
+    chosen.check(options)
+    check_deciding(deciding)
+    kept = _check_keep(keep, chosen)
+    _check_memory(memory, kept)
+    return Request(chosen, options, kept, memory, blocks, batch_first, deciding)
+
+
+def _check_keep(keep: str | Sequence[str], method: Method) -> frozenset[str]:
+    names = [keep] if isinstance(keep, str) else keep
+    is_list = isinstance(names, (list, tuple, set, frozenset))
+    if not is_list or not all(isinstance(name, str) for name in names):
+        raise OptionError(
+            f"keep={keep!r} is not a list of names",
+            argument="keep",
+            remedy="Pass a name or a list of names",
+        )
+    for name in sorted(frozenset(names) - set(method.keeps)):
+        raise OptionError(
+            f"method '{method.name}' cannot keep {name!r}",
+            argument="keep",
+            remedy=f"It can keep {', '.join(map(repr, method.keeps))}",
+        )
+    return frozenset(names)
+
+
+def _check_memory(memory: str | None, keep: frozenset[str]) -> None:
+    """Raise OptionError if `memory` is unknown or conflicts with `keep`."""
+    if memory not in (None, "maps", "streamed"):
+        raise OptionError(
+            f"memory={memory!r} is unknown", argument="memory", remedy="Use 'maps' or 'streamed'"
+        )
+    maps = sorted(keep & MAPS)
+    if memory == "streamed" and maps:
+        raise OptionError(
+            f"memory='streamed' holds no attention maps, and keep={maps} asks for them",
+            argument="memory",
+            remedy="Leave out memory= or keep=",
+        )
