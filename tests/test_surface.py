@@ -104,17 +104,20 @@ def test_an_attribution_has_these_attributes() -> None:
     ]
     beyond_fields = {
         name
-        for name in vars(wf.Attribution)
+        for name in dir(wf.Attribution)
         if not name.startswith("_")
         and name not in {field.name for field in dataclasses.fields(wf.Attribution)}
     }
     assert beyond_fields == {
+        "render",
         "save",
         "scores",
         "to_dict",
         "to_html",
         "to_json",
+        "to_pdf",
         "to_png",
+        "to_svg",
         "to_terminal",
         "tokens",
         "words",
