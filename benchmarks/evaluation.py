@@ -54,7 +54,7 @@ def alone(loaded: Loaded, sample: Sample, method: str, options: Mapping[str, obj
 
     def rerun(kept: Mapping[str, Tensor]) -> Tensor:
         ((stream, mask),) = kept.items()
-        return predict(module, removal.left(stream, mask, torch.tensor([0])).prepared)
+        return predict(module, removal.remove(stream, mask, torch.tensor([0])).batch)
 
     return float(metrics["auac"](attribution, rerun=rerun, **options).values[0])
 
@@ -76,7 +76,7 @@ class Clock:
 
 def measure(data: Path, limit: int | None, few: int, names: list[str]) -> dict[str, Any]:
     """Seconds both ways, and by how much the areas differ."""
-    loaded = load_model("sst2", None, None)
+    loaded = load_model("sst2")
     dataset = open_dataset(f"sst2:{data / 'sst2'}", "dev", limit=limit, seed=0)
     samples = sorted(dataset, key=lambda sample: len(sample.inputs))
     some = samples[:: max(1, len(samples) // few)][:few]

@@ -8,9 +8,7 @@ on every run, which the resident size of a process is not: it keeps what was onc
 allocators hand pages back as they please. Each measurement is a process of its own. Buffers inside
 the maths libraries are not seen, in the plain pass as little as in a method.
 
-Work runs twice before it is measured. The relevance methods keep |w| of a model from the second
-explanation on, up to 1 GiB for all models together (see whyformer/rules/magnitudes.py). That is no
-part of the peak, which is the memory that one more explanation takes; it is listed as kept.
+Work runs once before it is measured, so that imports and caches of the libraries are not counted.
 
 The plain pass is what benchmarks/speed.py times, weights frozen. Weights are random: BERT-base
 shape with 128 tokens (or --tokens), ViT-B/16 shape with 197.
@@ -39,7 +37,6 @@ PLAIN = "forward+backward"
 LIMITS = {"transformer_attribution": 2.5}
 METHODS = ("transformer_attribution", "partial_lrp", "full_lrp", "gae", "lrp_ah_ln", "rollout")
 SHAPES = ("bert", "vit")
-WARM_UP = 2  # from the second call on |w| is kept: the third is like all that follow
 
 
 def model_and_inputs(shape: str, tokens: int) -> tuple[nn.Module, dict[str, torch.Tensor]]:
@@ -94,10 +91,9 @@ def peak(work: Callable[[], Any]) -> int:
     return highest
 
 
-def measure_here(shape: str, what: str, tokens: int) -> tuple[int, int]:
-    """Bytes of one piece of work at its peak, and those kept between calls, in this process."""
+def measure_here(shape: str, what: str, tokens: int) -> int:
+    """Bytes of one piece of work at its peak, in this process."""
     import whyformer as wf
-    from whyformer.engine.rules.magnitudes import MAGNITUDES
 
     torch.set_num_threads(1)
     model, inputs = model_and_inputs(shape, tokens)
@@ -107,19 +103,17 @@ def measure_here(shape: str, what: str, tokens: int) -> tuple[int, int]:
             return plain(model, inputs)
         return wf.explain(inputs, model, method=what, target=0)
 
-    for _ in range(WARM_UP):
-        work()
-    return peak(work), MAGNITUDES.size()
+    work()
+    return peak(work)
 
 
-def measure(shape: str, what: str, tokens: int) -> tuple[int, int]:
+def measure(shape: str, what: str, tokens: int) -> int:
     """The same in a process of its own."""
     command = [sys.executable, __file__, "--tokens", str(tokens), "--one", shape, what]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"measuring {what} on {shape} failed:\n{done.stderr}")
-    highest, kept = done.stdout.split()[-2:]
-    return int(highest), int(kept)
+    return int(done.stdout.split()[-1])
 
 
 def main() -> int:
@@ -133,22 +127,20 @@ def main() -> int:
     options = parser.parse_args()
     if options.one:
         shape, what = options.one
-        print(*measure_here(shape, what, options.tokens))
+        print(measure_here(shape, what, options.tokens))
         return 0
     titles = {"bert": f"BERT-base, {options.tokens} tokens", "vit": "ViT-B/16, 197 tokens"}
     results: dict[str, Any] = {"torch": torch.__version__, "shapes": {}}
     exceeded = []
     for shape in SHAPES:
         found: dict[str, int] = {}
-        held: dict[str, int] = {}
-        results["shapes"][titles[shape]] = {"peak": found, "kept": held}
+        results["shapes"][titles[shape]] = {"peak": found}
         print(f"\n{titles[shape]} (peak of what torch allocates, weights not counted)")
         for name in (PLAIN, *options.methods.split(",")):
-            found[name], held[name] = measure(shape, name, options.tokens)
+            found[name] = measure(shape, name, options.tokens)
             ratio, limit = found[name] / found[PLAIN], LIMITS.get(name)
             size = f"{found[name] / 2**20:8.1f} MiB"
-            kept = f"   keeps {held[name] / 2**20:.0f} MiB" if held[name] else ""
-            print(f"  {name:24s} {size}   {ratio:5.2f}x{against(limit)}{kept}", flush=True)
+            print(f"  {name:24s} {size}   {ratio:5.2f}x{against(limit)}", flush=True)
             if limit and ratio > limit:
                 exceeded.append(f"{name} on {titles[shape]}: {ratio:.2f}x > {limit:.2f}x")
     return ended(results, exceeded, options.json)

@@ -60,20 +60,13 @@ def speed(found: Results, images: Path) -> str:
 
 
 def memory(found: Results, images: Path) -> str:
-    """Peak of each method, a column for each model, and what is kept between calls."""
+    """Peak of each method, a column for each model."""
     shapes = found["shapes"]
     names = dict.fromkeys(name for one in shapes.values() for name in one["peak"])
 
     def cell(one: dict[str, dict[str, int]], name: str) -> str:
         ratio = f"{one['peak'][name] / one['peak'][PLAIN]:.2f}"
-        kept = one["kept"][name]
-        return ratio + (
-            f" ({mib(one['peak'][name])})"
-            if name == PLAIN
-            else f", keeps {mib(kept)}"
-            if kept
-            else ""
-        )
+        return ratio + (f" ({mib(one['peak'][name])})" if name == PLAIN else "")
 
     rows = [[named(name), *(cell(one, name) for one in shapes.values())] for name in names]
     return table(["", *shapes], rows)
@@ -150,8 +143,6 @@ def sweep(found: Results, images: Path, name: str = "sweep") -> str:
     if len({cell["batch"] for cell in batched}) > 1:
         parts.append(f"Batches of texts of {at} tokens:")
         parts.append(_ratios(batched, "batch", "batch of {}", {}))
-    if found["kept_bytes"]:
-        parts.append(f"Kept between calls, for all of it: {mib(found['kept_bytes'])} of \\|w\\|.")
     if found["left_out"]:
         parts.append(f"Left out: {_left_out(found['left_out'])}.")
     return "\n\n".join(parts)

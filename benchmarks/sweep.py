@@ -38,7 +38,6 @@ import whyformer as wf
 from memory import peak
 from report import ended
 from subjects import Subject, bert, of_bert
-from whyformer.engine.rules.magnitudes import MAGNITUDES
 
 PLAIN = "forward+backward"
 LENGTHS = (64, 128, 256, 512, 1024, 2048)
@@ -173,7 +172,6 @@ def main(words: Sequence[str] | None = None) -> int:
         "cells": [cell._asdict() for cell in cells],
         "exponents": exponents(cells),
         "left_out": left_out,
-        "kept_bytes": MAGNITUDES.size(),
     }
     return ended(results, [], options.json)
 

@@ -62,7 +62,7 @@ def lengths(shape: str, rounds: int, exceeded: list[str]) -> dict[str, Any]:
     torch.manual_seed(0)
     model = BertForSequenceClassification(BertConfig(**SHAPES[shape])).eval().requires_grad_(False)
     words = torch.randint(1996, 6000, (32, 128)).tolist()
-    tokenizer = load_model("sst2", None, None).processor
+    tokenizer = load_model("sst2").processor
     counts = torch.linspace(8, 128, 32).int().tolist()
     pieces = [tokenizer.convert_ids_to_tokens(row) for row in words]
     plain = [[p for p in row if p.isalpha()] * 4 for row in pieces]
@@ -110,7 +110,7 @@ def _apart(singles: Sequence[Any], batched: Sequence[Any]) -> float:
 
 def series(count: int, exceeded: list[str]) -> dict[str, Any]:
     """Seconds and growth of memory over a long series, by what was run."""
-    loaded = load_model("sst2", None, None)
+    loaded = load_model("sst2")
     loaded.module.requires_grad_(False)
     texts, size = sentences(count), window_of(None)
     runs = {

@@ -11,7 +11,8 @@ from typing import Any
 os.environ.update(
     HF_HUB_OFFLINE="1",
     TOKENIZERS_PARALLELISM="false",
-    OMP_NUM_THREADS="1",
+    # One thread in each of two workers on two cores, unless .ci/run asks for more.
+    OMP_NUM_THREADS=os.environ.get("WHYFORMER_TEST_THREADS", "1"),
     MPLBACKEND="agg",
     # Also for what a test starts as a process of its own.
     PYTHONPATH=str(Path(__file__).parent.parent / "src"),
@@ -22,7 +23,7 @@ import torch
 
 pytest_plugins = ["tests.small_models"]
 
-torch.set_num_threads(1)  # two workers on two cores: more threads would only queue
+torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 
 
 @pytest.fixture(autouse=True)

@@ -215,18 +215,18 @@ def test_options_are_checked_before_any_work_is_done() -> None:
 
 
 BAD_VALUES: list[tuple[str, dict[str, Any], str]] = [
-    ("gae", {"reduce": "rows"}, "reduce='rows': choose 'row' or 'column_sum'"),
+    ("gae", {"reduce": "rows"}, "reduce='rows' is unknown. Use 'row' or 'column_sum'"),
     ("rollout", {"reduce": None}, "reduce=None"),
-    ("lrp_ah_ln", {"activations": "gelu"}, "activations='gelu': choose one of 'gradient'"),
-    ("lrp_ah_ln", {"at": "inputs"}, "at='inputs': choose 'states' or 'embeddings'"),
+    ("lrp_ah_ln", {"activations": "gelu"}, "activations='gelu' is unknown. Choose one of 'gradient'"),
+    ("lrp_ah_ln", {"at": "inputs"}, "at='inputs' is unknown. Use 'states' or 'embeddings'"),
     ("gradient_x_input", {"at": "embeddings"}, "needs a model with get_input_embeddings"),
-    ("grad_cam", {"weights": "column"}, "weights='column': choose one of 'row', 'map'"),
-    ("transformer_attribution", {"rules": "new"}, "rules='new': choose one of 'ours', 'orig'"),
+    ("grad_cam", {"weights": "column"}, "weights='column' is unknown. Choose one of 'row', 'map'"),
+    ("transformer_attribution", {"rules": "new"}, "rules='new' is unknown. Choose one of 'ours', 'orig'"),
     ("full_lrp", {"rules": "new"}, "rules='new'"),
     ("partial_lrp", {"rules": ""}, "rules=''"),
-    ("gae", {"keep": "layers"}, "keep='layers'"),
-    ("gae", {"keep": ("maps", "layers")}, "keep='layers'"),
-    ("lrp_ah_ln", {"keep": "maps"}, "keep='maps': method 'lrp_ah_ln' can keep"),
+    ("gae", {"keep": "layers"}, "cannot keep 'layers'"),
+    ("gae", {"keep": ("maps", "layers")}, "cannot keep 'layers'"),
+    ("lrp_ah_ln", {"keep": "maps"}, "method 'lrp_ah_ln' cannot keep 'maps'. It can keep"),
     ("gae", {"start_layer": 2}, "start_layer=2, but the model has 2 attention layers"),
     ("gae", {"start_layer": -3}, "start_layer=-3"),
     ("rollout", {"start_layer": 9}, "start_layer=9"),
@@ -311,7 +311,7 @@ def test_deciding_tokens_that_there_are_not(deciding: Any) -> None:
 def test_a_deciding_token_that_one_sample_has_not() -> None:
     model, inputs = padded()
     wf.explain(inputs, model, method="gae", deciding=3)
-    with pytest.raises(OptionError, match=r"deciding=4: the shortest sample has 4 tokens"):
+    with pytest.raises(OptionError, match=r"deciding=4, but the shortest sample has 4 tokens"):
         wf.explain(inputs, model, method="gae", deciding=4)
 
 
@@ -357,7 +357,7 @@ def test_a_model_without_blocks() -> None:
             return logits
 
     with pytest.raises(
-        ModelError, match=r"cannot tell which part of Flat.*blocks='path.to.blocks'"
+        ModelError, match=r"cannot tell which modules of Flat.*blocks='path.to.blocks'"
     ):
         explain(stirred(Flat()))
 

@@ -24,6 +24,7 @@ from whyformer.batching.series import (
 )
 from whyformer.datasets import Dataset
 from whyformer.errors import SkippedWarning, WhyformerError, warn_caller
+from whyformer.inputs.detect import kind_of
 from whyformer.inputs.prepare import prepare
 from whyformer.models.load import Loaded, load_model
 from whyformer.pipeline.explain_batch import explain_batch
@@ -122,11 +123,16 @@ def explain(
         attributions = _explain_series(request, series, on_error)
         return _show_progress(attributions, series_length(inputs)) if progress else attributions
     refuse_series_settings(batch_size, on_error, progress)
-    loaded = load_model(model, processor, inputs)
+    loaded = _load(model, processor, inputs)
     batch = prepare(
         inputs, loaded.module, loaded.processor, loaded.family, truncation, carrier=tokens
     )
     return explain_batch(request, loaded, batch, target)
+
+
+def _load(model: nn.Module | str | Loaded | None, processor: Any, inputs: Any) -> Loaded:
+    """The model; without one, the bundled model for this kind of inputs."""
+    return load_model(model, processor, kind_of(inputs) if model is None else None)
 
 
 @dataclass(frozen=True)
@@ -176,7 +182,7 @@ def explain_each(
     Returns:
         An iterator of one `Answer` per ask.
     """
-    loaded = load_model(model, processor, inputs)
+    loaded = _load(model, processor, inputs)
     batch = prepare(
         inputs, loaded.module, loaded.processor, loaded.family, truncation, carrier=tokens
     )
@@ -211,7 +217,7 @@ def _explain_series(request: Request, series: _Series, on_error: str) -> Iterato
     reader = SeriesReader(series.inputs, series.target)
     first = reader.read(1)
     if first:
-        loaded = load_model(series.model, series.processor, first[0].inputs)
+        loaded = _load(series.model, series.processor, first[0].inputs)
         planner = SeriesPlanner(loaded, series.batch_size, series.truncation, series.tokens)
         results = InOrder()
         for batch in read_batches(reader, planner, first, sort=not request.keep):

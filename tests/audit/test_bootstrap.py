@@ -65,8 +65,8 @@ def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
 def test_weights_make_groups_of_the_same_lengths() -> None:
     weights = same_lengths([1, 1, 2], [1, 2, 2, 3])
     assert weights is not None
-    assert weights[0].tolist() == [0.5, 0.5, 1.0]
-    assert weights[1].tolist() == [1.0, 0.5, 0.5, 0.0]
+    assert weights[0].tolist() == pytest.approx([0.5, 0.5, 1.0])
+    assert weights[1].tolist() == pytest.approx([1.0, 0.5, 0.5, 0.0])
     assert same_lengths([1], [2]) is None
     ours = torch.tensor([[1.0, 3.0, 10.0]])
     theirs = torch.tensor([[0.0, 4.0, 6.0, 99.0]])

@@ -66,7 +66,8 @@ def tables() -> Mapping[str, Any]:
 
 def test_groups_by_hand(tables: Mapping[str, Any]) -> None:
     a, b = tables["groups"].records()
-    assert (a["group"], a["names"], a["tokens per name"]) == ("a", 2, 1.5)
+    assert (a["group"], a["names"]) == ("a", 2)
+    assert a["tokens per name"] == pytest.approx(1.5)
     assert a["relevance"] == pytest.approx(1.0)
     assert (a["share"], a["even share"]) == pytest.approx((0.25, 0.25))
     assert (a["output"], a["probability"], a["decided"]) == pytest.approx((6.0, 0.6, 0.75))
@@ -108,7 +109,8 @@ def test_swaps_by_hand(tables: Mapping[str, Any]) -> None:
 
 def test_names_tones_and_templates_by_hand(tables: Mapping[str, Any]) -> None:
     names = tables["names"].records()
-    assert [(n["name"], n["relevance"]) for n in names] == [("Bo", 2.0), ("Ann", 0.0), ("Cy", -1.0)]
+    assert [n["name"] for n in names] == ["Bo", "Ann", "Cy"]
+    assert [n["relevance"] for n in names] == pytest.approx([2.0, 0.0, -1.0])
     assert [n["name"] for n in tables["extremes"].records()] == ["Bo", "Cy"]
     tones = {(t["templates"], t["group"]): t for t in tables["tones"].records()}
     assert tones["positive", "a"]["probability"] == pytest.approx(0.8)

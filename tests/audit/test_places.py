@@ -11,13 +11,13 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from whyformer.attribution import Stream
 from whyformer.audit.places import Span, covered, token_spans
-from whyformer.inputs.text import tokenized
+from whyformer.inputs.text import tokenize
 from whyformer.inputs.words import read_words
 
 
 def stream_of(tokenizer: Any, text: Any, limit: int | None = None) -> Stream:
     """The stream that an explanation of this text would have."""
-    rows, groups = tokenized(tokenizer, [text], False, limit)
+    rows, groups = tokenize(tokenizer, [text], False, limit)
     ids = rows["input_ids"][0]
     pieces, words = read_words(tokenizer, ids, [True] * len(ids), groups[0])
     mask = torch.ones(1, len(ids), dtype=torch.bool)

@@ -17,8 +17,8 @@ from PIL import Image
 
 import whyformer as wf
 from tests.wordpiece import wordpiece_of
-from whyformer.batching.batches import BATCHES, window_of
 from whyformer.batching.budget import CPU
+from whyformer.batching.series import WINDOW_BATCHES, window_size
 from whyformer.datasets import open_dataset
 from whyformer.errors import InputError, ModelError, OptionError, SkippedWarning, TargetError
 
@@ -121,7 +121,7 @@ def test_reading_ahead_is_bounded_and_in_the_callers_thread(model: Any, tokenize
     found = wf.explain(source, model, processor=tokenizer, batch_size=2)
     assert source.read == 0
     next(found)
-    assert source.read == 2 * window_of(2) == 4 * BATCHES
+    assert source.read == 2 * window_size(2) == 4 * WINDOW_BATCHES
     assert source.threads == {threading.get_ident()}
     before = threading.active_count()
     found.close()
@@ -156,7 +156,7 @@ def test_nothing_is_held_behind_a_long_series(model: Any, tokenizer: Any) -> Non
     ):
         if index % 69 == 0:
             most = max(most, alive() - before)
-    assert most <= window_of(2) + 4
+    assert most <= window_size(2) + 4
 
 
 def test_targets_may_be_an_iterator_a_list_or_one_for_all(model: Any, tokenizer: Any) -> None:
@@ -258,13 +258,13 @@ def test_nothing_gives_nothing(model: Any) -> None:
 
 
 def test_mistakes_are_told_at_once(model: Any) -> None:
-    with pytest.raises(OptionError, match="batch_size is 0: give a whole number from 1"):
+    with pytest.raises(OptionError, match="batch_size=0 is not a positive integer"):
         wf.explain(iter(["a"]), model, batch_size=0)
-    with pytest.raises(OptionError, match="on_error is 'ignore': give 'raise' or 'skip'"):
+    with pytest.raises(OptionError, match="on_error='ignore' is unknown. Use 'raise' or 'skip'"):
         wf.explain(iter(["a"]), model, on_error="ignore")
     with pytest.raises(OptionError, match="has no option"):
         wf.explain(iter(["a"]), model, depth=3)
-    with pytest.raises(OptionError, match=r"batch_size= is for inputs in any number"):
+    with pytest.raises(OptionError, match=r"batch_size= needs an iterator, and one batch was given"):
         wf.explain(["a"], model, batch_size=3)
 
 

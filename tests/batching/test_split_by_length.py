@@ -1,15 +1,12 @@
-"""A batch of texts of many lengths, run in groups: cheaper, and the same in every number."""
+"""A batch of texts of many lengths, run in parts: cheaper, and the same in every number."""
 
 from __future__ import annotations
 
 from functools import cache
-from itertools import combinations, pairwise
 from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import Tensor, nn
 
 import whyformer as wf
@@ -56,8 +53,7 @@ def batches(model: nn.Module, work: Any) -> tuple[list[tuple[int, ...]], Any]:
 @pytest.fixture
 def free(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pass costs nothing but its tokens, so that even a tiny model's batches are cut."""
-    monkeypatch.setattr(split_by_length, "READING", 0)
-    monkeypatch.setattr(split_by_length, "STARTING", 0)
+    monkeypatch.setattr(split_by_length, "pass_cost", lambda module: 0)
 
 
 def assert_same(found: wf.Attribution, expected: wf.Attribution) -> None:
@@ -98,8 +94,7 @@ def test_groups_give_what_the_whole_batch_gives(
     if not is_text(name):
         return  # images have no padding to save
     expected = explain(name, method=method)
-    monkeypatch.setattr(split_by_length, "READING", 0)
-    monkeypatch.setattr(split_by_length, "STARTING", 0)
+    monkeypatch.setattr(split_by_length, "pass_cost", lambda module: 0)
     shapes, found = batches(model_of(name), lambda: explain(name, method=method))
     if shapes[0] == (5, 7):
         pytest.fail(f"{name} was run whole, {shapes}")
@@ -207,38 +202,3 @@ def test_texts_in_a_list_are_grouped() -> None:
         alone = wf.explain(texts[i])
         torch.testing.assert_close(found[i].scores, alone.scores, rtol=1e-3, atol=1e-4)
         assert found[i].tokens == alone.tokens
-
-
-# -- which rows go together -----------------------------------------------------------------------
-
-
-def cost(groups: list[list[int]], lengths: list[int], extra: float) -> float:
-    return sum(len(rows) * max(lengths[row] for row in rows) + extra for rows in groups)
-
-
-def cuts(lengths: list[int]) -> list[list[list[int]]]:
-    """Every way to cut the sorted rows into groups."""
-    order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
-    inner = range(1, len(order))
-    places = [(0, *some, len(order)) for n in range(len(order)) for some in combinations(inner, n)]
-    return [[order[a:b] for a, b in pairwise(place)] for place in places]
-
-
-@given(st.lists(st.integers(1, 60), min_size=1, max_size=7), st.floats(0, 80))
-def test_no_other_cut_is_cheaper(lengths: list[int], extra: float) -> None:
-    found = split_by_length.grouped(lengths, extra)
-    assert sorted(row for rows in found for row in rows) == list(range(len(lengths)))
-    least = min(cost(groups, lengths, extra) for groups in cuts(lengths))
-    whole = cost([list(range(len(lengths)))], lengths, extra)
-    if len(found) > 1:
-        assert cost(found, lengths, extra) == pytest.approx(least)
-        assert least <= split_by_length.WORTH * whole
-    else:
-        assert least >= split_by_length.WORTH * whole - 1e-6
-
-
-def test_no_group_is_larger_than_the_most() -> None:
-    found = split_by_length.grouped([128] * 100 + [9000], 1e9)
-    assert len(found) > 3
-    assert found[0] == [100]  # alone, whatever its length
-    assert all(len(rows) * 128 <= split_by_length.MOST for rows in found[1:])

@@ -81,7 +81,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, loads: list[Any]) -> Asked:
 @pytest.fixture(autouse=True)
 def calm(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing; transformers is neither imported nor silenced for the rest of the session."""
-    monkeypatch.setattr("whyformer.cli.console.hush", lambda: None)
+    monkeypatch.setattr("whyformer.cli.console.silence_transformers", lambda: None)
     for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "TERM", "GITHUB_ACTIONS", "PY_COLORS"):
         monkeypatch.delenv(name, raising=False)
 

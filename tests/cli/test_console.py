@@ -13,7 +13,7 @@ import torch
 from whyformer.cli import console
 
 Run = Callable[..., Any]
-hush = console.hush  # the real one, before the fixture `calm` replaces it
+silence = console.silence_transformers  # the real one: the fixture `calm` replaces it
 
 
 @pytest.fixture
@@ -31,10 +31,10 @@ def voice(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     hub.setLevel(before[2])
 
 
-def test_transformers_is_hushed(voice: Any) -> None:
+def test_transformers_is_silenced(voice: Any) -> None:
     voice.set_verbosity_info()
     voice.enable_progress_bar()
-    hush()
+    silence()
     assert voice.get_verbosity() == voice.ERROR
     assert not voice.is_progress_bar_enabled()
     assert not logging.getLogger("huggingface_hub.utils._http").isEnabledFor(logging.WARNING)

@@ -29,7 +29,7 @@ Run = Callable[..., Any]
 @pytest.fixture(autouse=True)
 def calmer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing; transformers keeps its voice for the rest of the session."""
-    monkeypatch.setattr("whyformer.cli.progress.hush", lambda: None)
+    monkeypatch.setattr("whyformer.cli.progress.silence_transformers", lambda: None)
 
 
 @pytest.fixture(scope="session")

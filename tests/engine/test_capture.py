@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 import whyformer as wf
 from tests.several import target_of
 from whyformer.batching import budget
-from whyformer.engine.rules import fused
+from whyformer.engine.rules.operations import fused_attention as fused
 from whyformer.models.families import families
 from whyformer.models.families.tiny import IMAGE, tiny_inputs, tiny_model, tiny_models
 

@@ -185,7 +185,8 @@ def test_agreement(loaded: Loaded, tmp_path: Path) -> None:
     found = by_key(results)
     for sample in sentences(6):
         for one in names:
-            assert found[sample.id, one, "predicted", f"agreement/{one}"]["value"] == 1.0
+            itself = found[sample.id, one, "predicted", f"agreement/{one}"]["value"]
+            assert itself == pytest.approx(1.0)
             for other in names:
                 here = found[sample.id, one, "predicted", f"agreement/{other}"]["value"]
                 there = found[sample.id, other, "predicted", f"agreement/{one}"]["value"]

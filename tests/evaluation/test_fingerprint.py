@@ -56,20 +56,20 @@ def test_an_implementation_of_attention_does_not_count() -> None:
 
 
 def test_what_makes_the_inputs_counts() -> None:
-    sst2 = load_model("sst2", None, None)
+    sst2 = load_model("sst2")
     first = of_subject(sst2)
     sst2.processor(["a film", "a longer film"], padding=True, truncation=True, max_length=4)
     assert of_subject(sst2) == first, "how it was last called does not"
     assert of_subject(Loaded(sst2.module, None, "sst2")) != first
     sst2.processor.add_tokens(["gripping"])
     assert of_subject(sst2) != first
-    mnist = load_model("mnist", None, None)
+    mnist = load_model("mnist")
     seen = of_subject(mnist)
     mnist.processor.image_mean = [0.1] * len(mnist.processor.image_mean)
     assert of_subject(mnist) != seen
-    question = load_model("clip_shapes", None, None)
+    question = load_model("clip_shapes")
     asked = of_subject(question)
-    assert of_subject(load_model("clip_shapes", None, None)) == asked
+    assert of_subject(load_model("clip_shapes")) == asked
     question.processor.tokenizer.add_tokens(["octagon"])
     assert of_subject(question) != asked
 

@@ -169,7 +169,7 @@ def test_masks_that_cannot_be_had(tmp_path: Path) -> None:
 
 
 def test_masks_of_images_that_are_cut_into_regions() -> None:
-    loaded = load_model("lxmert_shapes", None, None)
+    loaded = load_model("lxmert_shapes")
     samples = bundled_samples(wf.models()["lxmert_shapes"])
     assert all("mask" in sample.extras for sample in samples)
     masks = masks_of(samples[:2], loaded)
@@ -357,7 +357,7 @@ def test_metrics_that_fit() -> None:
     ],
 )
 def test_models_that_answer_otherwise(name: str, why: str) -> None:
-    loaded = load_model(name, None, None)
+    loaded = load_model(name)
     samples = bundled_samples(wf.models()[name])
     assert why in answers_otherwise(loaded, samples[0])
     found, said = fitting(loaded, samples)
@@ -377,7 +377,7 @@ def test_bundled_samples_are_labelled_with_classes_or_not_at_all(name: str) -> N
     samples = bundled_samples(wf.models()[name])
     assert samples
     assert len({sample.id for sample in samples}) == len(samples)
-    classes = classes_of(load_model(name, None, None))
+    classes = classes_of(load_model(name))
     labels = [label_of(sample, (), classes) for sample in samples]
     assert any(label is not None for label in labels) == (name in ANSWERED)
 

@@ -15,7 +15,7 @@ from whyformer.errors import ModelError
 from whyformer.evaluation import rerun as module_under_test
 from whyformer.evaluation.rerun import Rerun
 from whyformer.inputs.prepare import prepare
-from whyformer.inputs.removal import HOW, Removal
+from whyformer.inputs.removal import FILL_TEXTS, Removal
 from whyformer.models.families import family_of
 from whyformer.models.families.tiny import tiny_inputs, tiny_models
 from whyformer.models.load import Loaded
@@ -161,8 +161,8 @@ def test_the_smallest_images_have_patches_and_pixels_too() -> None:
 
 
 def test_how_gaps_are_filled_is_said(loaded: Loaded, texts: list[str]) -> None:
-    assert asking(loaded, texts).filled("text") == f"drop: {HOW['drop']}"
-    assert asking(loaded, texts, "mask").filled("text") == f"mask: {HOW['mask']}"
+    assert asking(loaded, texts).filled("text") == f"drop: {FILL_TEXTS['drop']}"
+    assert asking(loaded, texts, "mask").filled("text") == f"mask: {FILL_TEXTS['mask']}"
 
 
 @pytest.mark.parametrize("fill", ["drop", "mask", "unknown", "zero", "mean"])

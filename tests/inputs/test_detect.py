@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 from whyformer.errors import InputError
-from whyformer.inputs.detect import kind_of, listed
+from whyformer.inputs.detect import kind_of, samples_of
 
 IMAGE = Image.new("L", (2, 2))
 
@@ -54,14 +54,14 @@ def test_kind(inputs: Any, stream: str | None, kind: str) -> None:
 
 
 def test_samples() -> None:
-    assert listed("a") == ["a"]
-    assert listed(("a", "b")) == [("a", "b")]
-    assert listed(("a", "b", "c")) == ["a", "b", "c"]
-    assert listed(("a.png", "b.png")) == ["a.png", "b.png"]
-    assert listed(("a", "b"), "image") == ["a", "b"]
-    assert listed(("a", "b.png"), "image") == ["a", "b.png"]
-    assert listed(("a", IMAGE)) == [("a", IMAGE)]
-    assert listed([("a", IMAGE), ("b", IMAGE)]) == [("a", IMAGE), ("b", IMAGE)]
+    assert samples_of("a") == ["a"]
+    assert samples_of(("a", "b")) == [("a", "b")]
+    assert samples_of(("a", "b", "c")) == ["a", "b", "c"]
+    assert samples_of(("a.png", "b.png")) == ["a.png", "b.png"]
+    assert samples_of(("a", "b"), "image") == ["a", "b"]
+    assert samples_of(("a", "b.png"), "image") == ["a", "b.png"]
+    assert samples_of(("a", IMAGE)) == [("a", IMAGE)]
+    assert samples_of([("a", IMAGE), ("b", IMAGE)]) == [("a", IMAGE), ("b", IMAGE)]
 
 
 def test_text_and_images_in_one_list() -> None:

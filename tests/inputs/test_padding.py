@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from whyformer.attribution import Attribution, Layer, Stream
 from whyformer.errors import InputError
-from whyformer.inputs.padding import padded, padding_id
-from whyformer.inputs.padding_layout import Layout, output_as_given, restore_padding
+from whyformer.inputs.padding import pad_rows, padding_id
+from whyformer.inputs.padding_layout import Layout, restore_output, restore_padding
 from whyformer.inputs.prepare import prepare
 
 DECODER = {"num_key_value_heads": 2, "head_dim": 4, "pad_token_id": 0}
@@ -140,17 +140,17 @@ def test_decoder_classifier_cannot_tell_padding_in_embeddings(
 
 
 def test_layout_there_and_back() -> None:
-    layout = Layout((2, 0), given=4, inner=3)
+    layout = Layout((2, 0), user_columns=4, model_columns=3)
     given = torch.tensor([[0, 0, 1, 2], [3, 4, 5, 0]])
-    inward = layout.inward(given)
-    assert inward.tolist() == [[1, 2, 0], [3, 4, 5]]
-    assert layout.outward(inward).tolist() == given.tolist()
-    assert layout.row("..ab", 0) == ["a", "b", "."]
+    to_model = layout.to_model(given)
+    assert to_model.tolist() == [[1, 2, 0], [3, 4, 5]]
+    assert layout.to_user(to_model).tolist() == given.tolist()
+    assert layout.row_to_model("..ab", 0) == ["a", "b", "."]
     assert [layout.position(0, layout.column(0, p)) for p in range(4)] == [0, 1, 2, 3]
 
 
 def test_attribution_comes_back_as_given() -> None:
-    layout = Layout((1, 0), given=3, inner=2)
+    layout = Layout((1, 0), user_columns=3, model_columns=2)
     stream = Stream(
         "text",
         scores=torch.tensor([[1.0, 2.0], [3.0, 0.0]]),
@@ -191,7 +191,7 @@ def test_a_callable_sees_its_own_columns(build: Callable[..., nn.Module]) -> Non
     module = build("GPT2LMHeadModel").double()
     prepared = prepare(laid_out(True, 0), module)
     assert prepared.layout is not None
-    output = output_as_given(module(**prepared.arguments), prepared.layout)
+    output = restore_output(module(**prepared.arguments), prepared.layout)
     assert output.logits.shape[:2] == (3, COLUMNS)
     for index, row in enumerate(rows()):
         alone = module(torch.tensor([row])).logits[0, -1]
@@ -199,7 +199,7 @@ def test_a_callable_sees_its_own_columns(build: Callable[..., nn.Module]) -> Non
 
 
 def test_padded_rows_and_the_id_that_fills_them(build: Callable[..., nn.Module]) -> None:
-    assert padded([[1, 2], [3]], 9).tolist() == [[1, 2], [3, 9]]
+    assert pad_rows([[1, 2], [3]], 9).tolist() == [[1, 2], [3, 9]]
     assert padding_id(build("RobertaForMaskedLM", pad_token_id=1), None) == 1
     assert padding_id(build("GPT2LMHeadModel", pad_token_id=None), None) == 0
     assert (

@@ -19,7 +19,7 @@ from tests.several import only, padded
 from whyformer.engine.predict import predict
 from whyformer.errors import InputError, ModelError, OptionError
 from whyformer.inputs.prepare import prepare
-from whyformer.inputs.removal import FILLS, HOW, Removal, _blurred
+from whyformer.inputs.removal import FILL_TEXTS, FILLS, Removal, _blur
 from whyformer.models.families import family_of
 from whyformer.models.families.tiny import tiny_inputs, tiny_model, tiny_models
 
@@ -60,9 +60,9 @@ def asked(
 ) -> Tensor:
     """What the model says about what is left of some rows."""
     rows = torch.arange(len(kept)) if rows is None else rows
-    left = removed.left(stream, kept, rows, grid)
-    fill = removed.chosen(stream)
-    return predict(removed.module, left.prepared, left.silenced, fill, stream)
+    left = removed.remove(stream, kept, rows, grid)
+    fill = removed.fill_of(stream)
+    return predict(removed.module, left.batch, left.silenced, fill, stream)
 
 
 def said(module: nn.Module, inputs: Inputs) -> Tensor:
@@ -407,7 +407,7 @@ def test_pixels(vit: nn.Module, processor: Any, fill: str) -> None:
     noise = numpy.random.default_rng(0).integers(0, 256, (2, 8, 8, 3), dtype=numpy.uint8)
     images = [Image.fromarray(one) for one in noise]
     values = processor(images=images, return_tensors="pt")["pixel_values"]
-    removed = removal(vit, images, fill, processor, steps=processor)
+    removed = removal(vit, images, fill, processor, image_processor=processor)
     filled = pixels_by_hand(fill, values, processor)
     patches = torch.tensor([[True, False, False, True], [False, False, False, False]])
     by_hand = torch.stack([values[0], filled[1]])
@@ -427,7 +427,7 @@ def test_black_without_normalisation_is_zero(vit: nn.Module) -> None:
         size={"height": 8, "width": 8}, do_normalize=False
     )
     image = Image.new("RGB", (8, 8), (200, 100, 50))
-    removed = removal(vit, [image], "black", processor, steps=processor)
+    removed = removal(vit, [image], "black", processor, image_processor=processor)
     found = asked(removed, "image", torch.zeros(1, 4, dtype=torch.bool), grid=(2, 2))
     torch.testing.assert_close(found, said(vit, {"pixel_values": torch.zeros(1, 3, 8, 8)}))
 
@@ -440,11 +440,11 @@ def test_a_number_of_patches_that_is_none(vit: nn.Module) -> None:
 
 def test_images_of_any_shape_can_be_blurred() -> None:
     value = torch.randn(1, 3, 1, 1)
-    torch.testing.assert_close(_blurred(value), value)
+    torch.testing.assert_close(_blur(value), value)
     wide = torch.randn(1, 1, 2, 60)
     expected = gaussian_filter(wide[0, 0].numpy(), 3.0, mode="nearest", radius=9)
-    assert _blurred(wide).shape == wide.shape
-    torch.testing.assert_close(_blurred(wide)[0, 0], torch.from_numpy(expected))
+    assert _blur(wide).shape == wide.shape
+    torch.testing.assert_close(_blur(wide)[0, 0], torch.from_numpy(expected))
 
 
 # -- what cannot be done ---------------------------------------------------------------------------
@@ -454,7 +454,7 @@ def test_refusals(vit: nn.Module) -> None:
     bert = built("bert")
     inputs = tiny_inputs(bert, (4,))
     keep = torch.ones(1, 4, dtype=torch.bool)
-    assert set(HOW) == {fill for fills in FILLS.values() for fill in fills}
+    assert set(FILL_TEXTS) == {fill for fills in FILLS.values() for fill in fills}
     for fill, why in (
         ("erase", "choose one of drop, mask"),
         ("blur", "is not for stream 'text', which is ids"),

@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from whyformer.inputs.sizes import ALONE, BOTH, IMAGE, PAIR, TEXT, Size, sizes
+from whyformer.inputs.sizes import ALONE, BOTH, IMAGE, PAIR, TEXT, Size, input_sizes
 
 PICTURE = Image.new("RGB", (4, 4))
 
@@ -33,14 +33,14 @@ PICTURE = Image.new("RGB", (4, 4))
     ],
 )
 def test_what_an_input_is(wordpiece: Any, item: Any, stream: str, found: Size) -> None:
-    assert sizes([item], wordpiece, stream) == [found]
+    assert input_sizes([item], wordpiece, stream) == [found]
 
 
 def test_sizes_come_in_the_order_of_their_inputs(wordpiece: Any) -> None:
     items = ["film film film", PICTURE, "film", ("film", "film")]
-    found = [size.tokens for size in sizes(items, wordpiece, "text")]
+    found = [size.tokens for size in input_sizes(items, wordpiece, "text")]
     assert found == [5, 1, 3, 4]
 
 
 def test_without_a_tokenizer_characters_count() -> None:
-    assert sizes(["film", "a film"], None, "text") == [Size(TEXT, 4), Size(TEXT, 6)]
+    assert input_sizes(["film", "a film"], None, "text") == [Size(TEXT, 4), Size(TEXT, 6)]

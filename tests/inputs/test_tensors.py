@@ -88,7 +88,7 @@ def test_lists_are_padded_to_one_length(bert: nn.Module) -> None:
     assert prepared.mask.sum(1).tolist() == [3, 5]
     single = prepare({"input_ids": [2, 5, 3], "attention_mask": [1, 1, 1]}, bert)
     assert single.arguments["attention_mask"].shape == (1, 3)
-    assert prepare({"input_ids": numpy.array([[2, 5, 3]])}, bert).batch == 1
+    assert prepare({"input_ids": numpy.array([[2, 5, 3]])}, bert).size == 1
 
 
 def test_by_products_of_tokenizers_are_left_out(build: Build) -> None:
@@ -135,8 +135,8 @@ def test_the_user_names_the_argument_that_carries_tokens() -> None:
             return side
 
     inputs = {"side": torch.randn(3, 2), "words": torch.randn(1, 5, 2)}
-    assert prepare(inputs, Two()).batch == 3
-    assert prepare(inputs, Two(), carrier="words").batch == 1
+    assert prepare(inputs, Two()).size == 3
+    assert prepare(inputs, Two(), carrier="words").size == 1
     with pytest.raises(InputError, match="takes no argument 'tokens'; it takes side, words"):
         prepare(inputs, Two(), carrier="tokens")
     with pytest.raises(InputError, match="the mapping has no 'words'"):
@@ -247,4 +247,4 @@ def test_additive_masks_may_be_infinite(bert: nn.Module) -> None:
 
 def test_labels_and_shared_positions_are_no_mismatch(bert: nn.Module) -> None:
     inputs = {"input_ids": IDS, "position_ids": torch.arange(4)[None], "labels": torch.ones(2)}
-    assert prepare(inputs, bert).batch == 2
+    assert prepare(inputs, bert).size == 2

@@ -42,9 +42,9 @@ def test_a_tuple_of_two_strings_is_a_pair_and_a_list_is_a_batch(
     bert: nn.Module, wordpiece: Any
 ) -> None:
     pair = prepare(("good film", "bad plot"), bert, wordpiece)
-    assert pair.batch == 1
+    assert pair.size == 1
     assert pair.arguments["token_type_ids"].tolist() == [[0, 0, 0, 0, 1, 1, 1]]
-    assert prepare(["good film", "bad plot"], bert, wordpiece).batch == 2
+    assert prepare(["good film", "bad plot"], bert, wordpiece).size == 2
 
 
 @pytest.mark.parametrize("kind", [tuple, list])
@@ -69,7 +69,7 @@ def test_text_that_ends_like_a_file_is_text_to_a_text_model(
     bert: nn.Module, wordpiece: Any
 ) -> None:
     assert prepare("film.png", bert, wordpiece).stream == "text"
-    assert prepare(("a.png", "b.png"), bert, wordpiece).batch == 1
+    assert prepare(("a.png", "b.png"), bert, wordpiece).size == 1
 
 
 def test_the_tokenizer_is_left_as_it_was(bert: nn.Module, wordpiece: Any) -> None:
@@ -97,7 +97,7 @@ def test_decoder_classifier_without_pad_id_names_the_one_to_set(
     module = build("GPT2ForSequenceClassification", vocab_size=320, pad_token_id=None)
     with pytest.raises(InputError, match=r"set model\.config\.pad_token_id = 0"):
         prepare(["a film", "bad"], module, byte_bpe)
-    assert prepare("a film", module, byte_bpe).batch == 1
+    assert prepare("a film", module, byte_bpe).size == 1
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_text_for_a_module_of_the_users_own(wordpiece: Any) -> None:
         [False] * 4,
         [False] * 3 + [True],
     ]
-    assert prepare(["film", "good"], Bare(), wordpiece).batch == 2
+    assert prepare(["film", "good"], Bare(), wordpiece).size == 2
     with pytest.raises(InputError, match="3 to 4 tokens and the forward of Bare takes no mask"):
         prepare(["a film", "good"], Bare(), wordpiece)
 

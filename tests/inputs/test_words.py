@@ -8,13 +8,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from whyformer.inputs.text import tokenized
-from whyformer.inputs.words import BYTE_OF, as_bytes, read_words, scheme_of, special_ids, spread
+from whyformer.inputs.text import tokenize
+from whyformer.inputs.words import (
+    BYTE_OF,
+    decode_pieces,
+    piece_bytes,
+    read_words,
+    scheme_of,
+    special_ids,
+)
 
 
 def read(tokenizer: Any, text: str, known: bool = True) -> tuple[list[str], list[int | None]]:
     """Pieces and word numbers of one text, with or without what the tokenizer says of words."""
-    rows, groups = tokenized(tokenizer, [text], types=False)
+    rows, groups = tokenize(tokenizer, [text], types=False)
     ids = rows["input_ids"][0]
     pieces, words = read_words(tokenizer, ids, [True] * len(ids), groups[0] if known else None)
     return list(pieces), list(words)
@@ -81,7 +88,7 @@ def test_markers_refine_a_tokenizer_that_calls_everything_one_word(sentencepiece
 
 
 def test_second_text_of_a_pair_starts_its_own_words(wordpiece: Any) -> None:
-    rows, groups = tokenized(wordpiece, [("film", "film good")], types=True)
+    rows, groups = tokenize(wordpiece, [("film", "film good")], types=True)
     ids = rows["input_ids"][0]
     _, words = read_words(wordpiece, ids, [True] * len(ids), groups[0])
     assert words == (None, 0, None, 1, 2, None)
@@ -106,8 +113,8 @@ def test_ids_without_a_token_do_not_crash(wordpiece: Any) -> None:
 
 
 def test_byte_fallback_pieces_are_bytes() -> None:
-    pieces = [as_bytes(p, "sentencepiece") for p in ("▁a", "<0xC3>", "<0xA9>", "b")]
-    assert spread(pieces) == [" a", "é", "", "b"]
+    pieces = [piece_bytes(p, "sentencepiece") for p in ("▁a", "<0xC3>", "<0xA9>", "b")]
+    assert decode_pieces(pieces) == [" a", "é", "", "b"]
 
 
 def test_schemes_and_special_ids(wordpiece: Any, byte_bpe: Any, sentencepiece: Any) -> None:

@@ -13,7 +13,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import whyformer as wf
 from tests.several import target_of
 from whyformer.engine import recording
-from whyformer.engine.rules import fused
+from whyformer.engine.rules import attention_maps
+from whyformer.engine.rules.operations import fused_attention as fused
 from whyformer.errors import OptionError
 from whyformer.models.families.tiny import DECODER, ENCODER, tiny_inputs, tiny_model, tiny_models
 
@@ -122,7 +123,7 @@ def test_a_query_that_may_look_nowhere() -> None:
     mask = torch.rand(2, 1, 5, 5) > 0.5
     mask[0, 0, 2] = False
     call = fused.FusedCall(query, key, value, mask)
-    whole, _ = fused.weights_of(call)
+    whole, _ = fused.attention_weights(call)
     found = torch.zeros_like(whole)
     for block in fused.blocks(call):
         found[..., block.queries, block.keys] = block.attention
@@ -185,7 +186,7 @@ def test_large_maps_are_streamed_unasked(monkeypatch: pytest.MonkeyPatch) -> Non
     model = model_of("bert")
     inputs = tiny_inputs(model, LENGTHS)
     monkeypatch.setattr(recording, "HELD", 10)
-    monkeypatch.setattr(fused, "weights_of", None)  # nobody may ask for a whole map
+    monkeypatch.setattr(attention_maps, "attention_weights", None)  # no whole map is computed
     found = wf.explain(inputs, model, method="gae", target=1)
     monkeypatch.undo()
     held = wf.explain(inputs, model, method="gae", target=1, memory="maps")

@@ -56,7 +56,7 @@ def test_the_area_is_the_mean_height_unless_asked_otherwise() -> None:
     assert bare.values.tolist() == [pytest.approx(0.25)]
     assert "over its width" not in bare.convention
     one = NEGATIVE(attribution, rerun=four_tokens(), steps=(0.25,))
-    assert one.values.tolist() == [1.0]
+    assert one.values.tolist() == pytest.approx([1.0])
 
 
 def test_steps_are_the_papers_and_are_printed() -> None:

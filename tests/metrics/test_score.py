@@ -15,14 +15,14 @@ from whyformer.metrics import bootstrap as drawing
 
 
 def test_the_mean_is_of_the_values() -> None:
-    assert Score(torch.tensor([1.0, 2.0, 6.0])).mean == 3
+    assert Score(torch.tensor([1.0, 2.0, 6.0])).mean == pytest.approx(3)
     assert len(Score(torch.tensor([1.0, 2.0, 6.0]))) == 3
 
 
 def test_shares_are_summed_before_they_are_divided() -> None:
     """1 of 1 and 1 of 3: two of four, not the mean of 1 and 1/3. A part that is nowhere is out."""
     found, there = torch.tensor([[1.0, 0.0], [1.0, 0.0]]), torch.tensor([[1.0, 0.0], [3.0, 0.0]])
-    assert Score(torch.tensor([1.0, 1 / 3]), shares=(found, there)).mean == 0.5
+    assert Score(torch.tensor([1.0, 1 / 3]), shares=(found, there)).mean == pytest.approx(0.5)
     nothing = Score(torch.zeros(2), shares=(found * 0, there * 0))
     assert math.isnan(nothing.mean)
     assert all(math.isnan(end) for end in interval(nothing))
@@ -55,20 +55,20 @@ def test_an_interval_of_shares_redraws_samples() -> None:
     there = torch.tensor([[1.0], [1.0], [98.0]])
     score = Score(torch.ones(3), shares=(torch.tensor([[1.0], [1.0], [0.0]]), there))
     low, high = interval(score)
-    assert score.mean == 0.02
-    assert low == 0
-    assert high == 1  # one draw in 27 leaves the large sample out
+    assert score.mean == pytest.approx(0.02)
+    assert low == pytest.approx(0, abs=1e-12)
+    assert high == pytest.approx(1)  # one draw in 27 leaves the large sample out
 
 
 def test_one_sample_has_no_spread() -> None:
-    assert interval(Score(torch.tensor([0.25]))) == (0.25, 0.25)
+    assert interval(Score(torch.tensor([0.25]))) == pytest.approx((0.25, 0.25))
 
 
 def test_drawing_in_parts_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     score = Score(torch.rand(20, generator=torch.Generator().manual_seed(0)))
     whole = interval(score)
     monkeypatch.setattr(drawing, "AT_ONCE", 50)
-    assert interval(score) == whole
+    assert interval(score) == pytest.approx(whole, rel=1e-12)
 
 
 def test_what_cannot_be_drawn_is_refused() -> None:
@@ -98,10 +98,10 @@ def test_batches_are_put_together() -> None:
     assert whole.curve.shape == (3, 2)
     assert (whole.steps, whole.convention) == ((0, 1), "how")
     assert whole.parts["x"].shape == (3,)
-    assert whole.mean == 0.5
+    assert whole.mean == pytest.approx(0.5)
     plain = combined([Score(torch.ones(1)), Score(torch.zeros(1))])
     assert plain.curve is None
-    assert plain.mean == 0.5
+    assert plain.mean == pytest.approx(0.5)
 
 
 def test_other_conventions_do_not_mix() -> None:

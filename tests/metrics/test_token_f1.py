@@ -37,24 +37,24 @@ def test_words_by_hand() -> None:
             marked = torch.zeros(1, 3).bool()
             marked[0, word] = True
             score = TOKEN_F1(attribution, rationales=marked, k=(1,), pool=pool)
-            assert score.mean == (word == first)
+            assert score.mean == pytest.approx(float(word == first))
             assert f"{pool} of its tokens" in score.convention
 
 
 def test_negative_words_are_not_lifted_to_nothing() -> None:
     attribution = text([[-3.0, -2.0, -1.0]], word_ids=((0, 0, 1),))
     score = TOKEN_F1(attribution, rationales=torch.tensor([[False, True]]), k=(1,))
-    assert score.mean == 1
+    assert score.mean == pytest.approx(1)
 
 
 def test_special_tokens_are_neither_chosen_nor_missed() -> None:
     attribution = text([[9.0, 1.0, 2.0, 9.0]], word_ids=((None, 0, 0, None),))
     marked = torch.tensor([[True, False, True, True]])
     score = TOKEN_F1(attribution, rationales=marked, k=(1,), level="token")
-    assert score.mean == 1
+    assert score.mean == pytest.approx(1)
     keep = torch.tensor([[False, False, True, False]])
     score = TOKEN_F1(attribution, rationales=marked, keep=keep, k=(1,), level="token")
-    assert score.mean == 0
+    assert score.mean == pytest.approx(0)
 
 
 def test_words_of_a_pair_are_counted_on() -> None:
@@ -63,7 +63,7 @@ def test_words_of_a_pair_are_counted_on() -> None:
     for word, hit in ((0, 0), (1, 0), (2, 0), (3, 1)):
         marked = torch.zeros(1, 4).bool()
         marked[0, word] = True
-        assert TOKEN_F1(attribution, rationales=marked, k=(1,)).mean == hit
+        assert TOKEN_F1(attribution, rationales=marked, k=(1,)).mean == pytest.approx(hit)
 
 
 def test_marked_words_behind_the_end_are_missed() -> None:

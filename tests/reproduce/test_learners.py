@@ -95,7 +95,7 @@ def test_training_and_explaining_see_the_same_pixels(tmp_path: Path) -> None:
     assert (learned.min(), learned.max()) == (-1, 1)
     model.save_pretrained(tmp_path)
     processor.save_pretrained(tmp_path)
-    stored = load_model(str(tmp_path), None, None)
+    stored = load_model(str(tmp_path))
     for module, steps in ((model, processor), (stored.module, stored.processor)):
         seen = prepare(images, module, steps, family_of(module), True).arguments["pixel_values"]
         assert torch.equal(seen, learned)
@@ -119,7 +119,7 @@ def test_the_tokenizer_pads_and_cuts_only_when_asked_to(tmp_path: Path) -> None:
 
 def test_the_body_is_kept_and_the_head_is_new(tmp_path: Path) -> None:
     folder = base(tmp_path)
-    old = load_model(str(folder), None, None).module.state_dict()
+    old = load_model(str(folder)).module.state_dict()
     torch.manual_seed(0)
     new = language_learner(folder, ("a", "b", "c"))[0].state_dict()
     assert all(torch.equal(new[k], old[k]) for k in old if not k.startswith("classifier"))

@@ -96,7 +96,7 @@ def test_the_accuracy_is_the_measured_one(
 ) -> None:
     """One sample at a time, through the stored files, as anybody would measure it."""
     made = whole[recipe.name]
-    loaded = load_model(str(made.folder), None, None)
+    loaded = load_model(str(made.folder))
     held_out = [s for s in recipe.open(data, "test") if s.inputs]
     right = 0
     for sample in held_out:
@@ -121,7 +121,7 @@ def test_something_is_learned(recipe: Recipe, data: Path, tmp_path: Path) -> Non
     ]
     losses = []
     for one in made:
-        loaded = load_model(str(one.folder), None, None)
+        loaded = load_model(str(one.folder))
         train = list(recipe.open(data, "train"))
         tokens = learners.text_batches(loaded.processor, 24) if recipe.kind != "digits" else None
         batch = (tokens or learners.digit_batch)([s.inputs for s in train])
@@ -247,7 +247,7 @@ def test_another_base_is_another_model(data: Path, tmp_path: Path) -> None:
     stop = Stop()
     made = trained(EMOTION, data, tmp_path, other, stop)
     assert stop.steps
-    assert load_model(str(made.folder), None, None).module.config.intermediate_size == 32
+    assert load_model(str(made.folder)).module.config.intermediate_size == 32
     # What is trained from nothing does not ask for it.
     trained(MNIST, data, tmp_path, data / "base")
     stop = Stop()

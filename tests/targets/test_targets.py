@@ -15,7 +15,7 @@ from whyformer.errors import ModelError, TargetError
 from whyformer.inputs.batch import Batch
 from whyformer.inputs.prepare import prepare
 from whyformer.targets.resolve import Goal, contrast, query, resolve, span, token
-from whyformer.targets.selection import Pick
+from whyformer.targets.selection import Selection
 
 Build = Callable[..., nn.Module]
 LOGITS = torch.tensor([[0.5, 2.0, -1.0], [3.0, 0.0, 1.0]], requires_grad=True)
@@ -468,7 +468,7 @@ def test_distillation_models_are_asked_for_their_mean(vit: nn.Module) -> None:
 def test_a_goal_means_the_same_in_another_output() -> None:
     goal = ask([None, contrast(0, 1)])
     again = ask(goal.target, -LOGITS)
-    assert all(isinstance(pick, Pick) for pick in goal.target)
+    assert all(isinstance(pick, Selection) for pick in goal.target)
     assert again.labels == goal.labels
     assert again.value.tolist() == (-goal.value).tolist()
     assert ask(goal.target).index.tolist() == goal.index.tolist()

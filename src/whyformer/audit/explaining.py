@@ -14,7 +14,7 @@ from whyformer.audit.places import Span, parts_of, token_spans
 from whyformer.errors import InputError, OptionError
 from whyformer.explain import explain
 from whyformer.inputs.detect import Text
-from whyformer.inputs.text import unchanged
+from whyformer.inputs.text import tokenizer_scope
 from whyformer.inputs.words import special_ids
 from whyformer.methods import methods as known
 from whyformer.models.load import Loaded, load_model
@@ -83,7 +83,7 @@ class Explainer:
         """Whether the tokenizer keeps anything of the text."""
         if not all(part.strip() for part in parts_of(text)):
             return False
-        with unchanged(self.tokenizer):
+        with tokenizer_scope(self.tokenizer):
             ids = self.tokenizer(*parts_of(text))["input_ids"]
         return not set(ids) <= special_ids(self.tokenizer)
 

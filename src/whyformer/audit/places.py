@@ -8,7 +8,7 @@ from typing import Any
 
 from whyformer.attribution import Stream
 from whyformer.inputs.detect import Text
-from whyformer.inputs.text import unchanged
+from whyformer.inputs.text import tokenizer_scope
 
 Span = tuple[int, int, int]  # which text of a pair, its first character, one past its last
 
@@ -50,7 +50,7 @@ def covered(spans: Sequence[Span | None], part: int, start: int, stop: int) -> l
 def _told(text: Text, tokenizer: Any, limit: int | None) -> tuple[Span | None, ...]:
     parts = parts_of(text)
     cut: dict[str, Any] = {} if limit is None else {"max_length": limit}
-    with unchanged(tokenizer):
+    with tokenizer_scope(tokenizer):
         encoding = tokenizer(
             *parts, truncation=bool(cut), padding=False, return_offsets_mapping=True, **cut
         )

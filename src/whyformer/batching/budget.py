@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from whyformer.models.signature import place_of
+from whyformer.models.signature import device_and_dtype
 
 # What a pass costs beyond its tokens, counted in tokens: reading every weight once, and the work
 # that is the same for models of any size (in tokens x weights).
@@ -30,7 +30,7 @@ ACCELERATOR = Budget(samples=64, tokens=8192, images=32)
 
 def is_on_cpu(module: nn.Module) -> bool:
     """Return whether the module computes on the CPU."""
-    return place_of(module)[0].type == "cpu"
+    return device_and_dtype(module)[0].type == "cpu"
 
 
 def token_budget(module: nn.Module) -> Budget:

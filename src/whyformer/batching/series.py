@@ -20,7 +20,7 @@ from whyformer.datasets.huggingface import is_huggingface
 from whyformer.errors import OptionError, TargetError, WhyformerError
 from whyformer.inputs.batch import Batch
 from whyformer.inputs.prepare import prepare
-from whyformer.inputs.sizes import ALONE, Size, sizes
+from whyformer.inputs.sizes import ALONE, Size, input_sizes
 from whyformer.models.load import Loaded
 from whyformer.models.processors import tokenizer_of
 from whyformer.models.signature import stream_of
@@ -145,7 +145,7 @@ class SeriesPlanner:
 
     def window(self, first: SeriesItem, sort: bool) -> int:
         """Return how many inputs to read at a time; images are not sorted and large to hold."""
-        size = sizes([first.inputs], None, self._stream)[0]
+        size = input_sizes([first.inputs], None, self._stream)[0]
         if not size.is_text or not sort or self.batch_size == 1:
             return self._most_samples(size)
         return window_size(self.batch_size)
@@ -154,7 +154,7 @@ class SeriesPlanner:
         """Return the inputs as prepared batches; an input that cannot be read is alone."""
         module = self.loaded.module
         tokenizer = tokenizer_of(self.loaded.processor, module)
-        known = sizes([item.inputs for item in items], tokenizer, self._stream)
+        known = input_sizes([item.inputs for item in items], tokenizer, self._stream)
         batches: list[SeriesBatch] = []
         for kind in dict.fromkeys(size.kind for size in known):
             own = [i for i, size in enumerate(known) if size.kind == kind]

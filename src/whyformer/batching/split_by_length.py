@@ -10,7 +10,6 @@ from torch import nn
 from whyformer.batching.budget import is_on_cpu, pass_cost
 from whyformer.batching.plan import plan_batches
 from whyformer.inputs.batch import Batch
-from whyformer.inputs.rows import has_columns, has_rows, rows_of
 
 MOST_TOKENS = 4096  # in a part; a single text may have more
 WORTH = 0.9  # the parts must cost less than this share of the whole
@@ -38,7 +37,7 @@ def split_by_length(batch: Batch, module: nn.Module, target: Any) -> list[BatchP
         return whole
     if batch.size < 2 or not is_on_cpu(module):
         return whole
-    if not has_columns(batch) or not has_rows(batch, module):
+    if not batch.can_take_columns() or not batch.can_take_rows(module):
         return whole
     lengths = row_lengths(batch)
     groups = plan_batches(lengths, tokens=MOST_TOKENS, pass_cost=pass_cost(module))
@@ -47,7 +46,7 @@ def split_by_length(batch: Batch, module: nn.Module, target: Any) -> list[BatchP
     return [
         BatchPart(
             tuple(rows),
-            rows_of(batch, rows, max(lengths[row] for row in rows)),
+            batch.take(rows, max(lengths[row] for row in rows)),
             [targets[row] for row in rows] if isinstance(targets, list) else targets,
         )
         for rows in groups

@@ -12,7 +12,7 @@ import typer
 
 from whyformer.errors import InputError, OptionError
 from whyformer.inputs.detect import IMAGE_SUFFIXES
-from whyformer.targets.specs import typed
+from whyformer.targets.specs import parse_target
 
 FILE_SUFFIXES = (*IMAGE_SUFFIXES, ".txt", ".md")
 STDIN = "-"
@@ -151,7 +151,7 @@ def read_image(path: Path) -> Any:
 
 def read_target(text: str | None) -> Any:
     """None, a class index, a label, or a contrast, from what the user typed."""
-    return None if text is None else typed(text)
+    return None if text is None else parse_target(text)
 
 
 def read_options(pairs: list[str]) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import os
 import re
 import warnings
 from collections.abc import Iterator
@@ -13,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from whyformer.errors import ConservationWarning
+from whyformer.models.quiet import silence_transformers
 
 # Refusals name Python arguments; whoever reads them here has typed options.
 TYPED = (
@@ -62,17 +61,7 @@ def busy(doing: str) -> Iterator[None]:
     with spinner, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", ConservationWarning)
-        hush()
+        silence_transformers()
         yield
     for message in dict.fromkeys(str(warning.message) for warning in caught):
         note(message)
-
-
-def hush() -> None:
-    """Silences transformers and its hub for the rest of the process, which is the command's."""
-    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # read when the hub is imported
-    from transformers.utils import logging as chatter
-
-    chatter.set_verbosity_error()
-    chatter.disable_progress_bar()
-    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it tells every retry

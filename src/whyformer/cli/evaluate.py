@@ -23,7 +23,7 @@ from whyformer.evaluation.fitting import answers_otherwise, fitting
 from whyformer.evaluation.plan import Plan, contenders, measures
 from whyformer.evaluation.results import Results
 from whyformer.evaluation.tables import terminal
-from whyformer.inputs.removal import HOW
+from whyformer.inputs.removal import FILL_TEXTS
 from whyformer.models import bundled
 from whyformer.models.load import load_model
 
@@ -132,7 +132,7 @@ def evaluate_command(
             place = out / name
         try:
             with watched() as tell:
-                loaded = load_model(name, None, None)
+                loaded = load_model(name)
                 found = _evaluated(
                     loaded, samples, chosen, named, options, TARGETS[target], fill, seed, place,
                     truncation, data, every, tell,
@@ -268,7 +268,9 @@ def _filled(found: Results) -> list[str]:
     known = found.settings["metrics"].values()
     said = {metric["convention"].rpartition("filled: ")[2] for metric in known}
     return [
-        f"Filled by '{fill}': what is taken away is {HOW[fill]}." for fill in HOW if fill in said
+        f"Filled by '{fill}': what is taken away is {FILL_TEXTS[fill]}."
+        for fill in FILL_TEXTS
+        if fill in said
     ]
 
 

@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from whyformer.cli.app import command
-from whyformer.cli.console import busy, hush, note, result
+from whyformer.cli.console import busy, note, result
 from whyformer.errors import OptionError
+from whyformer.models.quiet import silence_transformers
 
 
 @command(
@@ -57,7 +58,7 @@ def explore(
 
     with busy("loading the models ..."):
         offered = catalogue(model or [])
-    hush()
+    silence_transformers()
     try:
         explorer = Explorer(offered, host, port)
     except OSError as error:

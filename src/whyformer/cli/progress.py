@@ -7,7 +7,8 @@ from contextlib import contextmanager
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from whyformer.cli.console import aside, hush
+from whyformer.cli.console import aside
+from whyformer.models.quiet import silence_transformers
 
 Told = Callable[[str, int, int], None]
 
@@ -16,7 +17,7 @@ Told = Callable[[str, int, int], None]
 def watched() -> Iterator[Told]:
     """A function that is told what is going on, how much of it is done, and of how much."""
     console = aside()
-    hush()
+    silence_transformers()
     if not console.is_terminal:
         yield _said_now_and_then()
         return

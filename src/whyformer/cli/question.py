@@ -10,6 +10,7 @@ import whyformer
 from whyformer.attribution import Attribution
 from whyformer.cli.arguments import STDIN, read_image, read_input, read_target
 from whyformer.errors import InputError, TargetError
+from whyformer.inputs.detect import kind_of
 from whyformer.models.families import family_of
 from whyformer.models.load import Loaded, load_model
 from whyformer.models.signature import needed_streams
@@ -36,7 +37,7 @@ class Question:
 
     def load(self, model: str | None) -> Loaded:
         """The model, which can be asked this; raises where it reads something else."""
-        loaded = load_model(model, None, self.inputs)
+        loaded = load_model(model, None, kind_of(self.inputs) if model is None else None)
         family = family_of(loaded.module)
         reads = needed_streams(loaded.module, family)
         _check_streams(self.has, reads, loaded.name, family is not None and family.writes)

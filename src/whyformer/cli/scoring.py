@@ -21,6 +21,7 @@ from whyformer.datasets import Contents, Dataset, Row, Sample, Spot, open_datase
 from whyformer.datasets.files import clean, lines
 from whyformer.errors import ConservationWarning, InputError, OptionError, SkippedWarning
 from whyformer.evaluation import fingerprint
+from whyformer.inputs.detect import kind_of
 from whyformer.models.load import Loaded, load_model
 from whyformer.models.versions import version_of
 
@@ -102,7 +103,8 @@ def score(job: Job) -> None:
         first = next(reading, None)
         if first is None:
             raise InputError(f"there are no rows in {job.source!r} to explain; check --split")
-        loaded = load_model(job.model, None, first.inputs)
+        kind = kind_of(first.inputs) if job.model is None else None
+        loaded = load_model(job.model, None, kind)
         file = ScoreFile(out, _facts(job, loaded.name, fingerprint.of_subject(loaded)))
         rest = chain([first], reading)
         size, total = window_size(job.batch_size), len(samples)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from whyformer.engine.rules.switch import Direction
+from whyformer.engine.rules.relevance.switch import Direction
 
 Places = Mapping[str, Sequence[Tensor]]
 

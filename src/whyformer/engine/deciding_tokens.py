@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from whyformer.engine.rules.stabilise import wide
+from whyformer.engine.rules.operations.stabilise import wide
 from whyformer.errors import OptionError, TargetError
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from whyformer.engine.blocks import find_module
 from whyformer.engine.interception import HIDDEN, Interception
-from whyformer.engine.rules import tensor_tags as tags
+from whyformer.engine.rules.operations import tensor_tags as tags
 from whyformer.engine.run import Run
 from whyformer.engine.scope import add_hooks
 from whyformer.errors import ModelError
@@ -54,7 +54,7 @@ def run_forward(
         for key, value in arguments.items()
     }
     if trace.leaf is not None:
-        tags.mark(trace.arguments[trace.leaf].requires_grad_(), tags.PIXELS)
+        tags.add_tag(trace.arguments[trace.leaf].requires_grad_(), tags.PIXELS)
     speaker_outputs: list[Any] = []
     speaks = run.family.speaks if run.family else ""
     speaker = find_module(run.module, speaks) if speaks else None

@@ -11,11 +11,12 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from whyformer.engine.rules import linear, precision, quick
-from whyformer.engine.rules import tensor_tags as tags
-from whyformer.engine.rules.composite_ops import opened
-from whyformer.engine.rules.ledger import Ledger, tracked
-from whyformer.engine.rules.operations import (
+from whyformer.engine.rules.detach import linear
+from whyformer.engine.rules.ledger import Ledger, is_tracked
+from whyformer.engine.rules.operations import precision
+from whyformer.engine.rules.operations import tensor_tags as tags
+from whyformer.engine.rules.operations.composite_ops import python_body
+from whyformer.engine.rules.operations.names import (
     ACTIVATION,
     CHOOSE,
     HOMOGENEOUS,
@@ -52,7 +53,7 @@ class Interception(TorchFunctionMode):
         """`fallback` runs operations without a rule; by default what they lose is measured."""
         super().__init__()
         narrow = precision.TABLE if double else {}
-        self.table: Mapping[Function, Any] = {**quick.TABLE, **narrow, **table}
+        self.table: Mapping[Function, Any] = {**narrow, **table}
         self.double = double
         self.ledger = ledger
         self.fallback = fallback
@@ -74,15 +75,15 @@ class Interception(TorchFunctionMode):
         self._refuse_hidden(func)
         if rule is not None:
             return rule(self.ledger, func, args, kwargs)
-        if self.fallback is not None and is_in_place(func, kwargs) and any(map(tracked, args)):
+        if self.fallback is not None and is_in_place(func, kwargs) and any(map(is_tracked, args)):
             return self._write(func, args, kwargs)
         if func in REARRANGE:
-            return tags.carry(args[0] if args else None, func(*args, **kwargs))
+            return tags.copy_tag(args[0] if args else None, func(*args, **kwargs))
         if func in CHOOSE and len(args) > 1:
-            return tags.carry(args[1], func(*args, **kwargs))
+            return tags.copy_tag(args[1], func(*args, **kwargs))
         if self.fallback is None and (func in HOMOGENEOUS or func in ACTIVATION):
             return func(*args, **kwargs)
-        body = opened(func)
+        body = python_body(func)
         if body is not None:
             tokens_first = func is F.multi_head_attention_forward
             with self, self.ledger.tokens_first() if tokens_first else nullcontext():
@@ -93,7 +94,7 @@ class Interception(TorchFunctionMode):
         """An attribute of a tensor; one that is a view of it stays a constant if it was one."""
         if func in VIEWS:
             source = self.constant(args[0])
-            return tags.carry(source, func(source))
+            return tags.copy_tag(source, func(source))
         return func(*args)
 
     def constant(self, value: Any) -> Any:
@@ -104,7 +105,7 @@ class Interception(TorchFunctionMode):
             if value.requires_grad and value.is_leaf and not tags.is_own_leaf(value):
                 return value.detach()
             if self.fallback is not None and (
-                tags.marked(value, tags.STALE) or tags.marked(value._base, tags.STALE)
+                tags.has_tag(value, tags.STALE) or tags.has_tag(value._base, tags.STALE)
             ):
                 raise ModelError(
                     "the model goes on using a tensor after an in-place operation on it (such as"
@@ -126,12 +127,12 @@ class Interception(TorchFunctionMode):
             return self.fallback(func, args, kwargs)
         if not self.ledger.active or is_in_place(func, kwargs):
             return func(*args, **kwargs)
-        if not any(map(tracked, (*args, *kwargs.values()))):
+        if not any(map(is_tracked, (*args, *kwargs.values()))):
             return func(*args, **kwargs)
         name = func.__name__
-        inputs = self.ledger.enters(args)
+        inputs = self.ledger.alias(args)
         output = func(*inputs, **kwargs)
-        self.ledger.balance(name, inputs, output, leak=True)
+        self.ledger.book_difference(name, inputs, output, leak=True)
         return output
 
     def _write(self, func: Function, args: tuple, kwargs: dict[str, Any]) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -13,7 +12,6 @@ from torch import Tensor, nn
 from whyformer.engine.scope import add_hooks, borrow_model
 from whyformer.errors import InputError, ModelError, WhyformerError
 from whyformer.inputs.batch import Batch
-from whyformer.inputs.raw_inputs import part_of
 from whyformer.models.families import Source, family_of
 from whyformer.models.signature import embeddings_of
 from whyformer.targets.heads import CLASSES, NEXT_TOKEN, NUMBER, head_of
@@ -48,7 +46,7 @@ def predict(
     if silenced is not None:
         read = prepared.of(stream or prepared.stream) or prepared
         ids = prepared.arguments[read.carrier]
-        part = part_of(module, sources.get(read.stream, Source(read.stream, read.carrier)))
+        part = sources.get(read.stream, Source(read.stream, read.carrier)).submodule(module)
         hooks = _overwriting(module, part, ids, silenced, silence, heard)
     if family is not None and family.speaks:
         speaker = module.get_submodule(family.speaks)
@@ -61,7 +59,7 @@ def predict(
             " look its tokens up in its table of them; fill with 'drop', 'mask' or 'unknown'"
         )
     told = prepared.of("generated") or prepared
-    head = head_of(outputs[-1], module, replace(told, size=prepared.size))
+    head = head_of(outputs[-1], module, told)
     if head.kind not in ANSWERS:
         raise ModelError(
             f"{type(module).__name__} answers with {head.kind}: what is left of them when tokens go"

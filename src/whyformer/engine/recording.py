@@ -10,10 +10,10 @@ from typing import Any
 from torch import Tensor
 
 from whyformer.engine.forward import Trace
-from whyformer.engine.rules import tensor_tags as tags
-from whyformer.engine.rules.fused import FusedCall, four_axes
-from whyformer.engine.rules.ledger import Ledger, tracked
-from whyformer.engine.rules.stabilise import wide
+from whyformer.engine.rules.ledger import Ledger, is_tracked
+from whyformer.engine.rules.operations import tensor_tags as tags
+from whyformer.engine.rules.operations.fused_attention import FusedCall, four_axes
+from whyformer.engine.rules.operations.stabilise import wide
 from whyformer.engine.stacks import Stacks
 from whyformer.errors import ModelError, OptionError
 from whyformer.models.families import Pair
@@ -56,7 +56,7 @@ class AttentionRecorder:
     def hold(self, call: FusedCall, run: Callable[[FusedCall], Tensor]) -> Tensor | None:
         """Run fused attention and note its call; return None if its map is small enough to hold."""
         entries = call.query[..., 0].numel() * call.key.shape[-2]
-        if entries <= self._largest or tracked(call.attn_mask):
+        if entries <= self._largest or is_tracked(call.attn_mask):
             return None
         self._ledger.check_order(call.query)
         plain = four_axes(call._replace(dropout_p=0.0))
@@ -72,7 +72,7 @@ class AttentionRecorder:
                 remedy="Name all of them: blocks='path.to.blocks'",
             )
         if self._start_graph and not attention.requires_grad:
-            attention = tags.mark(attention.detach().requires_grad_(), tags.LEAF)
+            attention = tags.add_tag(attention.detach().requires_grad_(), tags.LEAF)
         self.pairs.append(self._current_pair())
         self.maps.append(attention)
         self.calls.append(call)

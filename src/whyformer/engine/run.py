@@ -12,7 +12,6 @@ from whyformer.batching.budget import token_budget
 from whyformer.engine.rules.ledger import Ledger
 from whyformer.engine.stacks import Stacks
 from whyformer.inputs.batch import Batch
-from whyformer.inputs.rows import has_rows, rows_of
 from whyformer.models.families import Family
 from whyformer.targets.resolve import Goal
 
@@ -69,10 +68,10 @@ class Run:
         """
         times = min(most, token_budget(self.module).tokens // (max(1, tokens) * self.batch.size))
         fixed = isinstance(self.target, list)
-        if times < 2 or not fixed or not has_rows(self.batch, self.module):
+        if times < 2 or not fixed or not self.batch.can_take_rows(self.module):
             return self, 1
         rows = [*range(self.batch.size)] * times
-        larger = replace(self, batch=rows_of(self.batch, rows), target=self.target * times)
+        larger = replace(self, batch=self.batch.take(rows), target=self.target * times)
         return replace(larger, deciding=None, keep=frozenset(), memory=None), times
 
     def new_ledger(self, conserve: bool = False) -> Ledger:

@@ -8,8 +8,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from whyformer.engine.forward import Trace
-from whyformer.engine.rules import tensor_tags as tags
 from whyformer.engine.rules.ledger import Ledger
+from whyformer.engine.rules.operations import tensor_tags as tags
 from whyformer.engine.run import Run
 from whyformer.engine.stacks import Track
 from whyformer.errors import ModelError, OptionError
@@ -47,14 +47,14 @@ def _track_hooks(run: Run, track: Track, trace: Trace, ledger: Ledger) -> list[H
             return leaf
         # The tensor itself becomes the leaf, because modules beside the first block may read it.
         # The block gets a copy, because some blocks write into their input.
-        tags.mark(leaf.requires_grad_(), tags.LEAF)
+        tags.add_tag(leaf.requires_grad_(), tags.LEAF)
         return leaf.clone()
 
     def leave(tensor: Tensor) -> Tensor:
         # A stack that only other stacks read is no place to start from: they are above it.
         if track.stack.read:
             if not trace.track and not tensor.requires_grad:
-                tensor = tags.mark(tensor.detach().requires_grad_(), tags.LEAF)
+                tensor = tags.add_tag(tensor.detach().requires_grad_(), tags.LEAF)
             trace.exits[name] = tensor
         trace.leaving.append(tensor)
         return tensor

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from whyformer.attribution import Layer
-from whyformer.engine.rules import shares
-from whyformer.engine.rules.fused import FusedCall, Queries, blocks
-from whyformer.engine.rules.stabilise import ratio, wide
+from whyformer.engine.rules.operations.fused_attention import FusedCall, Queries, blocks
+from whyformer.engine.rules.operations.stabilise import ratio, wide
+from whyformer.engine.rules.relevance import shares
 
 
 class MapRows(NamedTuple):

@@ -12,7 +12,7 @@ from whyformer.evaluation import fingerprint
 from whyformer.evaluation.metric_inputs import classes_of, label_of
 from whyformer.evaluation.plan import Plan
 from whyformer.evaluation.work import Chunk
-from whyformer.inputs.text import unchanged
+from whyformer.inputs.text import tokenizer_scope
 from whyformer.models.load import Loaded
 from whyformer.models.processors import tokenizer_of
 
@@ -79,7 +79,7 @@ def _lengths(samples: Sequence[Sample], loaded: Loaded) -> list[int]:
     texts = [_text(sample.inputs) for sample in samples]
     if tokenizer is None or any(text is None for text in texts):
         return []
-    with unchanged(tokenizer):
+    with tokenizer_scope(tokenizer):
         ids = tokenizer([str(text) for text in texts], truncation=False, padding=False)
     return [len(row) for row in ids["input_ids"]]
 

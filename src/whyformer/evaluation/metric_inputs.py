@@ -14,8 +14,8 @@ from whyformer.attribution import Attribution
 from whyformer.datasets import Mask, Sample
 from whyformer.errors import InputError
 from whyformer.inputs.images import MODES, PlainImages, channels_of, open_image, plain_images
-from whyformer.inputs.raw_inputs import regions_of as region_grid
-from whyformer.inputs.text import unchanged
+from whyformer.inputs.raw_inputs import region_grid_of as region_grid
+from whyformer.inputs.text import tokenizer_scope
 from whyformer.models.load import Loaded
 from whyformer.models.processors import first_line, image_processor_of, tokenizer_of
 
@@ -161,7 +161,7 @@ def _words(sample: Sample, tokenizer: Any, width: int) -> tuple[int | None, ...]
             "marked words are compared by where tokens stand in the text, which only a fast"
             " tokenizer tells; load the model's fast tokenizer"
         )
-    with unchanged(tokenizer):
+    with tokenizer_scope(tokenizer):
         encoding = tokenizer(*texts, truncation=True, max_length=width, padding=False)
     parts, spans = encoding.sequence_ids(0), encoding.encodings[0].offsets
     # The document is the last text; a query before it has no marks.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from whyformer.errors import OptionError
-from whyformer.inputs.removal import HOW
+from whyformer.inputs.removal import FILL_TEXTS
 from whyformer.methods import methods
 from whyformer.metrics import metrics
 
@@ -71,8 +71,8 @@ class Plan:
             methods[one.method].check(one.options)
         for measure in self.measures:
             metrics[measure.metric].check(measure.options)
-        if self.fill is not None and self.fill not in HOW:
-            raise OptionError(f"fill={self.fill!r}: choose one of {', '.join(HOW)}")
+        if self.fill is not None and self.fill not in FILL_TEXTS:
+            raise OptionError(f"fill={self.fill!r}: choose one of {', '.join(FILL_TEXTS)}")
         for target in self.targets:
             if target not in TARGETS:
                 raise OptionError(f"target {target!r}: choose one of {', '.join(TARGETS)}")

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from whyformer.attribution import Attribution
 from whyformer.engine.predict import predict
-from whyformer.inputs.removal import HOW, Removal
+from whyformer.inputs.removal import FILL_TEXTS, Removal
 
 TOKENS = 4096  # in one forward
 IMAGES = 32
@@ -44,8 +44,8 @@ class Rerun:
 
     def filled(self, stream: str) -> str:
         """How gaps in a stream are filled, in words."""
-        fill = self._removal.chosen(stream)
-        return f"{fill}: {HOW[fill]}"
+        fill = self._removal.fill_of(stream)
+        return f"{fill}: {FILL_TEXTS[fill]}"
 
     def __call__(self, kept: Mapping[str, Tensor]) -> Tensor:
         ((stream, mask),) = kept.items()
@@ -70,9 +70,9 @@ class Rerun:
 
     def _run(self, stream: str, mask: Tensor, rows: Tensor) -> Tensor:
         self.forwards += len(rows)
-        left = self._removal.left(stream, mask, rows, self._grids.get(stream))
-        silence = self._removal.chosen(stream)
-        found = predict(self.module, left.prepared, left.silenced, silence, stream)
+        left = self._removal.remove(stream, mask, rows, self._grids.get(stream))
+        silence = self._removal.fill_of(stream)
+        found = predict(self.module, left.batch, left.silenced, silence, stream)
         return found.detach().cpu()
 
     def _batches(self, stream: str, new: Mapping[Key, Tensor]) -> Iterator[list[Key]]:
@@ -81,7 +81,7 @@ class Rerun:
         if self._removal.source(stream).kind in ("pixels", "sound"):
             yield from (keys[i : i + IMAGES] for i in range(0, len(keys), IMAGES))
             return
-        dropped = self._removal.chosen(stream) == "drop"
+        dropped = self._removal.fill_of(stream) == "drop"
         lengths = {key: max(1, int(row.sum())) if dropped else len(row) for key, row in new.items()}
         together = self._removal.runs_together(stream)
         batch: list[Key] = []

@@ -43,7 +43,7 @@ class Entry:
         """The model, once per process and shared by all threads."""
         with self._lock:
             if self._loaded is None:
-                self._loaded = load_model(self.source, None, None)
+                self._loaded = load_model(self.source)
             return self._loaded
 
 
@@ -111,7 +111,7 @@ def _example(sample: bundled.Sample) -> Example:
 
 
 def _named(source: str) -> Entry:
-    loaded = load_model(source, None, None)
+    loaded = load_model(source)
     # A folder is shown by its last name: where it lies is nobody's business in a browser.
     folder = Path(source).expanduser()
     name = folder.resolve().name if folder.is_dir() else source

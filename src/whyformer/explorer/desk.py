@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from whyformer.errors import WhyformerError
-from whyformer.explorer.hush import HUSH
 from whyformer.explorer.limits import BusyError, Limits
 from whyformer.explorer.watch import Stopped, Watch
 from whyformer.explorer.wording import said
+from whyformer.models.quiet import quiet_warnings
 
 Event = dict[str, Any]
 Tell = Callable[..., None]
@@ -146,7 +146,7 @@ class Desk:
 
     def _run(self, job: Job) -> None:
         try:
-            with HUSH:
+            with quiet_warnings():
                 job.run()
         finally:
             with self._lock:

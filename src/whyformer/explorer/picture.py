@@ -6,9 +6,9 @@ from io import BytesIO
 from typing import Any
 
 from whyformer.errors import InputError
-from whyformer.explorer.hush import HUSH
 from whyformer.explorer.limits import Limits, TooMuchError
 from whyformer.inputs.images import open_image
+from whyformer.models.quiet import quiet_warnings
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
 
@@ -23,7 +23,7 @@ def picture(content: bytes, limits: Limits) -> Any:
             " most; make it smaller"
         )
     try:
-        with HUSH:  # our own limit is lower than the one that Pillow warns of
+        with quiet_warnings():  # our own limit is lower than the one that Pillow warns of
             image = Image.open(BytesIO(content), formats=FORMATS)
         # Its size stands at the front of the file: nothing has been unpacked yet.
         width, height = image.size

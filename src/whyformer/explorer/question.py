@@ -14,7 +14,7 @@ from whyformer.explorer.catalogue import Catalogue, Entry, Example
 from whyformer.explorer.limits import Limits, TooMuchError
 from whyformer.explorer.picture import picture
 from whyformer.methods import methods
-from whyformer.targets.specs import at_query, typed
+from whyformer.targets.specs import at_query, parse_target
 
 FIELDS = frozenset({"model", "methods", "text", "second", "target", "query", "example", "image"})
 
@@ -115,7 +115,7 @@ def _target(text: str) -> Any:
     """None, a class index, a label, or a contrast."""
     if not text.strip():
         return None
-    return typed(text)
+    return parse_target(text)
 
 
 def _query(number: Any, entry: Entry) -> int | None:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from functools import cached_property
 
 from whyformer.errors import InputError
-from whyformer.explorer.hush import HUSH
 from whyformer.explorer.limits import Limits
+from whyformer.models.quiet import quiet_warnings
 
 
 class Result:
@@ -23,7 +23,8 @@ class Result:
     @cached_property
     def picture(self) -> bytes:
         """The report as a PNG file."""
-        with _DRAWING, HUSH:  # a letter that no font has is a warning, and drawn as a box
+        # A character that no font has gives a warning and is drawn as a box.
+        with _DRAWING, quiet_warnings():
             return self._draw()
 
     @property

@@ -1,32 +1,36 @@
-"""Everything the model's forward takes, and what the explanation needs to know beside it."""
+"""One batch of inputs: the arguments of the model's forward, and what is known about its tokens."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from whyformer.inputs.padding_layout import Layout
+from whyformer.models.signature import samples_axis
 
 Tokens = tuple[tuple[str, ...], ...]
 WordIds = tuple[tuple[int | None, ...], ...]
+# Arguments of transformers models whose first axis does not count samples.
+NOT_PER_SAMPLE = ("head_mask", "cache_position", "logits_to_keep", "num_items_in_batch")
 
 
 @dataclass(frozen=True)
 class Batch:
-    """One batch, ready to run; token axes as the model sees them, padding behind.
+    """Inputs of one forward pass, with padding after the tokens.
 
-    Everything but the arguments is about one stream, the main one; `others` are the rest.
+    All fields except `arguments`, `baseline_arguments` and `others` describe the main stream.
     """
 
-    arguments: Mapping[str, Any]  # exactly what forward takes, on the module's device
-    baseline_arguments: Mapping[str, Any]  # the same with nothing said in it
-    carrier: str  # the argument that carries the tokens or pixels
-    size: int  # samples
-    stream: str  # text, image, audio or tokens
-    content: tuple[bytes, ...]  # identifies a sample, whatever its padding and company
+    arguments: Mapping[str, Any]  # the keyword arguments of forward, on the module's device
+    baseline_arguments: Mapping[str, Any]  # the same with neutral tokens or zeros
+    carrier: str  # the argument that holds the tokens or pixels
+    size: int  # number of samples
+    stream: str  # text, source, image, audio or tokens
+    content: tuple[bytes, ...]  # identifies each sample, independent of padding and other samples
     mask: Tensor | None = None  # (batch, tokens), False at padding
     tokens: Tokens | None = None
     word_ids: WordIds | None = None
@@ -35,25 +39,96 @@ class Batch:
     tokenizer: Any | None = None
     layout: Layout | None = None  # where the user's columns are, if padding had to be moved
     pixel_mask: Tensor | None = None  # (batch, height, width), 0 at an image's padding
-    notes: tuple[str, ...] = ()  # what was done that the user should know
+    notes: tuple[str, ...] = ()  # changes to the inputs that the user should know about
     others: Mapping[str, Batch] = field(default_factory=dict)  # the other streams, by name
 
     def __iter__(self) -> Iterator[Batch]:
-        """Every stream of the inputs, the main one first."""
+        """Iterate over the streams, the main one first."""
         return iter((self, *self.others.values()))
 
     def of(self, stream: str) -> Batch | None:
-        """What the inputs say about a stream; None where it does not come from them."""
+        """Return the named stream, or None if the inputs do not have it."""
         return self if stream == self.stream else self.others.get(stream)
 
     @property
     def is_image(self) -> bool:
-        """Whether the tokens are parts of an image, before which a class token may stand."""
+        """Whether the tokens are parts of an image, possibly preceded by a class token."""
         return self.grid is not None or self.image is not None
 
     @property
     def count(self) -> int | None:
-        """How many tokens the stream has, where that can be known before the model runs."""
+        """The number of tokens, or None if it is unknown before the model runs."""
         if self.mask is not None:
             return self.mask.shape[1]
         return None if self.grid is None else self.grid[0] * self.grid[1]
+
+    def take(self, rows: Sequence[int] | Tensor, columns: int | None = None) -> Batch:
+        """Return a batch of the given samples; they may repeat and be in any order.
+
+        Every stream is cut. An argument without one entry per sample (a setting, a head mask,
+        position ids that all samples share) is passed on unchanged.
+
+        Args:
+            rows: Indices of the samples.
+            columns: Keep only this many tokens of the main stream; see `can_take_columns`.
+        """
+        index = torch.as_tensor(rows, dtype=torch.long)
+        order: list[int] = index.tolist()
+
+        def take_tensor(value: Any, name: str) -> Any:
+            if not self._is_per_sample(name, value):
+                return value
+            taken = value.index_select(0, index.to(value.device))
+            if columns is None or not self._is_per_token(name, value):
+                return taken
+            return taken[:, :columns].contiguous()
+
+        def take_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+            return {name: take_tensor(value, name) for name, value in arguments.items()}
+
+        def take_items(items: Any) -> Any:
+            return None if items is None else tuple(items[row][:columns] for row in order)
+
+        return replace(
+            self,
+            arguments=take_arguments(self.arguments),
+            baseline_arguments=take_arguments(self.baseline_arguments),
+            size=len(order),
+            content=tuple(self.content[row] for row in order),
+            mask=take_tensor(self.mask, "mask"),
+            tokens=take_items(self.tokens),
+            word_ids=take_items(self.word_ids),
+            image=take_tensor(self.image, "image"),
+            pixel_mask=take_tensor(self.pixel_mask, "pixel_mask"),
+            layout=None if self.layout is None else self.layout.take(order, columns),
+            others={name: other.take(order) for name, other in self.others.items()},
+        )
+
+    def can_take_rows(self, module: nn.Module) -> bool:
+        """Whether it is certain which part of each argument belongs to which sample."""
+        per_sample = all(
+            self._is_per_sample(name, value)
+            for name, value in self.arguments.items()
+            if not (value is None or isinstance(value, bool | int | float | str))
+        )
+        # With as many tokens as samples, a (tokens, tokens) mask looks like one row per sample.
+        ambiguous = self.size > 1 and self.count == self.size
+        return per_sample and not ambiguous and not samples_axis(module)
+
+    def can_take_columns(self) -> bool:
+        """Whether trailing columns of padding can be cut from every argument."""
+        if self.others or self.mask is None or self.grid is not None:
+            return False
+        return all(
+            value.ndim < 2 or self._is_per_token(name, value)
+            for name, value in self.arguments.items()
+            if isinstance(value, Tensor)
+        )
+
+    def _is_per_sample(self, name: str, value: Any) -> bool:
+        fits = isinstance(value, Tensor) and value.ndim > 0 and len(value) == self.size
+        return fits and name not in NOT_PER_SAMPLE
+
+    def _is_per_token(self, name: str, value: Tensor) -> bool:
+        fits = value.ndim >= 2 and value.shape[1] == self.count
+        return fits and (value.ndim == 2 or name == self.carrier)

@@ -18,7 +18,7 @@ ACCEPTED = (
     "a string, a list of strings, a (text, text) pair, a PIL image, an image path, a list of them,"
     " a (text, image) pair, a tensor, or a mapping of what the model's forward takes"
 )
-BOTH = "text+image"
+TEXT_AND_IMAGE = "text+image"
 
 Text = str | tuple[str, str]
 
@@ -32,8 +32,8 @@ def kind_of(inputs: Any, stream: str | None = None) -> str:
     if isinstance(inputs, Tensor | numpy.ndarray):
         return "tensor"
     if isinstance(inputs, Mapping):
-        return BOTH if stream is None and _names_both(inputs) else "mapping"
-    items = listed(inputs, stream)
+        return TEXT_AND_IMAGE if stream is None and _names_both(inputs) else "mapping"
+    items = samples_of(inputs, stream)
     if not items:
         raise InputError(
             f"the inputs are an empty {type(inputs).__name__}: there is nothing to explain; pass"
@@ -49,34 +49,34 @@ def kind_of(inputs: Any, stream: str | None = None) -> str:
     return kinds.pop()
 
 
-def listed(inputs: Any, stream: str | None = None) -> list[Any]:
+def samples_of(inputs: Any, stream: str | None = None) -> list[Any]:
     """The samples of a batch; a pair of strings, or of a text and an image, is one of them.
 
     Two image paths are two samples.
     """
     if not isinstance(inputs, list | tuple):
         return [inputs]
-    if isinstance(inputs, tuple) and is_both(inputs) and stream != "image":
+    if isinstance(inputs, tuple) and is_text_image_pair(inputs) and stream != "image":
         return [inputs]
-    if isinstance(inputs, list) or not is_pair(inputs) or stream == "image":
+    if isinstance(inputs, list) or not is_text_pair(inputs) or stream == "image":
         return [*inputs]
     paths = stream != "text" and all(map(_ends_like_image, inputs))
     return [*inputs] if paths else [inputs]
 
 
-def is_pair(item: Any) -> bool:
+def is_text_pair(item: Any) -> bool:
     """Whether this is two strings that belong together."""
     two = isinstance(item, tuple | list) and len(item) == 2
     return two and all(isinstance(text, str) for text in item)
 
 
-def is_both(item: Any) -> bool:
+def is_text_image_pair(item: Any) -> bool:
     """Whether this is a text and an image that belong together, in either order or by name."""
     if isinstance(item, Mapping):
         return _names_both(item)
     if not isinstance(item, tuple | list) or len(item) != 2:
         return False
-    return sorted(_alone(part) for part in item) == ["image", "text"]
+    return sorted(_kind_without_model(part) for part in item) == ["image", "text"]
 
 
 def is_image(item: Any) -> bool:
@@ -84,9 +84,9 @@ def is_image(item: Any) -> bool:
     return hasattr(item, "convert") and hasattr(item, "mode") and hasattr(item, "size")
 
 
-def as_texts(inputs: Any) -> list[Text]:
+def texts_of(inputs: Any) -> list[Text]:
     """One string or one pair of strings per sample; every one says something."""
-    texts: list[Text] = [tuple(i) if is_pair(i) else i for i in listed(inputs, "text")]
+    texts: list[Text] = [tuple(i) if is_text_pair(i) else i for i in samples_of(inputs, "text")]
     if len({isinstance(text, str) for text in texts}) > 1:
         raise InputError(
             "the inputs mix single texts and (text, text) pairs in one list; explain them in"
@@ -94,10 +94,10 @@ def as_texts(inputs: Any) -> list[Text]:
         )
     for index, text in enumerate(texts):
         for part in (text,) if isinstance(text, str) else text:
-            _check_characters(part, _which(index, texts))
+            _check_characters(part, _index_phrase(index, texts))
             if not part.strip():
                 raise InputError(
-                    f"the text{_which(index, texts)} is {_named(part)}: there is nothing to"
+                    f"the text{_index_phrase(index, texts)} is {_describe_blank(part)}: there is nothing to"
                     " explain; pass at least one word"
                 )
     return texts
@@ -122,15 +122,15 @@ def _kind_of_one(item: Any, index: int, stream: str | None) -> str:
     if isinstance(item, str):
         if stream in ("text", "image"):
             return stream
-        return _alone(item)
-    if is_both(item) and not (stream == "text" and is_pair(item)):
+        return _kind_without_model(item)
+    if is_text_image_pair(item) and not (stream == "text" and is_text_pair(item)):
         if stream is None:
-            return BOTH
+            return TEXT_AND_IMAGE
         raise InputError(
             f"the inputs pair text with an image and the model reads {stream} alone; pass {stream},"
             " or another model="
         )
-    if is_pair(item):
+    if is_text_pair(item):
         return "text"
     where = f"element {index} of the inputs is" if index else "the inputs are"
     array = isinstance(item, Tensor | numpy.ndarray)
@@ -144,7 +144,7 @@ def _names_both(inputs: Mapping[Any, Any]) -> bool:
     return set(inputs) == {"text", "image"} and not arrays
 
 
-def _alone(item: Any) -> str:
+def _kind_without_model(item: Any) -> str:
     """What one item is where no model says: "text", "image", or "" for neither."""
     if is_image(item) or isinstance(item, Path):
         return "image"
@@ -157,9 +157,9 @@ def _ends_like_image(text: str) -> bool:
     return "\n" not in text and Path(text).suffix.lower() in IMAGE_SUFFIXES
 
 
-def _which(index: int, texts: Sequence[Text]) -> str:
+def _index_phrase(index: int, texts: Sequence[Text]) -> str:
     return f" at index {index}" if len(texts) > 1 else ""
 
 
-def _named(part: str) -> str:
+def _describe_blank(part: str) -> str:
     return "empty" if not part else f"only white space ({part[:20]!r})"

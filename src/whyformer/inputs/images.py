@@ -15,7 +15,7 @@ from whyformer.errors import InputError
 from whyformer.inputs.baseline import baseline_arguments
 from whyformer.inputs.batch import Batch
 from whyformer.inputs.detect import is_image
-from whyformer.inputs.sequence import contents, on_module
+from whyformer.inputs.sequence import contents, move_to_module
 from whyformer.models.processors import first_line
 from whyformer.models.quiet import quiet_transformers
 from whyformer.models.signature import Forward
@@ -25,7 +25,7 @@ MODES = {1: "L", 3: "RGB"}
 
 
 @dataclass(frozen=True)
-class PlainImages:
+class PlainImageProcessor:
     """Pixel values without a processor: resized to the model's size, then from 0..1 to -1..1.
 
     The whole image is resized, nothing is cropped, so that every pixel can be explained.
@@ -55,7 +55,7 @@ def read_images(
     """Images and image files as the model takes them."""
     arguments, steps = image_arguments(items, module, forward, processor)
     carrier = forward.carrier("pixel_values")
-    return prepared_images(arguments, carrier, module, forward, steps)
+    return image_batch(arguments, carrier, module, forward, steps)
 
 
 def image_arguments(
@@ -70,7 +70,7 @@ def image_arguments(
             " or 3; pass pixel_values as a tensor"
         )
     opened = [open_image(item, mode) for item in items]
-    steps = processor if processor is not None else plain_images(module)
+    steps = processor if processor is not None else plain_processor(module)
     try:
         with quiet_transformers():
             features = dict(steps(images=opened, return_tensors="pt"))
@@ -93,7 +93,7 @@ def open_image(item: Any, mode: str) -> Any:
         if is_image(item):
             image = item
         else:
-            with Image.open(_existing(item)) as file:
+            with Image.open(_check_file(item)) as file:
                 image = ImageOps.exif_transpose(file)
         if image.mode.startswith(DEEP_MODES):
             raise InputError(
@@ -112,7 +112,7 @@ def open_image(item: Any, mode: str) -> Any:
         ) from error
 
 
-def _existing(item: Any) -> Path:
+def _check_file(item: Any) -> Path:
     """The path of a file that is there."""
     path = Path(item).expanduser()
     if not path.exists():
@@ -122,7 +122,7 @@ def _existing(item: Any) -> Path:
     return path
 
 
-def prepared_images(
+def image_batch(
     arguments: Mapping[str, Any],
     carrier: str,
     module: nn.Module,
@@ -132,7 +132,7 @@ def prepared_images(
     """Pixel values as the model is to see them, with the grid of its patches."""
     pixels: Tensor = arguments[carrier]
     check_pixels(pixels, carrier, module, forward, arguments)
-    placed = on_module(arguments, module)
+    placed = move_to_module(arguments, module)
     patch = patch_of(module)
     grid = None if patch is None else (pixels.shape[-2] // patch[0], pixels.shape[-1] // patch[1])
     return Batch(
@@ -143,7 +143,7 @@ def prepared_images(
         stream="image",
         content=contents(pixels),
         grid=grid,
-        image=seen(pixels, steps),
+        image=shown_pixels(pixels, steps),
     )
 
 
@@ -174,14 +174,14 @@ def check_pixels(
         )
 
 
-def seen(pixels: Tensor, steps: Any | None) -> Tensor:
+def shown_pixels(pixels: Tensor, steps: Any | None) -> Tensor:
     """The pixels in 0..1 as three channels, (batch, 3, height, width), for showing.
 
     Undoes the processor's normalisation; where none is known, or the values cannot have come from
     it, each sample is stretched from its smallest to its largest value.
     """
     values = pixels.detach().float().cpu()
-    shown = _denormalised(values, steps)
+    shown = _denormalise(values, steps)
     if shown is None or shown.min() < -0.01 or shown.max() > 1.01:
         low = values.amin(dim=(1, 2, 3), keepdim=True)
         reach = values.amax(dim=(1, 2, 3), keepdim=True) - low
@@ -190,7 +190,7 @@ def seen(pixels: Tensor, steps: Any | None) -> Tensor:
     return shown if shown.shape[1] == 3 else shown[:, :1].expand(-1, 3, -1, -1)
 
 
-def plain_images(module: nn.Module) -> PlainImages:
+def plain_processor(module: nn.Module) -> PlainImageProcessor:
     """The steps of our own for a model that has an image size in its config."""
     size = size_of(module)
     if size is None:
@@ -198,7 +198,7 @@ def plain_images(module: nn.Module) -> PlainImages:
             f"an image was given and {type(module).__name__} neither has a processor nor an image"
             " size in its config; pass processor=, or pixel values as a tensor"
         )
-    return PlainImages(size)
+    return PlainImageProcessor(size)
 
 
 def channels_of(module: nn.Module) -> int | None:
@@ -206,25 +206,25 @@ def channels_of(module: nn.Module) -> int | None:
     found = getattr(getattr(module, "config", None), "num_channels", None)
     if isinstance(found, int):
         return found
-    convolution = _patches(module)
+    convolution = _patch_convolution(module)
     return None if convolution is None else convolution.in_channels
 
 
 def size_of(module: nn.Module) -> tuple[int, int] | None:
     """(height, width) of the images that the model's config names."""
-    return _two(getattr(getattr(module, "config", None), "image_size", None))
+    return _height_and_width(getattr(getattr(module, "config", None), "image_size", None))
 
 
 def patch_of(module: nn.Module) -> tuple[int, int] | None:
     """(height, width) of a patch, from the config or else from the patch convolution."""
-    named = _two(getattr(getattr(module, "config", None), "patch_size", None))
-    convolution = _patches(module)
+    named = _height_and_width(getattr(getattr(module, "config", None), "patch_size", None))
+    convolution = _patch_convolution(module)
     if named is None and convolution is not None:
-        return _two(convolution.kernel_size)
+        return _height_and_width(convolution.kernel_size)
     return named
 
 
-def _patches(module: nn.Module) -> nn.Conv2d | None:
+def _patch_convolution(module: nn.Module) -> nn.Conv2d | None:
     """The first convolution whose steps do not overlap: it cuts an image into patches."""
     for part in module.modules():
         if isinstance(part, nn.Conv2d):
@@ -232,7 +232,7 @@ def _patches(module: nn.Module) -> nn.Conv2d | None:
     return None
 
 
-def _denormalised(values: Tensor, steps: Any | None) -> Tensor | None:
+def _denormalise(values: Tensor, steps: Any | None) -> Tensor | None:
     """The values before the processor normalised them, None where it does not say how."""
     if steps is None:
         return None
@@ -247,7 +247,7 @@ def _denormalised(values: Tensor, steps: Any | None) -> Tensor | None:
     return values * std + mean
 
 
-def _two(value: Any) -> tuple[int, int] | None:
+def _height_and_width(value: Any) -> tuple[int, int] | None:
     """(height, width) of one number or two."""
     if isinstance(value, int):
         return value, value

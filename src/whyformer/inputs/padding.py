@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from whyformer.models.signature import config_of, vocabulary_of
 
 
-def padded(rows: Sequence[Sequence[int]], fill: int) -> Tensor:
+def pad_rows(rows: Sequence[Sequence[int]], fill: int) -> Tensor:
     """The rows in one tensor of integers, (batch, longest), `fill` behind the shorter ones."""
     longest = max(map(len, rows))
     return torch.tensor([[*row, *[fill] * (longest - len(row))] for row in rows], dtype=torch.long)

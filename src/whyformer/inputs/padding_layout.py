@@ -26,65 +26,72 @@ class Layout:
     """Where the user's columns are in what the model sees."""
 
     shift: tuple[int, ...]  # columns of padding in front, per sample
-    given: int  # columns that the user passed
-    inner: int  # columns that the model sees
+    user_columns: int  # columns that the user passed
+    model_columns: int  # columns that the model sees
 
-    def inward(self, tensor: Tensor) -> Tensor:
+    def take(self, rows: Sequence[int], inner: int | None = None) -> Layout:
+        """Return the layout of the given samples, with `inner` model columns if given."""
+        shift = tuple(self.shift[row] for row in rows)
+        return Layout(shift, self.user_columns, self.model_columns if inner is None else inner)
+
+    def to_model(self, tensor: Tensor) -> Tensor:
         """(batch, given, ...) as the model is to see it, (batch, inner, ...)."""
         rows = [row.roll(-shift, 0) for row, shift in zip(tensor, self.shift, strict=True)]
-        return torch.stack(rows)[:, : self.inner]
+        return torch.stack(rows)[:, : self.model_columns]
 
-    def row(self, items: Sequence[Item], sample: int) -> list[Item]:
+    def row_to_model(self, items: Sequence[Item], sample: int) -> list[Item]:
         """One sample's items, one per given column, as the model sees them."""
         shift = self.shift[sample]
-        return [*items[shift:], *items[:shift]][: self.inner]
+        return [*items[shift:], *items[:shift]][: self.model_columns]
 
-    def outward(self, tensor: Tensor, dim: int = 1) -> Tensor:
+    def to_user(self, tensor: Tensor, dim: int = 1) -> Tensor:
         """What the model's columns along `dim` hold, in the user's columns; zeros in cut ones."""
         moved = tensor.transpose(1, dim)
-        if self.given > self.inner:
-            cut = moved.new_zeros(moved.shape[0], self.given - self.inner, *moved.shape[2:])
+        if self.user_columns > self.model_columns:
+            cut = moved.new_zeros(
+                moved.shape[0], self.user_columns - self.model_columns, *moved.shape[2:]
+            )
             moved = torch.cat([moved, cut], dim=1)
         rows = [row.roll(shift, 0) for row, shift in zip(moved, self.shift, strict=True)]
         return torch.stack(rows).transpose(1, dim)
 
     def column(self, sample: int, position: int) -> int:
         """The model's column of a position that the user counts."""
-        return (position - self.shift[sample]) % self.given
+        return (position - self.shift[sample]) % self.user_columns
 
     def position(self, sample: int, column: int) -> int:
         """The user's position of one of the model's columns."""
-        return (column + self.shift[sample]) % self.given
+        return (column + self.shift[sample]) % self.user_columns
 
 
-def moved_arguments(arguments: Mapping[str, Any], layout: Layout) -> dict[str, Any]:
-    """The arguments with every tensor that has one entry per given column moved inward."""
+def move_arguments(arguments: Mapping[str, Any], layout: Layout) -> dict[str, Any]:
+    """The arguments with every tensor that has one entry per given column moved to_model."""
     batch = len(layout.shift)
     moved: dict[str, Any] = dict(arguments)
     for name, value in arguments.items():
-        if not isinstance(value, Tensor) or value.ndim < 2 or value.shape[1] != layout.given:
+        if not isinstance(value, Tensor) or value.ndim < 2 or value.shape[1] != layout.user_columns:
             continue
         if name.startswith(OTHER_STREAMS):
             continue
         if value.shape[0] == 1 and name == "position_ids":
             value = value.expand(batch, -1)
         if value.shape[0] == batch:
-            moved[name] = layout.inward(value)
+            moved[name] = layout.to_model(value)
     return moved
 
 
-def output_as_given(output: Any, layout: Layout) -> Any:
+def restore_output(output: Any, layout: Layout) -> Any:
     """The model's raw output with its token axis in the user's columns, for a user's callable."""
     batch = len(layout.shift)
     if isinstance(output, Tensor):
-        fits = output.ndim >= 2 and output.shape[:2] == (batch, layout.inner)
-        return layout.outward(output) if fits else output
+        fits = output.ndim >= 2 and output.shape[:2] == (batch, layout.model_columns)
+        return layout.to_user(output) if fits else output
     if isinstance(output, Mapping):
-        moved = {key: output_as_given(value, layout) for key, value in output.items()}
+        moved = {key: restore_output(value, layout) for key, value in output.items()}
         # The outputs of transformers are dataclasses too: attribute access must survive.
         return type(output)(**moved) if hasattr(output, "to_tuple") else moved
     if isinstance(output, tuple) and not hasattr(output, "_fields"):
-        return tuple(output_as_given(value, layout) for value in output)
+        return tuple(restore_output(value, layout) for value in output)
     return output
 
 
@@ -96,7 +103,7 @@ def restore_padding(attribution: Attribution, layouts: Mapping[str, Layout]) -> 
     def moved(tensor: Tensor, *names: str) -> Tensor:
         """The tensor with its token axes, behind the batch's, back in the user's columns."""
         for dim, name in enumerate(names, start=1):
-            tensor = layouts[name].outward(tensor, dim) if name in layouts else tensor
+            tensor = layouts[name].to_user(tensor, dim) if name in layouts else tensor
         return tensor
 
     streams = {
@@ -116,21 +123,21 @@ def _stream(stream: Stream, layout: Layout) -> Stream:
     def listed(rows: Any, padding: Any) -> Any:
         if rows is None:
             return None
-        cut = [padding] * (layout.given - layout.inner)
+        cut = [padding] * (layout.user_columns - layout.model_columns)
         back = [
-            ([*row, *cut][-shift:] if shift else []) + [*row, *cut][: layout.given - shift]
+            ([*row, *cut][-shift:] if shift else []) + [*row, *cut][: layout.user_columns - shift]
             for row, shift in zip(rows, layout.shift, strict=True)
         ]
         return tuple(tuple(row) for row in back)
 
     return replace(
         stream,
-        scores=layout.outward(stream.scores),
-        mask=layout.outward(stream.mask),
+        scores=layout.to_user(stream.scores),
+        mask=layout.to_user(stream.mask),
         tokens=listed(stream.tokens, ""),
         word_ids=listed(stream.word_ids, None),
-        states=None if stream.states is None else layout.outward(stream.states),
-        deciding=None if stream.deciding is None else layout.outward(stream.deciding),
+        states=None if stream.states is None else layout.to_user(stream.states),
+        deciding=None if stream.deciding is None else layout.to_user(stream.deciding),
     )
 
 
@@ -155,7 +162,7 @@ def _layer(layer: Layer, layouts: Mapping[str, Layout], widths: Mapping[str, int
             rest = tensor.shape[dim] - start
             pieces.append((names[-1], tensor.narrow(dim, start, rest)))
             tensor = torch.cat(
-                [layouts[n].outward(p, dim) if n in layouts else p for n, p in pieces], dim
+                [layouts[n].to_user(p, dim) if n in layouts else p for n, p in pieces], dim
             )
         return tensor
 

@@ -8,7 +8,7 @@ from torch import nn
 
 from whyformer.errors import InputError
 from whyformer.inputs.batch import Batch
-from whyformer.inputs.detect import as_texts, kind_of, listed
+from whyformer.inputs.detect import kind_of, samples_of, texts_of
 from whyformer.inputs.images import read_images
 from whyformer.inputs.streams import read_streams
 from whyformer.inputs.tensors import read_mapping, read_tensor
@@ -47,7 +47,7 @@ def prepare(
         return read_mapping(inputs, module, forward, stream, processor, carrier)
     if kind == "tensor":
         return read_tensor(inputs, module, forward, stream, processor, carrier)
-    items = listed(inputs, stream)
+    items = samples_of(inputs, stream)
     if stream not in FITTING[kind]:
         raise InputError(
             f"the inputs are {kind} ({type(items[0]).__name__}) and {forward.owner} reads"
@@ -55,5 +55,5 @@ def prepare(
         )
     if kind == "text":
         tokenizer = tokenizer_of(processor, module)
-        return read_texts(as_texts(inputs), module, forward, tokenizer, truncation)
+        return read_texts(texts_of(inputs), module, forward, tokenizer, truncation)
     return read_images(items, module, forward, image_processor_of(processor, module))

@@ -10,23 +10,23 @@ from typing import Any
 from torch import Tensor, nn
 
 from whyformer.errors import InputError
-from whyformer.inputs.detect import as_texts, is_image, kind_of
+from whyformer.inputs.detect import is_image, kind_of, texts_of
 from whyformer.inputs.images import image_arguments
-from whyformer.inputs.padding import padded, padding_id
+from whyformer.inputs.padding import pad_rows, padding_id
 from whyformer.inputs.regions import FILE as REGIONS
 from whyformer.inputs.regions import RegionGrid
 from whyformer.inputs.sequence import Groups
-from whyformer.inputs.tensors import groups_in, known_keys
+from whyformer.inputs.tensors import known_arguments, word_groups_in
 from whyformer.inputs.text import text_arguments
 from whyformer.models.families import Family, Source
 from whyformer.models.processors import image_processor_of, tokenizer_of
 from whyformer.models.signature import Forward, positions_of
 
-SPOKEN = {"text": "text", "image": "an image", "source": "text", "audio": "sound"}
+STREAM_NAMES = {"text": "text", "image": "an image", "source": "text", "audio": "sound"}
 
 
 @dataclass(frozen=True)
-class Given:
+class RawInputs:
     """Arguments of forward, and what is known about the streams they were made from."""
 
     arguments: dict[str, Any]
@@ -36,41 +36,47 @@ class Given:
     notes: tuple[str, ...] = ()
 
 
-def given_arguments(
+def read_raw_inputs(
     inputs: Any,
     module: nn.Module,
     forward: Forward,
     family: Family,
     processor: Any,
     truncation: bool,
-) -> Given:
+) -> RawInputs:
     """The arguments that the user passed, or that were made from texts and images."""
     wanted = [s for s in family.sources if not s.optional]
     if isinstance(inputs, Mapping):
         streams = {source.stream for source in family.sources}
         if not set(inputs) <= streams or not set(inputs):
-            groups = {s.stream: groups_in(inputs, s.carrier) for s in wanted if s.kind == "ids"}
-            return Given(known_keys(inputs, forward), groups)
-        raw = {name: _listed(value) for name, value in inputs.items() if value is not None}
+            groups = {
+                s.stream: word_groups_in(inputs, s.carrier) for s in wanted if s.kind == "ids"
+            }
+            return RawInputs(known_arguments(inputs, forward), groups)
+        raw = {name: _as_list(value) for name, value in inputs.items() if value is not None}
     elif len(wanted) == 1 and isinstance(inputs, Tensor):
-        return Given({wanted[0].carrier: inputs})
+        return RawInputs({wanted[0].carrier: inputs})
     else:
-        raw = _told_apart(inputs, wanted, module)
-    given = Given({})
+        raw = _split_by_stream(inputs, wanted, module)
+    given = RawInputs({})
     for source in family.sources:
         if source.stream in raw:
-            given = _made(raw[source.stream], source, given, module, forward, processor, truncation)
+            given = _add_stream(
+                raw[source.stream], source, given, module, forward, processor, truncation
+            )
     return given
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list) else [value]
 
 
-def _told_apart(inputs: Any, wanted: Sequence[Source], module: nn.Module) -> dict[str, list[Any]]:
+def _split_by_stream(
+    inputs: Any, wanted: Sequence[Source], module: nn.Module
+) -> dict[str, list[Any]]:
     """The samples' texts and images by stream, from one sample or a list of them."""
     if len(wanted) == 1:
-        return {wanted[0].stream: _listed(inputs)}
+        return {wanted[0].stream: _as_list(inputs)}
     streams = {"text": [s.stream for s in wanted if s.kind == "ids"]}
     streams["image"] = [s.stream for s in wanted if s.kind != "ids"]
     samples = inputs if isinstance(inputs, list) else [inputs]
@@ -78,7 +84,7 @@ def _told_apart(inputs: Any, wanted: Sequence[Source], module: nn.Module) -> dic
     for sample in samples:
         parts = [*sample.values()] if isinstance(sample, Mapping) else sample
         parts = parts if isinstance(parts, tuple | list) else [parts]
-        kinds = [_kind(part) for part in parts]
+        kinds = [_kind_of_part(part) for part in parts]
         if sorted(kinds) != ["image", "text"]:
             raise InputError(
                 f"{type(module).__name__} reads {' and '.join(s.stream for s in wanted)}, and a"
@@ -90,29 +96,29 @@ def _told_apart(inputs: Any, wanted: Sequence[Source], module: nn.Module) -> dic
     return raw
 
 
-def _kind(part: Any) -> str:
+def _kind_of_part(part: Any) -> str:
     if is_image(part) or isinstance(part, Path):
         return "image"
     return kind_of(part) if isinstance(part, str) else type(part).__name__
 
 
-def _made(
+def _add_stream(
     items: list[Any],
     source: Source,
-    given: Given,
+    given: RawInputs,
     module: nn.Module,
     forward: Forward,
     processor: Any,
     truncation: bool,
-) -> Given:
+) -> RawInputs:
     """What was given so far, and the arguments made from one stream's texts or images."""
-    part = part_of(module, source)
+    part = source.submodule(module)
     if source.kind == "ids":
         tokenizer = tokenizer_of(processor, module)
-        texts = as_texts(items)
+        texts = texts_of(items)
         made, groups, notes = text_arguments(texts, part, forward, tokenizer, truncation)
         if source.full:
-            made = _filled(made, part, tokenizer)
+            made = _fill_positions(made, part, tokenizer)
         renamed = {"input_ids": source.carrier, "attention_mask": source.mask}
         named = {renamed.get(k) or k: v for k, v in made.items() if forward.takes(k)}
         return replace(
@@ -129,11 +135,11 @@ def _made(
             arguments={**given.arguments, **made},
             steps={**given.steps, source.stream: steps},
         )
-    regions = regions_of(module) if source.kind == "features" else None
+    regions = region_grid_of(module) if source.kind == "features" else None
     if regions is None:
         raise InputError(
             f"{type(module).__name__} takes '{source.carrier}', numbers that another model computes"
-            f" from {SPOKEN.get(source.stream, source.stream)}; pass them as a tensor in a mapping"
+            f" from {STREAM_NAMES.get(source.stream, source.stream)}; pass them as a tensor in a mapping"
         )
     features, boxes, pictures = regions(items)
     made = {source.carrier: features}
@@ -146,20 +152,15 @@ def _made(
     )
 
 
-def _filled(made: dict[str, Any], part: nn.Module, tokenizer: Any) -> dict[str, Any]:
+def _fill_positions(made: dict[str, Any], part: nn.Module, tokenizer: Any) -> dict[str, Any]:
     """The ids with padding up to the last position that the model has, which it reads too."""
     both = zip(made["input_ids"], made["attention_mask"], strict=True)
     rows = [row[real.bool()].tolist() for row, real in both]
     limit, fill = positions_of(part) or max(map(len, rows)), padding_id(part, tokenizer)
-    return {"input_ids": padded([row + [fill] * (limit - len(row)) for row in rows], fill)}
+    return {"input_ids": pad_rows([row + [fill] * (limit - len(row)) for row in rows], fill)}
 
 
-def regions_of(module: nn.Module) -> RegionGrid | None:
+def region_grid_of(module: nn.Module) -> RegionGrid | None:
     """How an image is cut into regions, from the folder that the model was loaded from."""
     origin = str(getattr(module, "name_or_path", "") or "")
     return RegionGrid.load(Path(origin)) if origin and (Path(origin) / REGIONS).is_file() else None
-
-
-def part_of(module: nn.Module, source: Source) -> nn.Module:
-    """The part of the model whose config describes the stream."""
-    return module.get_submodule(source.part)

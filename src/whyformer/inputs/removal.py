@@ -15,7 +15,6 @@ from whyformer.inputs.baseline import silent_id
 from whyformer.inputs.batch import Batch
 from whyformer.inputs.padding import padding_id
 from whyformer.inputs.padding_layout import OTHER_STREAMS
-from whyformer.inputs.raw_inputs import part_of
 from whyformer.models.families import Family, Source
 from whyformer.models.signature import forward_of, vocabulary_of
 
@@ -26,7 +25,7 @@ FILLS = {
     "pixels": ("zero", "black", "mean", "blur"),
     "sound": ("zero", "mean"),
 }
-HOW = {
+FILL_TEXTS = {
     "drop": "taken out, what is left closes up; where nothing is left, one silent token",
     "mask": "replaced by the mask token",
     "unknown": "replaced by the unknown token",
@@ -39,10 +38,10 @@ HOW = {
 
 
 @dataclass(frozen=True)
-class Left:
+class Remainder:
     """What is left of some samples: arguments of forward, and word embeddings to overwrite."""
 
-    prepared: Batch
+    batch: Batch
     silenced: Tensor | None = None  # (batch, tokens), True where the embedding is overwritten
 
 
@@ -50,35 +49,37 @@ class Left:
 class Removal:
     """How one batch loses tokens; `fill` is a name of `FILLS`, None for each stream's default."""
 
-    prepared: Batch
+    batch: Batch
     module: nn.Module
     family: Family | None = None
     fill: str | None = None
-    steps: Any = None  # the image processor, which knows what black is after normalisation
+    image_processor: Any = (
+        None  # the image processor, which knows what black is after normalisation
+    )
 
     def source(self, stream: str) -> Source:
         """The arguments that bring the stream's tokens."""
-        found = self.prepared.of(stream)
+        found = self.batch.of(stream)
         if found is None:
             raise InputError(
                 f"the tokens of stream '{stream}' are not in the inputs, so that none can be taken"
-                f" away; there is {', '.join(one.stream for one in self.prepared)}"
+                f" away; there is {', '.join(one.stream for one in self.batch)}"
             )
         for source in self.family.sources if self.family else ():
             if source.stream == stream:
                 return source
-        value = self.prepared.arguments[found.carrier]
+        value = self.batch.arguments[found.carrier]
         numbers = "features" if value.is_floating_point() else "ids"
         kind = "pixels" if value.is_floating_point() and value.ndim == 4 else numbers
         return Source(stream, found.carrier, kind)
 
-    def chosen(self, stream: str) -> str:
+    def fill_of(self, stream: str) -> str:
         """What the stream's gaps are filled with."""
         kind = self.source(stream).kind
         if self.fill is None:
             return FILLS[kind][0]
-        if self.fill not in HOW:
-            raise OptionError(f"fill={self.fill!r}: choose one of {', '.join(HOW)}")
+        if self.fill not in FILL_TEXTS:
+            raise OptionError(f"fill={self.fill!r}: choose one of {', '.join(FILL_TEXTS)}")
         if self.fill not in FILLS[kind]:
             raise OptionError(
                 f"fill={self.fill!r} is not for stream '{stream}', which is {kind}: choose one of"
@@ -86,64 +87,65 @@ class Removal:
             )
         return self.fill
 
-    def left(
+    def remove(
         self, stream: str, kept: Tensor, rows: Tensor, grid: tuple[int, int] | None = None
-    ) -> Left:
+    ) -> Remainder:
         """Those rows of the batch with only the kept tokens, (rows, tokens), of one stream."""
-        source, fill = self.source(stream), self.chosen(stream)
-        some = _rows(self.prepared, rows)
-        read = self.prepared.of(stream)
+        source, fill = self.source(stream), self.fill_of(stream)
+        some = self.batch.take(rows)
+        read = some.of(stream)
         if read is not None and read.layout is not None:
-            moved = replace(read.layout, shift=tuple(read.layout.shift[i] for i in rows.tolist()))
-            kept = moved.inward(kept)
+            kept = read.layout.to_model(kept)
         value: Tensor = some.arguments[source.carrier]
         kept = kept.to(value.device)
         real = torch.ones_like(kept)  # padding is no token: it is neither kept nor filled
         if read is not None and read.mask is not None and read.mask.shape[1] == kept.shape[1]:
-            real = read.mask[rows.to(read.mask.device)].to(value.device)
+            real = read.mask.to(value.device)
         if source.kind == "pixels":
-            filled = self._filling(value, fill)
-            inside = _inside(value, kept, grid)
-            return Left(_with(some, {source.carrier: value.where(inside, filled)}))
+            filled = self._pixel_fill(value, fill)
+            inside = _kept_pixels(value, kept, grid)
+            return Remainder(_with(some, {source.carrier: value.where(inside, filled)}))
         if source.kind == "sound":
             frames = kept.repeat_interleave(source.stride, 1)[:, : value.shape[2]].unsqueeze(1)
             filled = value.mean(2, keepdim=True) if fill == "mean" else value.new_zeros(())
-            return Left(_with(some, {source.carrier: value.where(frames, filled)}))
+            return Remainder(_with(some, {source.carrier: value.where(frames, filled)}))
         if fill == "drop":
-            return Left(self._dropped(some, source, kept, real))
+            return Remainder(self._drop(some, source, kept, real))
         gone = real & ~kept
         if source.kind == "features":
             filled = _mean(value, real) if fill == "mean" else value.new_zeros(())
-            return Left(_with(some, {source.carrier: value.where(~gone.unsqueeze(2), filled)}))
+            return Remainder(_with(some, {source.carrier: value.where(~gone.unsqueeze(2), filled)}))
         if fill in ("zero", "mean"):
-            return Left(some, gone)
-        return Left(_with(some, {source.carrier: value.where(~gone, self._token(fill, source))}))
+            return Remainder(some, gone)
+        return Remainder(
+            _with(some, {source.carrier: value.where(~gone, self._token_fill(fill, source))})
+        )
 
-    def _filling(self, value: Tensor, fill: str) -> Tensor:
+    def _pixel_fill(self, value: Tensor, fill: str) -> Tensor:
         """What an image has where pixels are gone; it fits the pixel values."""
         if fill == "mean":
             return value.mean((2, 3), keepdim=True)
         if fill == "blur":
-            return _blurred(value)
+            return _blur(value)
         if fill == "zero":
             return value.new_zeros(())
-        if self.steps is None:
+        if self.image_processor is None:
             raise OptionError(
                 "fill='black': how the pixels were normalised is not known; pass the model's image"
                 " processor, or fill with 'zero', 'mean' or 'blur'"
             )
-        if getattr(self.steps, "do_normalize", True) is False:
+        if getattr(self.image_processor, "do_normalize", True) is False:
             return value.new_zeros(())
-        moments = (self.steps.image_mean, self.steps.image_std)
+        moments = (self.image_processor.image_mean, self.image_processor.image_std)
         mean, deviation = (torch.as_tensor(m).reshape(1, -1, 1, 1).to(value) for m in moments)
         return -mean / deviation
 
-    def _token(self, fill: str, source: Source) -> int:
+    def _token_fill(self, fill: str, source: Source) -> int:
         """The id that stands in for a token that is gone."""
-        tokenizer = self.prepared.tokenizer
+        tokenizer = self.batch.tokenizer
         role = {"mask": "mask", "unknown": "unk"}[fill]
         found = getattr(tokenizer, f"{role}_token_id", None)
-        size = vocabulary_of(part_of(self.module, source))
+        size = vocabulary_of(source.submodule(self.module))
         if not isinstance(found, int) or (size is not None and found >= size):
             raise OptionError(
                 f"fill={fill!r}: the tokenizer of {type(self.module).__name__} has no {fill} token;"
@@ -151,7 +153,7 @@ class Removal:
             )
         return found
 
-    def _dropped(self, some: Batch, source: Source, kept: Tensor, there: Tensor) -> Batch:
+    def _drop(self, some: Batch, source: Source, kept: Tensor, there: Tensor) -> Batch:
         """The samples closed up, padding behind."""
         value: Tensor = some.arguments[source.carrier]
         empty = ~kept.any(1)
@@ -161,7 +163,7 @@ class Removal:
         real = stay.gather(1, index)
         mask = source.mask or forward_of(self.module).padding_mask or "attention_mask"
         changed: dict[str, Any] = {}
-        for name in self._beside(some, source, mask):
+        for name in self._token_arguments(some, source, mask):
             entry: Tensor = some.arguments[name]
             wide = index.reshape(*index.shape, *[1] * (entry.ndim - 2))
             changed[name] = entry.gather(1, wide.expand(*index.shape, *entry.shape[2:]))
@@ -180,14 +182,14 @@ class Removal:
         if value.is_floating_point():
             changed[source.carrier][empty] = 0
         else:
-            part = part_of(self.module, source)
-            tokenizer = self.prepared.tokenizer
+            part = source.submodule(self.module)
+            tokenizer = self.batch.tokenizer
             ids = changed[source.carrier].masked_fill(~real, padding_id(part, tokenizer))
             ids[empty, 0] = silent_id(part, tokenizer)
             changed[source.carrier] = ids
         return _with(some, changed)
 
-    def _beside(self, some: Batch, source: Source, mask: str) -> list[str]:
+    def _token_arguments(self, some: Batch, source: Source, mask: str) -> list[str]:
         """The arguments that have one entry per token of the stream."""
         shape = some.arguments[source.carrier].shape[:2]
         if self.family is not None and self.family.sources:
@@ -203,25 +205,14 @@ class Removal:
     def runs_together(self, stream: str) -> bool:
         """Whether samples that keep different numbers of tokens can be in one batch."""
         source = self.source(stream)
-        if self.chosen(stream) != "drop":
+        if self.fill_of(stream) != "drop":
             return True
         mask = source.mask or forward_of(self.module).padding_mask or "attention_mask"
-        return isinstance(self.prepared.arguments.get(mask), Tensor) and source.padding
+        return isinstance(self.batch.arguments.get(mask), Tensor) and source.padding
 
 
 def _with(prepared: Batch, changed: Mapping[str, Any]) -> Batch:
     return replace(prepared, arguments={**prepared.arguments, **changed})
-
-
-def _rows(prepared: Batch, rows: Tensor) -> Batch:
-    """Some samples of a batch."""
-    arguments = {
-        name: value[rows.to(value.device)]
-        if isinstance(value, Tensor) and value.ndim and len(value) == prepared.size
-        else value
-        for name, value in prepared.arguments.items()
-    }
-    return replace(prepared, arguments=arguments, size=len(rows))
 
 
 def _mean(value: Tensor, real: Tensor) -> Tensor:
@@ -230,7 +221,7 @@ def _mean(value: Tensor, real: Tensor) -> Tensor:
     return (value * weights).sum(1, keepdim=True) / weights.sum(1, keepdim=True)
 
 
-def _inside(value: Tensor, kept: Tensor, grid: tuple[int, int] | None) -> Tensor:
+def _kept_pixels(value: Tensor, kept: Tensor, grid: tuple[int, int] | None) -> Tensor:
     """Which pixels are kept, (batch, 1, height, width), from pixels or from patches."""
     size = value.shape[-2:]
     if kept.shape[1] == size[0] * size[1]:
@@ -242,7 +233,7 @@ def _inside(value: Tensor, kept: Tensor, grid: tuple[int, int] | None) -> Tensor
     )
 
 
-def _blurred(value: Tensor) -> Tensor:
+def _blur(value: Tensor) -> Tensor:
     """The image under a Gaussian of a twentieth of its longer side, its edges continued."""
     sigma = max(value.shape[-2:]) / 20
     reach = round(3 * sigma)

@@ -12,14 +12,14 @@ from torch import Tensor, nn
 from whyformer.errors import InputError
 from whyformer.inputs.baseline import baseline_arguments
 from whyformer.inputs.batch import Batch, Tokens, WordIds
-from whyformer.inputs.padding_layout import Layout, moved_arguments
-from whyformer.inputs.words import Reader, special_ids
+from whyformer.inputs.padding_layout import Layout, move_arguments
+from whyformer.inputs.words import WordReader, special_ids
 from whyformer.models.signature import (
     Forward,
     config_of,
+    device_and_dtype,
     embeddings_of,
     is_last_token_classifier,
-    place_of,
     positions_of,
     samples_axis,
     vocabulary_of,
@@ -48,7 +48,7 @@ class Sequences:
         """Whether these are texts, and not tokens of an unknown kind."""
         return self.stream in TEXTS
 
-    def prepared(self) -> Batch:
+    def batch(self) -> Batch:
         """The batch as the model is to see it."""
         value: Tensor = self.arguments[self.carrier]
         self.check_ids(value)
@@ -59,10 +59,10 @@ class Sequences:
         layout = None if mask is None or axis else self.layout(mask)
         arguments = dict(self.arguments)
         if layout is not None and mask is not None:
-            arguments, mask = moved_arguments(arguments, layout), layout.inward(mask)
+            arguments, mask = move_arguments(arguments, layout), layout.to_model(mask)
         if mask is not None:
             arguments = self.with_padding_ids(arguments, mask)
-            self.check_something_said(arguments, mask)
+            self.check_not_empty(arguments, mask)
         if config_of(self.module) is not None and "use_cache" in self.forward.names:
             arguments.setdefault("use_cache", False)
         tokens, word_ids = self.words(arguments, mask, layout)
@@ -183,7 +183,7 @@ class Sequences:
             )
         return {**arguments, self.carrier: value.masked_fill(~mask, self.pad_id() or 0)}
 
-    def check_something_said(self, arguments: Mapping[str, Any], mask: Tensor) -> None:
+    def check_not_empty(self, arguments: Mapping[str, Any], mask: Tensor) -> None:
         """Nothing; raises where a sample consists of special tokens alone."""
         ids = arguments[self.carrier]
         if self.tokenizer is None or ids.is_floating_point() or self.stream == "generated":
@@ -208,11 +208,11 @@ class Sequences:
             return None, None
         if self.tokenizer is None:
             return tuple(tuple(map(str, row)) for row in ids.tolist()), None
-        rows, reader = [], Reader(self.tokenizer)
+        rows, reader = [], WordReader(self.tokenizer)
         for sample, (row, real) in enumerate(zip(ids.tolist(), mask.tolist(), strict=True)):
             groups = self.groups[sample] if self.groups is not None else None
             if groups is not None and layout is not None:
-                groups = layout.row(groups, sample)
+                groups = layout.row_to_model(groups, sample)
             rows.append(reader.read(row, real, groups))
         return tuple(tokens for tokens, _ in rows), tuple(word_ids for _, word_ids in rows)
 
@@ -228,9 +228,9 @@ def contents(value: Tensor, mask: Tensor | None = None) -> tuple[bytes, ...]:
     return tuple(row[real].tobytes() for row, real in zip(rows, mask.cpu().numpy(), strict=True))
 
 
-def on_module(arguments: Mapping[str, Any], module: nn.Module) -> dict[str, Any]:
+def move_to_module(arguments: Mapping[str, Any], module: nn.Module) -> dict[str, Any]:
     """The arguments on the module's device, floating ones in its precision, free of graphs."""
-    device, dtype = place_of(module)
+    device, dtype = device_and_dtype(module)
     return {
         name: value.detach().to(device, dtype if value.is_floating_point() else None)
         if isinstance(value, Tensor)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy
 from torch import Tensor
 
-from whyformer.inputs.detect import is_both, is_pair
-from whyformer.inputs.text import unchanged
+from whyformer.inputs.detect import is_text_image_pair, is_text_pair
+from whyformer.inputs.text import tokenizer_scope
 
 TEXT, PAIR, BOTH, IMAGE, ALONE = "text", "text pair", "text+image", "image", "alone"
 
@@ -28,13 +28,13 @@ class Size:
         return self.kind in (TEXT, PAIR)
 
 
-def sizes(items: Sequence[Any], tokenizer: Any | None, stream: str) -> list[Size]:
+def input_sizes(items: Sequence[Any], tokenizer: Any | None, stream: str) -> list[Size]:
     """The size of each input; what cannot be read has one too, and is refused where it is read.
 
     Images are all alike here. Tensors and mappings of arguments are batches of their own.
     """
     kinds = [_kind(item, stream) for item in items]
-    said = [_said(item, kind) for item, kind in zip(items, kinds, strict=True)]
+    said = [_text_of(item, kind) for item, kind in zip(items, kinds, strict=True)]
     lengths = _lengths([text for text in said if text], tokenizer)
     return [
         Size(kind, next(lengths) if text else 1) for kind, text in zip(kinds, said, strict=True)
@@ -46,14 +46,14 @@ def _kind(item: Any, stream: str) -> str:
         return TEXT
     if isinstance(item, Tensor | numpy.ndarray):
         return ALONE
-    if is_both(item):
+    if is_text_image_pair(item):
         return BOTH
     if isinstance(item, Mapping):
         return ALONE
-    return PAIR if is_pair(item) else IMAGE
+    return PAIR if is_text_pair(item) else IMAGE
 
 
-def _said(item: Any, kind: str) -> str:
+def _text_of(item: Any, kind: str) -> str:
     """The text of an input, the two of a pair in one."""
     if kind == TEXT:
         return str(item)
@@ -70,6 +70,6 @@ def _lengths(texts: list[str], tokenizer: Any | None) -> Any:
     if tokenizer is None or not texts:
         return iter(map(len, texts))
     whole = [text if text.isascii() else text.encode(errors="replace").decode() for text in texts]
-    with unchanged(tokenizer):
+    with tokenizer_scope(tokenizer):
         rows = tokenizer(whole, truncation=False, padding=False)["input_ids"]
     return iter(map(len, rows))

@@ -12,17 +12,17 @@ from torch import Tensor, nn
 
 from whyformer.errors import InputError
 from whyformer.inputs.batch import Batch
-from whyformer.inputs.finite import check_inputs
-from whyformer.inputs.images import prepared_images
-from whyformer.inputs.raw_inputs import SPOKEN, Given, given_arguments, part_of
-from whyformer.inputs.sequence import Sequences, contents, on_module
+from whyformer.inputs.finite import check_finite
+from whyformer.inputs.images import image_batch
+from whyformer.inputs.raw_inputs import STREAM_NAMES, RawInputs, read_raw_inputs
+from whyformer.inputs.sequence import Sequences, contents, move_to_module
 from whyformer.inputs.tensors import (
-    as_tensor,
-    batched,
+    add_batch_axis,
     check_rank,
     is_array,
-    one_length,
-    quoted,
+    pad_to_one_length,
+    quote_names,
+    to_tensor,
 )
 from whyformer.models.families import Family, Source
 from whyformer.models.processors import image_processor_of, tokenizer_of
@@ -38,20 +38,20 @@ def read_streams(
     truncation: bool,
 ) -> Batch:
     """Every stream that the family's table of sources names, as one batch."""
-    given = given_arguments(inputs, module, forward, family, processor, truncation)
+    given = read_raw_inputs(inputs, module, forward, family, processor, truncation)
     arguments = dict(given.arguments)
     for source in family.sources:
         if arguments.get(source.carrier) is None and not source.optional:
-            raise InputError(_missing(source, family, forward.owner, arguments))
+            raise InputError(_missing_stream(source, family, forward.owner, arguments))
     sources = [s for s in family.sources if arguments.get(s.carrier) is not None]
-    arguments = _as_many(_tensors(arguments, sources, module, processor), sources)
-    check_inputs(arguments)
+    arguments = _match_sizes(_tensors(arguments, sources, module, processor), sources)
+    check_finite(arguments)
     read = {
-        source.stream: _read(source, arguments, module, forward, processor, given)
+        source.stream: _read_stream(source, arguments, module, forward, processor, given)
         for source in sources
     }
-    owned = {name for source in sources for name in _owned(source)}
-    rest = on_module({k: v for k, v in arguments.items() if k not in owned}, module)
+    owned = {name for source in sources for name in _argument_names(source)}
+    rest = move_to_module({k: v for k, v in arguments.items() if k not in owned}, module)
     if "use_cache" in forward.names:
         rest.setdefault("use_cache", False)
     main = read.pop(family.stream)
@@ -73,7 +73,7 @@ def read_streams(
 # -- one stream at a time --------------------------------------------------------------------------
 
 
-def _owned(source: Source) -> tuple[str, ...]:
+def _argument_names(source: Source) -> tuple[str, ...]:
     return (source.carrier, *source.beside, *([source.mask] if source.mask else ()))
 
 
@@ -83,12 +83,12 @@ def _tensors(
     """Every list and array as a tensor with samples in front."""
     given = dict(arguments)
     for source in sources:
-        own = {name: given[name] for name in _owned(source) if given.get(name) is not None}
+        own = {name: given[name] for name in _argument_names(source) if given.get(name) is not None}
         if source.kind == "ids":
             tokenizer = tokenizer_of(processor, module)
-            part = part_of(module, source)
-            own = one_length(own, source.carrier, part, tokenizer, source.mask)
-        made = {k: as_tensor(v, f"'{k}'") if is_array(v) else v for k, v in own.items()}
+            part = source.submodule(module)
+            own = pad_to_one_length(own, source.carrier, part, tokenizer, source.mask)
+        made = {k: to_tensor(v, f"'{k}'") if is_array(v) else v for k, v in own.items()}
         if not isinstance(made[source.carrier], Tensor):
             raise InputError(
                 f"'{source.carrier}' is of type {type(made[source.carrier]).__name__}; pass a"
@@ -96,14 +96,14 @@ def _tensors(
             )
         if source.kind == "ids" and not made[source.carrier].is_floating_point():
             made[source.carrier] = made[source.carrier].long()
-        given |= batched(made, source.carrier, _RANKS[source.kind] - 1)
-    return {k: as_tensor(v, f"'{k}'") if is_array(v) else v for k, v in given.items()}
+        given |= add_batch_axis(made, source.carrier, _RANKS[source.kind] - 1)
+    return {k: to_tensor(v, f"'{k}'") if is_array(v) else v for k, v in given.items()}
 
 
 _RANKS = {"ids": 2, "pixels": 4, "features": 3, "sound": 3}
 
 
-def _as_many(arguments: dict[str, Any], sources: Sequence[Source]) -> dict[str, Any]:
+def _match_sizes(arguments: dict[str, Any], sources: Sequence[Source]) -> dict[str, Any]:
     """The arguments with as many samples in every stream: one goes with any number of others."""
     counts = {s.carrier: len(arguments[s.carrier]) for s in sources}
     batch = max(counts.values())
@@ -117,7 +117,7 @@ def _as_many(arguments: dict[str, Any], sources: Sequence[Source]) -> dict[str, 
                 f"'{source.carrier}' has {own} samples and '{many[0]}' has {batch}; pass as many"
                 " of each, or one that goes with all"
             )
-        for name in _owned(source):
+        for name in _argument_names(source):
             value = arguments.get(name)
             if not isinstance(value, Tensor) or value.ndim == 0:
                 continue
@@ -132,17 +132,19 @@ def _as_many(arguments: dict[str, Any], sources: Sequence[Source]) -> dict[str, 
     return arguments
 
 
-def _read(
+def _read_stream(
     source: Source,
     arguments: Mapping[str, Any],
     module: nn.Module,
     forward: Forward,
     processor: Any,
-    given: Given,
+    given: RawInputs,
 ) -> Batch:
     """One stream's tokens, mask and pictures."""
-    own = {name: arguments[name] for name in _owned(source) if arguments.get(name) is not None}
-    part = part_of(module, source)
+    own = {
+        name: arguments[name] for name in _argument_names(source) if arguments.get(name) is not None
+    }
+    part = source.submodule(module)
     if source.kind == "ids":
         check_rank(own[source.carrier], source.carrier)
         mask = own.get(source.mask) if source.mask else None
@@ -153,7 +155,7 @@ def _read(
                 " one length together, or one at a time, without padding"
             )
         return Sequences(
-            arguments=on_module(own, module),
+            arguments=move_to_module(own, module),
             carrier=source.carrier,
             module=part,
             forward=forward,
@@ -161,15 +163,15 @@ def _read(
             tokenizer=tokenizer_of(processor, module),
             groups=given.groups.get(source.stream),
             mask_name=source.mask or "attention_mask",
-        ).prepared()
+        ).batch()
     if source.kind == "pixels":
         steps = given.steps.get(source.stream) or image_processor_of(processor, module)
-        placed = prepared_images(own, source.carrier, part, forward, steps)
-        return _without_padding(placed, source)
-    return _features(source, own, module, part, given)
+        placed = image_batch(own, source.carrier, part, forward, steps)
+        return _mark_padding(placed, source)
+    return _feature_batch(source, own, module, part, given)
 
 
-def _without_padding(prepared: Batch, source: Source) -> Batch:
+def _mark_padding(prepared: Batch, source: Source) -> Batch:
     """An image stream that knows its padding: patches of padding are left out by the model."""
     pixels = prepared.arguments.get(source.mask) if source.mask else None
     if not isinstance(pixels, Tensor) or bool((pixels != 0).all()):
@@ -182,8 +184,8 @@ def _without_padding(prepared: Batch, source: Source) -> Batch:
     return replace(prepared, mask=places < counts.unsqueeze(1), grid=None)
 
 
-def _features(
-    source: Source, own: Mapping[str, Any], module: nn.Module, part: nn.Module, given: Given
+def _feature_batch(
+    source: Source, own: Mapping[str, Any], module: nn.Module, part: nn.Module, given: RawInputs
 ) -> Batch:
     """A stream of numbers per token: image regions, or frames of sound."""
     value: Tensor = own[source.carrier]
@@ -214,7 +216,7 @@ def _features(
                 f"'{name}' has shape {tuple(beside.shape)} and '{source.carrier}' has {count}"
                 f" tokens in shape {tuple(value.shape)}; pass one entry per token"
             )
-    placed = on_module(own, module)
+    placed = move_to_module(own, module)
     grid, pictures = None, None
     if source.stream in given.pictures:
         regions, pictures = given.pictures[source.stream]
@@ -252,11 +254,13 @@ def _mask(given: Any, value: Tensor, count: int, source: Source) -> Tensor:
     return mask
 
 
-def _missing(source: Source, family: Family, owner: str, arguments: Mapping[str, Any]) -> str:
+def _missing_stream(
+    source: Source, family: Family, owner: str, arguments: Mapping[str, Any]
+) -> str:
     """The sentence for a stream that was not passed."""
     read = " and ".join(s.stream for s in family.sources if not s.optional)
     return (
-        f"{owner} reads {read}, and the inputs lack {SPOKEN.get(source.stream, source.stream)}"
-        f" ('{source.carrier}'): they have {quoted(arguments) or 'nothing'}; pass every stream, as"
+        f"{owner} reads {read}, and the inputs lack {STREAM_NAMES.get(source.stream, source.stream)}"
+        f" ('{source.carrier}'): they have {quote_names(arguments) or 'nothing'}; pass every stream, as"
         " a mapping of them or of what forward takes"
     )

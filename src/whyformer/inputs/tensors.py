@@ -10,12 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from whyformer.errors import InputError
-from whyformer.inputs.batch import Batch
-from whyformer.inputs.finite import check_inputs
-from whyformer.inputs.images import channels_of, patch_of, prepared_images
-from whyformer.inputs.padding import padded, padding_id
-from whyformer.inputs.sequence import Groups, Sequences, on_module
-from whyformer.inputs.text import groups_of
+from whyformer.inputs.batch import NOT_PER_SAMPLE, Batch
+from whyformer.inputs.finite import check_finite
+from whyformer.inputs.images import channels_of, image_batch, patch_of
+from whyformer.inputs.padding import pad_rows, padding_id
+from whyformer.inputs.sequence import Groups, Sequences, move_to_module
+from whyformer.inputs.text import word_groups
 from whyformer.models.processors import image_processor_of, tokenizer_of
 from whyformer.models.signature import Forward, config_of
 
@@ -27,8 +27,6 @@ BY_PRODUCTS = (
     "length",
     "overflow_to_sample_mapping",
 )
-# First axes that are not the batch's.
-NOT_PER_SAMPLE = ("head_mask", "cache_position", "logits_to_keep", "num_items_in_batch")
 CARRIERS = {"text": ("input_ids", "inputs_embeds"), "image": ("pixel_values",)}
 
 
@@ -41,7 +39,7 @@ def read_tensor(
     carrier: str | None,
 ) -> Batch:
     """A bare tensor as the argument that its type and rank belong to."""
-    tensor = as_tensor(value, "the input")
+    tensor = to_tensor(value, "the input")
     whole = not tensor.is_floating_point() and not tensor.is_complex()
     shape = tuple(tensor.shape)
     if carrier is not None:
@@ -80,18 +78,18 @@ def read_mapping(
     carrier: str | None,
 ) -> Batch:
     """What the user says forward takes, as forward will get it."""
-    given = known_keys(mapping, forward)
+    given = known_arguments(mapping, forward)
     carrier = carrier or _carrier(given, forward, stream, module)
     if given.get(carrier) is None:
         raise InputError(
-            f"the mapping has no '{carrier}', which is to carry the tokens; it has {quoted(given)}"
+            f"the mapping has no '{carrier}', which is to carry the tokens; it has {quote_names(given)}"
         )
     tokenizer = tokenizer_of(processor, module) if stream != "image" else None
     if stream == "text":
         mask = "attention_mask" if forward.takes("attention_mask") else None
-        given = one_length(given, carrier, module, tokenizer, mask)
+        given = pad_to_one_length(given, carrier, module, tokenizer, mask)
     arguments = {
-        name: as_tensor(value, f"'{name}'") if is_array(value) else value
+        name: to_tensor(value, f"'{name}'") if is_array(value) else value
         for name, value in given.items()
     }
     if not isinstance(arguments[carrier], Tensor):
@@ -100,34 +98,34 @@ def read_mapping(
     if stream == "text" and not main.is_floating_point():
         arguments = {**arguments, carrier: main.long()}
     single = {"text": 2 if main.is_floating_point() else 1, "image": 3}.get(stream)
-    arguments = batched(arguments, carrier, single)
+    arguments = add_batch_axis(arguments, carrier, single)
     main = arguments[carrier]
     if main.numel() == 0:
         raise InputError(
             f"'{carrier}' is empty: its shape is {tuple(main.shape)}; pass at least one sample with"
             " at least one token"
         )
-    check_inputs(arguments)
+    check_finite(arguments)
     _check_batch(arguments, carrier, stream)
     if stream == "image" or _is_picture(main, module, stream):
         steps = image_processor_of(processor, module)
-        return prepared_images(arguments, carrier, module, forward, steps)
+        return image_batch(arguments, carrier, module, forward, steps)
     if stream == "text":
         check_rank(main, carrier)
     elif tokenizer is not None and not main.is_floating_point() and main.ndim == 2:
         stream = "text"
     return Sequences(
-        arguments=on_module(arguments, module),
+        arguments=move_to_module(arguments, module),
         carrier=carrier,
         module=module,
         forward=forward,
         stream=stream,
         tokenizer=tokenizer,
-        groups=groups_in(mapping, carrier) if stream == "text" else None,
-    ).prepared()
+        groups=word_groups_in(mapping, carrier) if stream == "text" else None,
+    ).batch()
 
 
-def as_tensor(value: Any, name: str) -> Tensor:
+def to_tensor(value: Any, name: str) -> Tensor:
     """The value as a tensor; raises where it is not made of numbers of one shape."""
     if isinstance(value, Tensor):
         return value
@@ -139,7 +137,7 @@ def as_tensor(value: Any, name: str) -> Tensor:
         ) from error
 
 
-def known_keys(mapping: Mapping[str, Any], forward: Forward) -> dict[str, Any]:
+def known_arguments(mapping: Mapping[str, Any], forward: Forward) -> dict[str, Any]:
     """The entries that forward takes; what tokenizers add unasked is left out, None as well."""
     if not mapping:
         raise InputError(
@@ -149,7 +147,7 @@ def known_keys(mapping: Mapping[str, Any], forward: Forward) -> dict[str, Any]:
     unknown = [key for key in mapping if not forward.takes(key) and key not in BY_PRODUCTS]
     if unknown:
         raise InputError(
-            f"the mapping has {quoted(unknown)}, which the forward of {forward.owner} does not"
+            f"the mapping has {quote_names(unknown)}, which the forward of {forward.owner} does not"
             f" take; it takes {', '.join(forward.names)}"
         )
     return {k: v for k, v in mapping.items() if forward.takes(k) and v is not None}
@@ -168,7 +166,7 @@ def _carrier(given: Mapping[str, Any], forward: Forward, stream: str, module: nn
     if not present:
         wanted = " or ".join(repr(name) for name in usual) or "a tensor of tokens"
         raise InputError(
-            f"the mapping has {quoted(given) or 'no tensors'} and lacks {wanted}; the forward of"
+            f"the mapping has {quote_names(given) or 'no tensors'} and lacks {wanted}; the forward of"
             f" {forward.owner} takes {', '.join(forward.names)}"
         )
     if stream == "text" and len(present) > 1:
@@ -178,7 +176,7 @@ def _carrier(given: Mapping[str, Any], forward: Forward, stream: str, module: nn
     return present[0]
 
 
-def one_length(
+def pad_to_one_length(
     given: dict[str, Any], carrier: str, module: nn.Module, tokenizer: Any, mask: str | None
 ) -> dict[str, Any]:
     """Lists of token rows padded to one length, with a mask; everything else as it is."""
@@ -194,14 +192,14 @@ def one_length(
     given = {mask: [[1] * length for length in lengths], **given}
     fills = {carrier: padding_id(module, tokenizer)}
     return {
-        name: padded(value, fills.get(name, 0))
+        name: pad_rows(value, fills.get(name, 0))
         if _is_rows(value) and [len(row) for row in value] == lengths
         else value
         for name, value in given.items()
     }
 
 
-def batched(arguments: dict[str, Any], carrier: str, single: int | None) -> dict[str, Any]:
+def add_batch_axis(arguments: dict[str, Any], carrier: str, single: int | None) -> dict[str, Any]:
     """The arguments with a batch axis where one sample, of rank `single`, came without."""
     main: Tensor = arguments[carrier]
     if main.ndim != single:
@@ -257,12 +255,12 @@ def _is_picture(main: Tensor, module: nn.Module, stream: str) -> bool:
     )
 
 
-def groups_in(mapping: Mapping[str, Any], carrier: str) -> Groups | None:
+def word_groups_in(mapping: Mapping[str, Any], carrier: str) -> Groups | None:
     """What the tokenizer that made the mapping says about words, where it still can."""
     rows = mapping.get(carrier)
     if not getattr(mapping, "is_fast", False) or rows is None or not hasattr(rows[0], "__len__"):
         return None
-    groups = [groups_of(mapping, index) for index in range(len(rows))]
+    groups = [word_groups(mapping, index) for index in range(len(rows))]
     width = max(map(len, rows))
     return groups if all(g is None or len(g) == width for g in groups) else None
 
@@ -275,5 +273,5 @@ def _is_rows(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(r, Sequence) for r in value)
 
 
-def quoted(names: Any) -> str:
+def quote_names(names: Any) -> str:
     return ", ".join(repr(name) for name in names)

@@ -12,8 +12,8 @@ from torch import nn
 from whyformer.errors import InputError
 from whyformer.inputs.batch import Batch
 from whyformer.inputs.detect import Text
-from whyformer.inputs.padding import padded, padding_id
-from whyformer.inputs.sequence import Groups, Sequences, on_module
+from whyformer.inputs.padding import pad_rows, padding_id
+from whyformer.inputs.sequence import Groups, Sequences, move_to_module
 from whyformer.models.quiet import quiet_transformers
 from whyformer.models.signature import Forward, config_of, positions_of
 
@@ -31,14 +31,14 @@ def read_texts(
     """The texts as the model takes them, padded together; padding never changes a number."""
     arguments, groups, notes = text_arguments(texts, module, forward, tokenizer, truncation)
     return Sequences(
-        arguments=on_module(arguments, module),
+        arguments=move_to_module(arguments, module),
         carrier=forward.carrier("input_ids"),
         module=module,
         forward=forward,
         tokenizer=tokenizer,
         groups=groups,
         notes=notes,
-    ).prepared()
+    ).batch()
 
 
 def text_arguments(
@@ -55,7 +55,7 @@ def text_arguments(
             " processor=, for instance the tokenizer it was trained with"
         )
     limit = positions_of(module)
-    rows, groups = tokenized(tokenizer, texts, _wants_types(texts, module, forward, tokenizer))
+    rows, groups = tokenize(tokenizer, texts, _wants_types(texts, module, forward, tokenizer))
     notes: tuple[str, ...] = ()
     longest = max(map(len, rows["input_ids"]))
     if limit is not None and longest > limit:
@@ -65,12 +65,12 @@ def text_arguments(
                 f" keep the first {limit}"
             )
         cut = sum(len(row) > limit for row in rows["input_ids"])
-        rows, groups = tokenized(tokenizer, texts, "token_type_ids" in rows, limit)
+        rows, groups = tokenize(tokenizer, texts, "token_type_ids" in rows, limit)
         notes = (f"{cut} of {len(texts)} texts cut to {limit} tokens, the longest had {longest}",)
     return _arguments(rows, module, forward, tokenizer), groups, notes
 
 
-def tokenized(
+def tokenize(
     tokenizer: Any, texts: Sequence[Text], types: bool, limit: int | None = None
 ) -> tuple[dict[str, list[list[int]]], list[list[Hashable | None] | None]]:
     """Token ids (and types, if asked for) per text, and what the tokenizer calls its words."""
@@ -82,17 +82,17 @@ def tokenized(
         options["max_length"] = limit
     if types:
         options["return_token_type_ids"] = True
-    with unchanged(tokenizer):
+    with tokenizer_scope(tokenizer):
         encoding = tokenizer(firsts, seconds, **options)
     rows = {
         name: [list(row) for row in encoding[name]]
         for name in ("input_ids", "token_type_ids")
         if name in encoding and (name == "input_ids" or types)
     }
-    return rows, [groups_of(encoding, index) for index in range(len(texts))]
+    return rows, [word_groups(encoding, index) for index in range(len(texts))]
 
 
-def groups_of(encoding: Any, index: int) -> list[Hashable | None] | None:
+def word_groups(encoding: Any, index: int) -> list[Hashable | None] | None:
     """What a fast tokenizer says about words, one entry per token; None where it cannot say."""
     if not getattr(encoding, "is_fast", False):
         return None
@@ -102,7 +102,7 @@ def groups_of(encoding: Any, index: int) -> list[Hashable | None] | None:
 
 
 @contextmanager
-def unchanged(tokenizer: Any) -> Iterator[None]:
+def tokenizer_scope(tokenizer: Any) -> Iterator[None]:
     """A scope after which the tokenizer truncates and pads as it did before."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     side = getattr(tokenizer, "truncation_side", None)
@@ -117,10 +117,10 @@ def unchanged(tokenizer: Any) -> Iterator[None]:
             if side is not None:
                 tokenizer.truncation_side = side
             if backend is not None:
-                _put_back(backend, truncation, padding)
+                _restore(backend, truncation, padding)
 
 
-def _put_back(backend: Any, truncation: Any, padding: Any) -> None:
+def _restore(backend: Any, truncation: Any, padding: Any) -> None:
     if backend.truncation != truncation:
         if truncation is None:
             backend.no_truncation()
@@ -152,12 +152,12 @@ def _arguments(
 ) -> dict[str, Any]:
     """The rows as tensors of one length, with the mask in the form that the forward takes."""
     lengths = [len(row) for row in rows["input_ids"]]
-    mask = padded([[1] * length for length in lengths], 0)
+    mask = pad_rows([[1] * length for length in lengths], 0)
     arguments: dict[str, Any] = {
-        forward.carrier("input_ids"): padded(rows["input_ids"], padding_id(module, tokenizer))
+        forward.carrier("input_ids"): pad_rows(rows["input_ids"], padding_id(module, tokenizer))
     }
     if "token_type_ids" in rows:
-        arguments["token_type_ids"] = padded(rows["token_type_ids"], 0)
+        arguments["token_type_ids"] = pad_rows(rows["token_type_ids"], 0)
     if forward.padding_mask is not None:
         arguments[forward.padding_mask] = mask == 0
     elif forward.takes("attention_mask"):

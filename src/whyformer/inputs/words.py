@@ -26,10 +26,10 @@ def read_words(
     groups: Sequence[Hashable | None] | None = None,
 ) -> tuple[tuple[str, ...], tuple[int | None, ...]]:
     """One sample's pieces as display text, and the number of the word each is part of."""
-    return Reader(tokenizer).read(ids, real, groups)
+    return WordReader(tokenizer).read(ids, real, groups)
 
 
-class Reader:
+class WordReader:
     """A tokenizer's pieces as words; what it says about its vocabulary is asked once."""
 
     def __init__(self, tokenizer: Any) -> None:
@@ -55,17 +55,17 @@ class Reader:
         names = [f"<{i}>" if p is None else str(p) for i, p in zip(ids, raw, strict=True)]
         inside = [is_real and i not in self.outside for i, is_real in zip(ids, real, strict=True)]
         spoken = [k for k, within in enumerate(inside) if within]
-        pieces = [as_bytes(names[k], self.scheme, ids[k] in self.added) for k in spoken]
-        texts = dict(zip(spoken, spread(pieces), strict=True))
+        pieces = [piece_bytes(names[k], self.scheme, ids[k] in self.added) for k in spoken]
+        texts = dict(zip(spoken, decode_pieces(pieces), strict=True))
         word_ids: list[int | None] = [None] * len(names)
         word = -1
         for k in spoken:
             before = k - 1 if k and inside[k - 1] else None
-            if before is None or _begins(k, before, names, texts, self.scheme, groups):
+            if before is None or _begins_word(k, before, names, texts, self.scheme, groups):
                 word += 1
             word_ids[k] = word
         shown = [
-            _shown(texts[k], joined=k + 1 < len(names) and word_ids[k + 1] == word_ids[k])
+            _display_text(texts[k], joined=k + 1 < len(names) and word_ids[k + 1] == word_ids[k])
             if inside[k]
             else name
             for k, name in enumerate(names)
@@ -97,7 +97,7 @@ def scheme_of(tokenizer: Any) -> str:
         return _schemes[tokenizer]
 
 
-def as_bytes(piece: str, scheme: str, added: bool = False) -> bytes:
+def piece_bytes(piece: str, scheme: str, added: bool = False) -> bytes:
     """The text of a piece without its marker, a space where the marker stood for one."""
     if scheme == WORDPIECE and piece.startswith(CONTINUES) and len(piece) > len(CONTINUES):
         return piece[len(CONTINUES) :].encode()
@@ -110,7 +110,7 @@ def as_bytes(piece: str, scheme: str, added: bool = False) -> bytes:
     return piece.encode(errors="replace")
 
 
-def spread(pieces: Sequence[bytes]) -> list[str]:
+def decode_pieces(pieces: Sequence[bytes]) -> list[str]:
     """The text of each piece; a character belongs to the piece that has its first byte."""
     if all(map(bytes.isascii, pieces)):
         return [piece.decode() for piece in pieces]
@@ -131,7 +131,7 @@ def spread(pieces: Sequence[bytes]) -> list[str]:
     return texts
 
 
-def _begins(
+def _begins_word(
     k: int,
     before: int,
     names: Sequence[str],
@@ -156,7 +156,7 @@ def _begins(
     return scheme == PLAIN
 
 
-def _shown(text: str, joined: bool) -> str:
+def _display_text(text: str, joined: bool) -> str:
     """The piece without its leading space; a piece of spaces alone is made visible."""
     bare = text.lstrip()
     if bare or not text:

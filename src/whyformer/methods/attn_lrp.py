@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from whyformer.engine.passes.gradients import gradients
 from whyformer.engine.result import MethodResult
-from whyformer.engine.rules.tables import conservative
+from whyformer.engine.rules.detach.tables import conservative
 from whyformer.engine.run import Run
 from whyformer.methods.method import method
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from whyformer.engine.passes.relevances import relevances
 from whyformer.engine.result import MethodResult
-from whyformer.engine.rules.stabilise import wide
+from whyformer.engine.rules.operations.stabilise import wide
 from whyformer.engine.run import Run
 from whyformer.methods.method import check_choice, method
 

@@ -8,7 +8,7 @@ import torch
 from whyformer.engine.passes.forward_only import forward_only
 from whyformer.engine.passes.gradients import gradients
 from whyformer.engine.result import MethodResult
-from whyformer.engine.rules.stabilise import wide
+from whyformer.engine.rules.operations.stabilise import wide
 from whyformer.engine.run import Run
 from whyformer.errors import OptionError
 from whyformer.methods.method import method

@@ -1,4 +1,4 @@
-"""The model that the user means: a module, a bundled name, a folder, or a hub id."""
+"""Load the model: an nn.Module, a bundled name, a folder, or a hub id."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ import torch
 from torch import nn
 
 from whyformer.errors import InputError, ModelError
-from whyformer.inputs.detect import BOTH, kind_of
 from whyformer.models import bundled
 from whyformer.models.families import Family, family_of
 from whyformer.models.processors import (
@@ -30,9 +29,10 @@ from whyformer.models.processors import (
 from whyformer.models.quiet import quiet_loading
 from whyformer.registry import nearest
 
-DEFAULTS = {"text": "sst2", "image": "mnist", BOTH: "lxmert_shapes"}
+# The default model for each kind of inputs (see `inputs.detect.kind_of`).
+DEFAULTS = {"text": "sst2", "image": "mnist", "text+image": "lxmert_shapes"}
 PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt")
-# Owner and name, or a name alone: anything else can only be a folder that is not there.
+# Owner and name, or a name alone. Anything else can only be a folder, and there is none.
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 
 _bundled: dict[Path, tuple[nn.Module, Any]] = {}
@@ -41,7 +41,7 @@ _lock = threading.RLock()
 
 @dataclass(frozen=True)
 class Loaded:
-    """A module, what turns the user's inputs into its arguments, and a name to show."""
+    """A model, the processor of its inputs, and a name to show."""
 
     module: nn.Module
     processor: Any | None
@@ -53,10 +53,25 @@ class Loaded:
         return family_of(self.module)
 
 
-def load_model(model: Any, processor: Any, inputs: Any) -> Loaded:
-    """The module in the state it is to be explained in; a module of the user's own as it is.
+def load_model(model: Any, processor: Any = None, kind: str | None = None) -> Loaded:
+    """Load a model for use, not for training.
 
     A bundled model is loaded once per process and shared by all threads.
+
+    Args:
+        model: An nn.Module or a `Loaded` (returned as they are), a bundled name, a folder, a hub
+            id, or None for the bundled model that fits `kind`.
+        processor: A tokenizer, an image processor, a processor of both, or its folder. By default
+            the one stored with the model.
+        kind: What `inputs.detect.kind_of` says about the inputs. Used only if `model` is None.
+
+    Raises:
+        ModelError: The model cannot be found or loaded.
+        InputError: There is no bundled model for inputs of this kind.
+
+    Example:
+        >>> load_model(None, kind="text").name
+        'sst2'
     """
     processor = check_processor(processor)
     if isinstance(model, Loaded):
@@ -65,11 +80,13 @@ def load_model(model: Any, processor: Any, inputs: Any) -> Loaded:
         # torch.compile wraps the module; the rules need to see its own operations.
         return Loaded(getattr(model, "_orig_mod", model), processor, type(model).__name__)
     if model is None:
-        model = _fitting(inputs)
+        model = _default_name(kind)
     if not isinstance(model, str | os.PathLike):
         raise ModelError(
-            f"model= is of type {type(model).__name__}; pass an nn.Module, the name of a bundled"
-            f" model ({_known()}), a folder, or a hub id"
+            f"model= is of type {type(model).__name__}",
+            argument="model",
+            remedy=f"Pass an nn.Module, the name of a bundled model ({_bundled_names()}), a folder,"
+            " or a hub id",
         )
     name = os.fspath(model)
     known = bundled.models()
@@ -85,7 +102,7 @@ def load_model(model: Any, processor: Any, inputs: Any) -> Loaded:
 
 
 def load_folder(folder: Path, dtype: torch.dtype | str = "auto") -> nn.Module:
-    """The model in a folder, of the class its config names, for use and not for training."""
+    """Load the model in a folder, of the class that its config names."""
     _check_files(folder)
     try:
         return _from_pretrained(str(folder), dtype=dtype, local_files_only=True)
@@ -93,24 +110,27 @@ def load_folder(folder: Path, dtype: torch.dtype | str = "auto") -> nn.Module:
         raise
     except Exception as error:
         raise ModelError(
-            f"the model in folder '{folder}' cannot be loaded: {first_line(error)}; check its"
-            " config.json and weights, or load it yourself and pass the module"
+            f"the model in folder '{folder}' cannot be loaded: {first_line(error)}",
+            argument="model",
+            remedy="Check its config.json and weights, or load it yourself and pass the module",
         ) from error
 
 
-def _fitting(inputs: Any) -> str:
+def _default_name(kind: str | None) -> str:
     """The name of the bundled model for inputs of this kind."""
-    kind = kind_of(inputs)
-    if kind not in DEFAULTS:
+    if kind is None or kind not in DEFAULTS:
         raise InputError(
-            f"a {kind} was given without a model: only text, images and both together have a"
-            " bundled default; pass model= (an nn.Module, a bundled name, a folder or a hub id)"
+            f"a {kind or 'batch'} was given without a model: only text, images and both together"
+            " have a bundled default",
+            argument="model",
+            remedy="Pass model= (an nn.Module, a bundled name, a folder or a hub id)",
         )
     name = DEFAULTS[kind]
     if name not in bundled.models():
         raise ModelError(
-            f"the bundled model '{name}', the default for {kind}, is not installed; pass model=,"
-            " or install whyformer from its released package"
+            f"the bundled model '{name}', the default for {kind}, is not installed",
+            argument="model",
+            remedy="Pass model=, or install whyformer from its released package",
         )
     return name
 
@@ -118,19 +138,19 @@ def _fitting(inputs: Any) -> str:
 def _load_bundled(model: bundled.BundledModel) -> tuple[nn.Module, Any]:
     with _lock:
         if model.folder not in _bundled:
-            # Stored in half precision to be small; CPUs compute in single.
+            # Stored in half precision to save space.
             module = load_folder(model.folder, dtype=torch.float32)
             _bundled[model.folder] = module, load_processor(model.folder)
         return _bundled[model.folder]
 
 
 def _load_hub(name: str, wants_processor: bool) -> tuple[nn.Module, Any]:
-    """Tries what is on this machine, then the hub itself."""
+    """Load from the local cache, or else from the hub."""
     failures: list[str] = []
     if HUB_ID.fullmatch(name):
         for local, where in ((True, "the local cache"), (False, "the Hugging Face hub")):
             if not local and not _hub_answers():
-                failures.append(f"{where} (it cannot be reached from here)")
+                failures.append(f"{where} (not reachable)")
                 continue
             try:
                 module = _from_pretrained(name, dtype="auto", local_files_only=local)
@@ -141,14 +161,16 @@ def _load_hub(name: str, wants_processor: bool) -> tuple[nn.Module, Any]:
                 continue
             return module, cached_processor(name, module, local) if wants_processor else None
     tried = "a bundled model, a folder" + "".join(f", {failure}" for failure in failures)
+    guess = nearest(name, bundled.models()).strip()
     raise ModelError(
-        f"there is no model {name!r}; tried as {tried}.{nearest(name, bundled.models())}"
-        f" Bundled: {_known()}."
+        f"there is no model {name!r}; tried as {tried}",
+        argument="model",
+        remedy=f"{guess} Bundled: {_bundled_names()}".strip(),
     )
 
 
 def _hub_answers() -> bool:
-    """Whether the hub can be reached; asked once, before the hub's own long retries."""
+    """Whether the hub can be reached; checked first because its own retries take long."""
     from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE:
@@ -164,7 +186,7 @@ def _hub_answers() -> bool:
 
 
 def _from_pretrained(source: str, **options: Any) -> nn.Module:
-    """The pretrained model, of the architecture its config names; never a random head."""
+    """Load the class that the config names; raise ModelError if weights are missing."""
     import transformers
 
     with quiet_loading():
@@ -183,20 +205,22 @@ def _from_pretrained(source: str, **options: Any) -> nn.Module:
         more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
         raise ModelError(
             f"the weights of {source!r} lack {', '.join(missing[:5])}{more}, which"
-            f" {type(module).__name__} needs: they would be random, and so would the explanation;"
-            " load a checkpoint that was trained with this head, or set the config's"
-            " 'architectures' to the class that the weights belong to"
+            f" {type(module).__name__} needs: they would be random, and so would the explanation",
+            argument="model",
+            remedy="Load a checkpoint that was trained with this head, or set 'architectures' in"
+            " the config to the class of the weights",
         )
     loaded: nn.Module = module.eval()
     return loaded
 
 
 def _check_files(folder: Path) -> None:
-    """Nothing; raises where the folder is not a model stored as safetensors."""
+    """Raise ModelError if the folder does not hold a model stored as safetensors."""
     if not (folder / "config.json").is_file():
         raise ModelError(
-            f"the folder '{folder}' has no config.json, so it is not a model; pass a folder that"
-            " save_pretrained wrote"
+            f"the folder '{folder}' has no config.json, so it is not a model",
+            argument="model",
+            remedy="Pass a folder that save_pretrained wrote",
         )
     index = folder / "model.safetensors.index.json"
     if (folder / "model.safetensors").is_file():
@@ -207,21 +231,26 @@ def _check_files(folder: Path) -> None:
         if absent:
             raise ModelError(
                 f"the folder '{folder}' lacks {', '.join(absent)}, which its"
-                " model.safetensors.index.json names; copy the missing files"
+                " model.safetensors.index.json names",
+                argument="model",
+                remedy="Copy the missing files",
             )
         return
     pickled = sorted(path.name for pattern in PICKLED for path in folder.glob(pattern))
     if pickled:
         raise ModelError(
             f"the folder '{folder}' has no model.safetensors, only {', '.join(pickled)}: pickled"
-            " weights can run any code and are never loaded; convert them where you trust them,"
-            " with from_pretrained(folder).save_pretrained(folder)"
+            " weights can run any code and are never loaded",
+            argument="model",
+            remedy="If you trust them, convert them with"
+            " from_pretrained(folder).save_pretrained(folder)",
         )
     raise ModelError(
-        f"the folder '{folder}' has no weights: model.safetensors is missing; copy it there, or"
-        " save the model again with save_pretrained"
+        f"the folder '{folder}' has no weights: model.safetensors is missing",
+        argument="model",
+        remedy="Copy it there, or save the model again with save_pretrained",
     )
 
 
-def _known() -> str:
+def _bundled_names() -> str:
     return ", ".join(bundled.models()) or "none installed"

@@ -1,4 +1,4 @@
-"""Tokenizers and image processors: taken from what the user gave, or found beside the model."""
+"""Find tokenizers and image processors: the user's, or those stored with the model."""
 
 from __future__ import annotations
 
@@ -31,35 +31,37 @@ _lock = threading.RLock()
 
 
 def tokenizer_of(processor: Any, module: nn.Module) -> Any | None:
-    """The tokenizer inside what the user gave, else the one beside the model, else None."""
-    chosen = processor if processor is not None else found_beside(module)
-    return _part(chosen, "tokenizer", is_tokenizer)
+    """The user's tokenizer, else the one stored with the model, else None."""
+    source = processor if processor is not None else stored_processor(module)
+    return _part(source, "tokenizer", is_tokenizer)
 
 
 def image_processor_of(processor: Any, module: nn.Module) -> Any | None:
-    """The image processor inside what the user gave, else the one beside the model, else None."""
-    chosen = processor if processor is not None else found_beside(module)
-    return _part(chosen, "image_processor", is_image_processor)
+    """The user's image processor, else the one stored with the model, else None."""
+    source = processor if processor is not None else stored_processor(module)
+    return _part(source, "image_processor", is_image_processor)
 
 
 def is_tokenizer(thing: Any) -> bool:
-    """Whether this turns text into token ids and back."""
+    """Whether `thing` converts text to token ids and back."""
     return callable(thing) and hasattr(thing, "convert_ids_to_tokens")
 
 
 def is_image_processor(thing: Any) -> bool:
-    """Whether this turns images into pixel values."""
+    """Whether `thing` converts images to pixel values."""
     return callable(thing) and hasattr(thing, "preprocess")
 
 
 def check_processor(processor: Any) -> Any:
-    """The processor, loaded where it is a folder; raises where it is no processor at all."""
+    """Return the processor, loaded if it is a folder; raise InputError if it is none."""
     if isinstance(processor, str | os.PathLike):
         found = load_processor(Path(processor)) if Path(processor).is_dir() else None
         if found is None:
             raise InputError(
                 f"processor={str(processor)!r} is not a folder with a tokenizer or an image"
-                " processor in it; pass such a folder, or the object itself"
+                " processor in it",
+                argument="processor",
+                remedy="Pass such a folder, or the object itself",
             )
         return found
     parts = ("tokenizer", "image_processor")
@@ -68,13 +70,14 @@ def check_processor(processor: Any) -> Any:
     if any(hasattr(processor, part) for part in parts):
         return processor
     raise InputError(
-        f"processor= is of type {type(processor).__name__}; pass a tokenizer, an image processor,"
-        " or a processor that has both"
+        f"processor= is of type {type(processor).__name__}",
+        argument="processor",
+        remedy="Pass a tokenizer, an image processor, or a processor that has both",
     )
 
 
 def load_processor(folder: Path) -> Any | None:
-    """The processor that the folder's files describe, None where there are none."""
+    """Load the processor in a folder; None if the folder has none."""
     names = {path.name for path in folder.iterdir()}
     text, image = (any(f in names for f in fs) for fs in (TOKENIZER_FILES, IMAGE_FILES))
     if (text and image) or any(f in names for f in COMBINED_FILES):
@@ -87,22 +90,23 @@ def load_processor(folder: Path) -> Any | None:
         return _auto(kind, str(folder))
     except Exception as error:
         raise ModelError(
-            f"the processor in folder '{folder}' cannot be loaded as {kind}: {first_line(error)};"
-            " repair its files, or load it yourself and pass it as processor="
+            f"the processor in folder '{folder}' cannot be loaded as {kind}: {first_line(error)}",
+            argument="processor",
+            remedy="Repair its files, or load it yourself and pass it as processor=",
         ) from error
 
 
 def cached_processor(name: str, module: nn.Module, local: bool = True) -> Any | None:
-    """The processor of a hub model that the module's stream needs, None where it has none."""
+    """Load the processor of a hub model; None if it has none for the module's stream."""
     kind = {"text": "AutoTokenizer", "image": "AutoImageProcessor"}.get(stream_of(module, None))
     try:
         return None if kind is None else _auto(kind, name, local_files_only=local)
     except Exception:
-        # A model without a processor is fine until text or images arrive; then the user is told.
+        # Not an error yet: tensors need no processor, and texts or images raise later.
         return None
 
 
-def found_beside(module: nn.Module) -> Any | None:
+def stored_processor(module: nn.Module) -> Any | None:
     """The processor in the folder or hub cache that a transformers model was loaded from."""
     origin = str(getattr(module, "name_or_path", "") or "")
     if not origin or config_of(module) is None:
@@ -117,7 +121,7 @@ def found_beside(module: nn.Module) -> Any | None:
 
 
 def _part(processor: Any, name: str, suits: Any) -> Any | None:
-    """The processor itself where it suits, else its part of that name."""
+    """The processor itself if it suits, else its attribute `name`, else None."""
     if processor is None or suits(processor):
         return processor
     part = getattr(processor, name, None)
@@ -134,5 +138,5 @@ def _auto(kind: str, source: str, local_files_only: bool = True) -> Any:
 
 
 def first_line(error: Exception) -> str:
-    """The first line of what went wrong."""
+    """The first line of an error message."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

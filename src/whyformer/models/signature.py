@@ -94,7 +94,7 @@ def needed_streams(module: nn.Module, family: Family | None) -> set[str]:
     return {stream_of(module, family)}
 
 
-def place_of(module: nn.Module) -> tuple[torch.device, torch.dtype | None]:
+def device_and_dtype(module: nn.Module) -> tuple[torch.device, torch.dtype | None]:
     """The device and the floating dtype of the module's first such weight."""
     device: torch.device | None = None
     for parameter in module.parameters():

@@ -16,15 +16,14 @@ from whyformer.engine.scope import borrow_model
 from whyformer.engine.stacks import check_one_stream, find_stacks
 from whyformer.errors import OptionError, WhyformerError
 from whyformer.inputs.batch import Batch
-from whyformer.inputs.finite import check_weights
 from whyformer.inputs.padding_layout import restore_padding
-from whyformer.inputs.prepare import prepare
 from whyformer.models.load import Loaded
+from whyformer.models.weights import check_weights
 from whyformer.pipeline.assemble import assemble
 from whyformer.pipeline.request import Request
 from whyformer.pipeline.trust import warn_if_drifting, warn_if_leaking
 from whyformer.targets.generated_text import merge_generated
-from whyformer.targets.generation import generation_of
+from whyformer.targets.generation import Generation, plan_generation, teacher_force
 
 
 def explain_batch(request: Request, loaded: Loaded, batch: Batch, target: Any) -> Attribution:
@@ -33,15 +32,7 @@ def explain_batch(request: Request, loaded: Loaded, batch: Batch, target: Any) -
     check_weights(module)
     if request.blocks is None and family is None:
         check_one_stream(module, batch.arguments)
-    with borrow_model(module):
-        batch, target, generation = generation_of(
-            target,
-            batch,
-            module,
-            family,
-            read=lambda mapping: prepare(mapping, module, loaded.processor, family),
-            write=generate_ids,
-        )
+    batch, target, generation = _bring_generated_text(loaded, batch, target)
     if generation is not None and request.keep:
         raise OptionError(
             f"keep={sorted(request.keep)} is about one output token, and every token of the"
@@ -67,6 +58,20 @@ def explain_batch(request: Request, loaded: Loaded, batch: Batch, target: Any) -
     layouts = {one.stream: one.layout for one in batch if one.layout is not None}
     attribution = restore_padding(attribution, layouts)
     return attribution if generation is None else merge_generated(attribution, generation)
+
+
+def _bring_generated_text(
+    loaded: Loaded, batch: Batch, target: Any
+) -> tuple[Batch, Any, Generation | None]:
+    """The batch with the text that the model writes, if the target is about generated text."""
+    plan = plan_generation(target, batch, loaded.module, loaded.family)
+    if plan is None:
+        return batch, target, None
+    ids = plan.ids
+    if ids is None:
+        with borrow_model(loaded.module):
+            ids = generate_ids(loaded.module, batch.arguments)
+    return teacher_force(plan, ids, target, batch, loaded.module, loaded.processor)
 
 
 def _explain_parts(

@@ -96,7 +96,7 @@ def _measured(part: Part, asked: Asked) -> Outcome:
             asked.tell(f"{part.title.split(' (')[0]}: {doing}", done, total)
 
     folder, accuracy, note = _model(part, asked, say)
-    loaded = load_model(folder, None, None)
+    loaded = load_model(folder)
     # Under the last part of its path: a table says no more of the machine.
     loaded = Loaded(loaded.module, loaded.processor, Path(folder).name)
     samples, names, left_out = selected(part, asked.data, asked.limit or part.limit)

@@ -1,4 +1,4 @@
-"""One attribution per generated token, put together: a matrix of output by input tokens."""
+"""Merge one attribution per generated token into one per text, with an output-by-input matrix."""
 
 from __future__ import annotations
 
@@ -13,36 +13,37 @@ from whyformer.targets.generation import GENERATED, Generation
 
 
 def merge_generated(rows: Attribution, generation: Generation) -> Attribution:
-    """The attribution of whole texts: `maps["generated", stream]` is (batch, output, input).
+    """Return the attribution of whole texts: `maps["generated", stream]` is (batch, output, input).
 
-    A sample's scores and its value are the sums over its generated tokens.
+    A sample's scores and output are the sums over its generated tokens.
     """
-    samples, places = torch.tensor(generation.sample), torch.tensor(generation.place)
-    batch, longest = int(samples.max()) + 1, max(map(len, generation.said))
-    first = [generation.sample.index(i) for i in range(batch)]
+    samples = torch.tensor(generation.samples)
+    positions = torch.tensor(generation.positions)
+    batch, longest = int(samples.max()) + 1, max(map(len, generation.tokens))
+    first = [generation.samples.index(i) for i in range(batch)]
 
-    def added(values: Tensor) -> Tensor:
+    def sum_rows(values: Tensor) -> Tensor:
         total = values.new_zeros(batch, *values.shape[1:])
         return total.index_add(0, samples, values)
 
-    streams = {name: _summed(stream, first, added) for name, stream in rows.streams.items()}
+    streams = {name: _merge_stream(one, first, sum_rows) for name, one in rows.streams.items()}
     matrices = {}
     for name, stream in rows.streams.items():
         matrix = stream.scores.new_zeros(batch, longest, stream.scores.shape[1])
-        matrix[samples, places] = stream.scores
+        matrix[samples, positions] = stream.scores
         matrices[GENERATED, name] = matrix
     if generation.prompt is not None:
-        streams, matrices = _split(streams, matrices, rows.main, generation.prompt)
+        streams, matrices = _split_prompt(streams, matrices, rows.main, generation.prompt)
     streams[GENERATED] = replace(
         streams[GENERATED],
-        said=tuple((*row, *[""] * (longest - len(row))) for row in generation.said),
+        said=tuple((*row, *[""] * (longest - len(row))) for row in generation.tokens),
     )
-    output = added(rows.output)
-    sinks = {name: added(sink) for name, sink in rows.sinks.items()}
+    output = sum_rows(rows.output)
+    sinks = {name: sum_rows(sink) for name, sink in rows.sinks.items()}
     conservation = None
     if rows.conservation is not None:
-        shown = sum((s.scores.sum(1) for s in streams.values()), torch.zeros_like(output))
-        conservation = (shown + sum(sinks.values(), torch.zeros_like(output))) / output
+        scores = sum((s.scores.sum(1) for s in streams.values()), torch.zeros_like(output))
+        conservation = (scores + sum(sinks.values(), torch.zeros_like(output))) / output
     return replace(
         rows,
         streams=streams,
@@ -56,35 +57,37 @@ def merge_generated(rows: Attribution, generation: Generation) -> Attribution:
     )
 
 
-def _summed(stream: Stream, first: Sequence[int], added: Callable[[Tensor], Tensor]) -> Stream:
-    """One stream of the whole samples; everything but the scores is the same in every row."""
+def _merge_stream(
+    stream: Stream, first: Sequence[int], sum_rows: Callable[[Tensor], Tensor]
+) -> Stream:
+    """One stream of the whole samples; all fields but the scores are the same in every row."""
 
-    def tensor(value: Tensor | None) -> Tensor | None:
+    def take_first(value: Tensor | None) -> Tensor | None:
         return None if value is None else value[list(first)]
 
     return replace(
         stream,
-        scores=added(stream.scores),
+        scores=sum_rows(stream.scores),
         mask=stream.mask[list(first)],
         tokens=stream.tokens and tuple(stream.tokens[i] for i in first),
         word_ids=stream.word_ids and tuple(stream.word_ids[i] for i in first),
-        image=tensor(stream.image),
+        image=take_first(stream.image),
         pixels=None,
-        deciding=None,  # another one in every row
-        states=tensor(stream.states),
+        deciding=None,  # differs from row to row
+        states=take_first(stream.states),
     )
 
 
-def _split(
+def _split_prompt(
     streams: dict[str, Stream],
     matrices: dict[tuple[str, str], Tensor],
     main: str,
     prompt: int,
 ) -> tuple[dict[str, Stream], dict[tuple[str, str], Tensor]]:
-    """A decoder's one text in two: the prompt, and what was written after it."""
+    """A decoder's one sequence as two streams: the prompt and the output."""
     whole = streams[main]
 
-    def part(name: str, columns: slice) -> Stream:
+    def take_columns(name: str, columns: slice) -> Stream:
         return replace(
             whole,
             name=name,
@@ -95,9 +98,9 @@ def _split(
             states=None if whole.states is None else whole.states[:, columns],
         )
 
-    before, behind = slice(0, prompt), slice(prompt, None)
+    before, after = slice(0, prompt), slice(prompt, None)
     matrix = matrices[GENERATED, main]
     return (
-        {**streams, main: part(main, before), GENERATED: part(GENERATED, behind)},
-        {(GENERATED, main): matrix[:, :, before], (GENERATED, GENERATED): matrix[:, :, behind]},
+        {**streams, main: take_columns(main, before), GENERATED: take_columns(GENERATED, after)},
+        {(GENERATED, main): matrix[:, :, before], (GENERATED, GENERATED): matrix[:, :, after]},
     )

@@ -1,326 +1,226 @@
-"""Generated text as a target: every token of it explained, teacher-forced, in one batch.
+"""Generated text as a target: explain each of its tokens, with teacher forcing, in one batch.
 
-One row of the batch per generated token: the same sample, asked about another position. What a
-model wrote is given as ids (as `model.generate` returns them) or, for an encoder-decoder, as text;
-where nothing is given, an encoder-decoder is asked to write first.
+Each generated token becomes a row of the batch: the same sample with another target position.
+The text is given as token ids (as `model.generate` returns them) or, for an encoder-decoder, as
+text. Without either, an encoder-decoder has to write it first.
+
+    plan = plan_generation(target, batch, module, family)
+    if plan is not None:
+        ids = generate_ids(module, batch.arguments) if plan.ids is None else plan.ids
+        batch, target, generation = teacher_force(plan, ids, target, batch, module, processor)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from whyformer.errors import InputError, TargetError
+from whyformer.errors import TargetError
 from whyformer.inputs.batch import Batch
-from whyformer.inputs.detect import as_texts
-from whyformer.inputs.padding import padded, padding_id
-from whyformer.inputs.padding_layout import Layout
-from whyformer.inputs.raw_inputs import part_of
-from whyformer.inputs.sequence import Sequences, on_module
-from whyformer.inputs.tensors import NOT_PER_SAMPLE
-from whyformer.inputs.text import unchanged
-from whyformer.models.families import Family, Source
+from whyformer.inputs.padding import pad_rows, padding_id
+from whyformer.inputs.prepare import prepare
+from whyformer.inputs.sequence import Sequences, move_to_module
+from whyformer.models.families import Family, Source, family_of
 from whyformer.models.signature import config_of, forward_of
+from whyformer.targets.output_ids import (
+    IdRows,
+    cut_after_end,
+    encode_output,
+    id_rows,
+    is_id_rows,
+    is_texts,
+    output_text,
+    start_id,
+    token_text,
+    trim_output,
+)
 from whyformer.targets.specs import Contrast, Token
 
 GENERATED = "generated"
-Rows = list[list[int]]
+
+
+@dataclass(frozen=True)
+class GenerationPlan:
+    """A target that is about generated text."""
+
+    source: Source | None  # the decoder's arguments; None if prompt and output are one sequence
+    ids: Any | None  # (batch, tokens) of the output; None if the model has to write it
 
 
 @dataclass(frozen=True)
 class Generation:
-    """Every generated token as a row of a batch, and how to put the rows together again."""
+    """Which generated token each row of a teacher-forced batch is about."""
 
-    prepared: Batch  # one row per token
-    targets: tuple[Token, ...]
-    sample: tuple[int, ...]  # of each row
-    place: tuple[int, ...]  # of each row: which of the sample's generated tokens
-    said: tuple[tuple[str, ...], ...]  # those tokens in words, per sample
-    texts: tuple[str, ...]  # all of them together, per sample
-    prompt: int | None = None  # columns before the generated ones, if both are one sequence
+    samples: tuple[int, ...]  # per row: its sample
+    positions: tuple[int, ...]  # per row: its position among the sample's generated tokens
+    tokens: tuple[tuple[str, ...], ...]  # the generated tokens as text, per sample
+    texts: tuple[str, ...]  # the whole output, per sample
+    prompt: int | None = None  # columns before the output, if prompt and output are one sequence
 
 
-def generation_of(
-    target: Any,
-    prepared: Batch,
-    module: nn.Module,
-    family: Family | None,
-    read: Callable[[Mapping[str, Any]], Batch],
-    write: Callable[[nn.Module, Mapping[str, Any]], Tensor],
-) -> tuple[Batch, Any, Generation | None]:
-    """What is to be run and explained: as it was, or with a generated text in its place.
-
-    `read` prepares a mapping of what forward takes; `write` lets a model generate from it.
-    """
-    source = next((s for s in family.sources if s.stream == GENERATED), None) if family else None
+def plan_generation(
+    target: Any, batch: Batch, module: nn.Module, family: Family | None
+) -> GenerationPlan | None:
+    """Return how to bring generated text into the batch; None if the target needs none."""
+    sources = family.sources if family else ()
+    source = next((source for source in sources if source.stream == GENERATED), None)
     if source is None:
-        if not _is_rows(target) or not _continues(module, prepared):
-            return prepared, target, None
-        return _continued(_rows(target), prepared, module, read)
-    if GENERATED in prepared.others:
-        if not _is_rows(target):
-            return prepared, target, None
+        can_continue = is_id_rows(target) and _can_continue(module, batch)
+        return GenerationPlan(None, target) if can_continue else None
+    if GENERATED in batch.others:
+        if not is_id_rows(target):
+            return None
         raise TargetError(
-            f"the target is a generated text and the inputs already have '{source.carrier}'; pass"
-            " one of them, or target=wf.token(position, token)"
+            f"the target is a generated text and the inputs already have '{source.carrier}'",
+            argument="target",
+            remedy="Pass one of them, or target=wf.token(position, token)",
         )
-    tokenizer = prepared.tokenizer
     if target is None or isinstance(target, Token | Contrast):
-        rows = _trimmed(_rows(write(module, prepared.arguments)), module, source)
-    elif isinstance(target, str) or _is_texts(target):
-        rows = _encoded(target, tokenizer, module, source)
-    elif _is_rows(target):
-        rows = _trimmed(_rows(target), module, source)
-    else:
-        rows = [[] for _ in range(prepared.size)]  # the first token, whatever it is
-    if len(rows) != prepared.size:
+        return GenerationPlan(source, None)
+    if is_texts(target):
+        return GenerationPlan(source, encode_output(target, batch.tokenizer, module))
+    if is_id_rows(target):
+        return GenerationPlan(source, target)
+    return GenerationPlan(source, [[]] * batch.size)  # the first token, whatever it is
+
+
+def teacher_force(
+    plan: GenerationPlan,
+    ids: Any,
+    target: Any,
+    batch: Batch,
+    module: nn.Module,
+    processor: Any = None,
+) -> tuple[Batch, Any, Generation | None]:
+    """Return the batch that the decoder reads, its target, and what its rows are about.
+
+    Args:
+        plan: From `plan_generation`.
+        ids: (batch, tokens) of the output: `plan.ids`, or what the model generated.
+        target: The user's target. A token or a contrast is asked about at one position, so that
+            the batch keeps one row per sample; otherwise there is one row per generated token.
+        batch: The inputs, without output.
+        module: The model.
+        processor: The model's tokenizer or processor.
+    """
+    rows = id_rows(ids)
+    if len(rows) != batch.size:
         raise TargetError(
-            f"{len(rows)} generated texts were given for {prepared.size} samples; pass one each"
+            f"{len(rows)} generated texts were given for {batch.size} samples",
+            argument="target",
+            remedy="Pass one per sample",
         )
-    start = _start_id(module, source)
+    if plan.source is None:
+        return _continue_prompts(rows, batch, module, processor)
+    rows = trim_output(rows, module, plan.source)
+    start = start_id(module, plan.source)
+    decoded = _add_decoder_input(batch, [[start, *row[:-1]] for row in rows], module, plan.source)
     if isinstance(target, Token | Contrast) or not any(rows):
-        spoken = [[start, *row[:-1]] for row in rows]
-        return _with_prefix(prepared, spoken, module, source), target, None
+        return decoded, target, None
+    columns = [list(range(len(row))) for row in rows]
+    return _repeat_per_token(decoded, rows, columns)
+
+
+def _repeat_per_token(
+    batch: Batch, rows: IdRows, columns: list[list[int]], prompt: int | None = None
+) -> tuple[Batch, list[Token], Generation]:
+    """One row per generated token; `columns` are the positions that predict them."""
     empty = [i for i, row in enumerate(rows) if not row]
     if empty:
         raise TargetError(
-            f"the generated text of sample {empty[0]} is empty: there is nothing to explain; leave"
-            " the sample out"
+            f"the generated text of sample {empty[0]} is empty: there is nothing to explain",
+            argument="target",
+            remedy="Leave the sample out",
         )
-    whole = _with_prefix(prepared, [[start, *row[:-1]] for row in rows], module, source)
-    return _each_token(whole, rows, [list(range(len(row))) for row in rows], tokenizer)
-
-
-def _each_token(
-    prepared: Batch,
-    rows: Rows,
-    columns: list[list[int]],
-    tokenizer: Any,
-    prompt: int | None = None,
-) -> tuple[Batch, Any, Generation]:
-    """The batch with one row per token; `columns` are the positions that speak."""
     pairs = [(i, t) for i, row in enumerate(rows) for t in range(len(row))]
-    sample = tuple(i for i, _ in pairs)
-    targets = tuple(Token(columns[i][t], rows[i][t]) for i, t in pairs)
+    samples = tuple(i for i, _ in pairs)
     generation = Generation(
-        prepared=repeated(prepared, sample),
-        targets=targets,
-        sample=sample,
-        place=tuple(t for _, t in pairs),
-        said=tuple(tuple(_word(token, tokenizer) for token in row) for row in rows),
-        texts=tuple(_text(row, tokenizer) for row in rows),
+        samples=samples,
+        positions=tuple(t for _, t in pairs),
+        tokens=tuple(tuple(token_text(token, batch.tokenizer) for token in row) for row in rows),
+        texts=tuple(output_text(row, batch.tokenizer) for row in rows),
         prompt=prompt,
     )
-    return generation.prepared, list(targets), generation
-
-
-# -- what was written ------------------------------------------------------------------------------
-
-
-def _is_rows(target: Any) -> bool:
-    """Whether this is a list of token ids per sample."""
-    if isinstance(target, Tensor) or hasattr(target, "tolist"):
-        return getattr(target, "ndim", 0) == 2 and "int" in str(target.dtype)
-    return (
-        isinstance(target, list | tuple)
-        and bool(target)
-        and all(isinstance(row, list | tuple) for row in target)
-        and all(type(token) is int for row in target for token in row)
-    )
-
-
-def _rows(target: Any) -> Rows:
-    listed = target.tolist() if hasattr(target, "tolist") else target
-    return [list(row) for row in listed]
-
-
-def _is_texts(target: Any) -> bool:
-    return isinstance(target, list) and bool(target) and all(isinstance(t, str) for t in target)
-
-
-def _encoded(target: Any, tokenizer: Any, module: nn.Module, source: Source) -> Rows:
-    """The ids of an output given as text."""
-    if tokenizer is None:
-        raise TargetError(
-            f"the target is text and {type(module).__name__} comes without a tokenizer; pass"
-            " processor=, or the ids of the generated tokens"
-        )
-    texts = [text for text in as_texts(target) if isinstance(text, str)]
-    with unchanged(tokenizer):
-        # As what is written, which translators tokenize otherwise than what is read.
-        rows = tokenizer(text_target=texts, truncation=False, padding=False)["input_ids"]
-    return _trimmed(_rows(rows), module, source)
-
-
-def _trimmed(rows: Rows, module: nn.Module, source: Source) -> Rows:
-    """The tokens that the model wrote: without its start before and padding behind the end."""
-    start, end, pad = (_special(module, source, role) for role in ("start", "eos", "pad"))
-    trimmed = []
-    for row in rows:
-        kept = row[1:] if row[:1] == [start] else list(row)
-        if end in kept:
-            kept = kept[: kept.index(end) + 1]
-        while kept and kept[-1] == pad != end:
-            kept.pop()
-        trimmed.append(kept)
-    return trimmed
-
-
-def _special(module: nn.Module, source: Source, role: str) -> int | None:
-    """The id of the start, the end or the padding of what the model writes."""
-    names = {
-        "start": ("decoder_start_token_id", "bos_token_id"),
-        "eos": ("eos_token_id", "sep_token_id"),
-        "pad": ("pad_token_id",),
-    }[role]
-    if role == "eos" and source.ends:
-        names = (source.ends,)
-    places = (
-        getattr(module, "generation_config", None),
-        getattr(module, "config", None),
-        getattr(part_of(module, source), "config", None),
-    )
-    for name in names:
-        for place in places:
-            found = getattr(place, name, None)
-            if isinstance(found, int) and not isinstance(found, bool):
-                return found
-    return None
-
-
-def _start_id(module: nn.Module, source: Source) -> int:
-    found = _special(module, source, "start")
-    if found is None:
-        raise InputError(
-            f"{type(module).__name__} names no decoder_start_token_id in its config; set it, or"
-            f" pass '{source.carrier}' in the inputs"
-        )
-    return found
-
-
-def _word(token: int, tokenizer: Any) -> str:
-    if tokenizer is None:
-        return str(token)
-    return str(tokenizer.decode([token], skip_special_tokens=False)).strip() or repr(token)
-
-
-def _text(row: Sequence[int], tokenizer: Any) -> str:
-    if tokenizer is None:
-        return " ".join(map(str, row))
-    said = str(tokenizer.decode(list(row), skip_special_tokens=True)).strip()
-    return said or " ".join(_word(token, tokenizer) for token in row)
+    targets = [Token(columns[i][t], rows[i][t]) for i, t in pairs]
+    return batch.take(samples), targets, generation
 
 
 # -- encoder-decoders ------------------------------------------------------------------------------
 
 
-def _with_prefix(prepared: Batch, rows: Rows, module: nn.Module, source: Source) -> Batch:
-    """The inputs with what was written so far as the decoder's own."""
-    part = part_of(module, source)
-    ids = padded(rows, padding_id(part, prepared.tokenizer))
-    mask = padded([[1] * len(row) for row in rows], 0)
-    own = on_module({source.carrier: ids, source.mask or "attention_mask": mask}, module)
+def _add_decoder_input(batch: Batch, rows: IdRows, module: nn.Module, source: Source) -> Batch:
+    """The batch with the given ids as the decoder's input."""
+    part = source.submodule(module)
+    mask_name = source.mask or "attention_mask"
+    arguments = {
+        source.carrier: pad_rows(rows, padding_id(part, batch.tokenizer)),
+        mask_name: pad_rows([[1] * len(row) for row in rows], 0),
+    }
     stream = Sequences(
-        arguments=own,
+        arguments=move_to_module(arguments, module),
         carrier=source.carrier,
         module=part,
         forward=forward_of(module),
         stream=GENERATED,
-        tokenizer=prepared.tokenizer,
-        mask_name=source.mask or "attention_mask",
-    ).prepared()
+        tokenizer=batch.tokenizer,
+        mask_name=mask_name,
+    ).batch()
     return replace(
-        prepared,
-        arguments={**prepared.arguments, **stream.arguments},
-        # An input that says nothing still has the same words written under it.
-        baseline_arguments={**prepared.baseline_arguments, **stream.baseline_arguments},
-        others={**prepared.others, GENERATED: stream},
+        batch,
+        arguments={**batch.arguments, **stream.arguments},
+        # The baseline has neutral inputs and the same output.
+        baseline_arguments={**batch.baseline_arguments, **stream.baseline_arguments},
+        others={**batch.others, GENERATED: stream},
     )
 
 
 # -- decoders --------------------------------------------------------------------------------------
 
 
-def _continues(module: nn.Module, prepared: Batch) -> bool:
-    """Whether the model writes on from its input."""
+def _can_continue(module: nn.Module, batch: Batch) -> bool:
+    """Whether the model can continue its input text."""
     can = getattr(module, "can_generate", None)
-    return prepared.stream == "text" and "input_ids" in prepared.arguments and bool(can and can())
+    return batch.stream == "text" and "input_ids" in batch.arguments and bool(can and can())
 
 
-def _continued(
-    rows: Rows, prepared: Batch, module: nn.Module, read: Callable[[Mapping[str, Any]], Batch]
-) -> tuple[Batch, Any, Generation]:
-    """Prompt and continuation as one text, padding in front so that all continue in one column."""
-    assert prepared.mask is not None
-    ids = prepared.arguments["input_ids"]
-    prompts = [row[real].tolist() for row, real in zip(ids, prepared.mask, strict=True)]
-    if len(rows) != len(prompts):
-        raise TargetError(
-            f"{len(rows)} generated texts were given for {len(prompts)} samples; pass one each"
-        )
-    pad = padding_id(module, prepared.tokenizer)
+def _continue_prompts(
+    rows: IdRows, batch: Batch, module: nn.Module, processor: Any
+) -> tuple[Batch, list[Token], Generation]:
+    """Prompts and outputs as one text each, padded left so that all outputs start together."""
+    assert batch.mask is not None
+    ids = batch.arguments["input_ids"]
+    prompts = [row[real].tolist() for row, real in zip(ids, batch.mask, strict=True)]
+    pad = padding_id(module, batch.tokenizer)
     end = getattr(config_of(module), "eos_token_id", None)
-    news = []
-    for prompt, row in zip(prompts, rows, strict=True):
-        new = _after(prompt, row, pad)
-        if end in new:
-            new = new[: new.index(end) + 1]
-        while new and new[-1] == pad != end:
-            new.pop()
-        if not new:
-            raise TargetError("the generated text is empty: it only repeats the prompt")
-        news.append(new)
-    width, length = max(map(len, prompts)), max(map(len, news))
-    whole, mask = [], []
-    for prompt, new in zip(prompts, news, strict=True):
-        before, behind = width - len(prompt), length - len(new)
-        whole.append([pad] * before + prompt + new + [pad] * behind)
-        mask.append([0] * before + [1] * (len(prompt) + len(new)) + [0] * behind)
-    again = read({"input_ids": torch.tensor(whole), "attention_mask": torch.tensor(mask)})
-    columns = [[width + t - 1 for t in range(len(new))] for new in news]
-    return _each_token(again, news, columns, prepared.tokenizer, prompt=width)
+    outputs = [
+        cut_after_end(_without_prompt(row, prompt, pad), end, pad)
+        for prompt, row in zip(prompts, rows, strict=True)
+    ]
+    if not all(outputs):
+        raise TargetError(
+            f"the generated text of sample {outputs.index([])} is empty: it only repeats the"
+            " prompt",
+            argument="target",
+            remedy="Leave the sample out",
+        )
+    width, length = max(map(len, prompts)), max(map(len, outputs))
+    texts, mask = [], []
+    for prompt, output in zip(prompts, outputs, strict=True):
+        before, after = width - len(prompt), length - len(output)
+        texts.append([pad] * before + prompt + output + [pad] * after)
+        mask.append([0] * before + [1] * (len(prompt) + len(output)) + [0] * after)
+    arguments = {"input_ids": torch.tensor(texts), "attention_mask": torch.tensor(mask)}
+    whole = prepare(arguments, module, processor, family_of(module))
+    columns = [[width + t - 1 for t in range(len(output))] for output in outputs]
+    return _repeat_per_token(whole, outputs, columns, prompt=width)
 
 
-def _after(prompt: list[int], row: list[int], pad: int) -> list[int]:
-    """What a row adds to the prompt that it begins with, whatever padding is in front."""
+def _without_prompt(row: list[int], prompt: list[int], pad: int) -> list[int]:
+    """The ids after the prompt, if the row starts with it (after any padding)."""
     for start in range(len(row) - len(prompt) + 1):
         if row[start : start + len(prompt)] == prompt and set(row[:start]) <= {pad}:
             return row[start + len(prompt) :]
     return row
-
-
-# -- rows ------------------------------------------------------------------------------------------
-
-
-def repeated(prepared: Batch, sample: Sequence[int]) -> Batch:
-    """The inputs with the samples in the order, and as often, as they are named."""
-    index = torch.tensor(sample)
-
-    def tensor(value: Any, name: str = "") -> Any:
-        fits = isinstance(value, Tensor) and value.ndim and value.shape[0] == prepared.size
-        if not fits or name in NOT_PER_SAMPLE:
-            return value
-        return value.index_select(0, index.to(value.device))
-
-    def items(value: Any) -> Any:
-        return None if value is None else tuple(value[i] for i in sample)
-
-    layout = prepared.layout
-    return replace(
-        prepared,
-        arguments={k: tensor(v, k) for k, v in prepared.arguments.items()},
-        baseline_arguments={k: tensor(v, k) for k, v in prepared.baseline_arguments.items()},
-        size=len(sample),
-        content=items(prepared.content),
-        mask=tensor(prepared.mask),
-        tokens=items(prepared.tokens),
-        word_ids=items(prepared.word_ids),
-        image=tensor(prepared.image),
-        pixel_mask=tensor(prepared.pixel_mask),
-        layout=layout and Layout(items(layout.shift), layout.given, layout.inner),
-        others={name: repeated(other, sample) for name, other in prepared.others.items()},
-    )

@@ -10,7 +10,7 @@ from torch import nn
 from whyformer.errors import TargetError
 from whyformer.registry import nearest
 
-LISTED = 10
+NAMES_SHOWN = 10
 
 
 class ClassNames:
@@ -52,8 +52,8 @@ class ClassNames:
 
     def listing(self) -> str:
         """The first classes and how many there are."""
-        shown = ", ".join(f"{i} ({name!r})" for i, name in enumerate(self.names[:LISTED]))
-        more = f", ... {len(self.names)} in all" if len(self.names) > LISTED else ""
+        shown = ", ".join(f"{i} ({name!r})" for i, name in enumerate(self.names[:NAMES_SHOWN]))
+        more = f", ... {len(self.names)} in all" if len(self.names) > NAMES_SHOWN else ""
         return f"Classes: {shown}{more}."
 
 

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 from whyformer.errors import ModelError, TargetError, WhyformerError
 from whyformer.inputs.batch import Batch
-from whyformer.inputs.finite import check_weights
-from whyformer.inputs.padding_layout import output_as_given
+from whyformer.inputs.padding_layout import restore_output
+from whyformer.models.weights import check_weights
 from whyformer.targets.heads import head_of
-from whyformer.targets.selection import Asked, Pick, is_callable
+from whyformer.targets.selection import Selection, Selector, is_callable
 from whyformer.targets.specs import Contrast, Query, Span, Token
 
 
@@ -58,16 +58,17 @@ def resolve(target: Any, output: Any, module: nn.Module, prepared: Batch) -> Goa
     `output` is the raw thing that forward returned.
     """
     if is_callable(target):
-        goal = _called(target, output, module, prepared)
+        goal = _call_target(target, output, module, prepared)
     else:
         spoken = prepared.of("generated") or prepared  # the stream that positions count
         head = head_of(output, module, spoken)
-        asked = Asked(head, module, spoken)
+        asked = Selector(head, module, spoken)
         picks = [
-            asked.pick(wanted, sample) for sample, wanted in enumerate(_each(target, prepared))
+            asked.select(wanted, sample)
+            for sample, wanted in enumerate(_target_per_sample(target, prepared))
         ]
         goal = Goal(
-            value=_summed(head.scores, picks),
+            value=_sum_selected(head.scores, picks),
             index=torch.tensor([pick.index for pick in picks], device=head.scores.device),
             labels=tuple(pick.label for pick in picks),
             target=picks,
@@ -83,7 +84,7 @@ def resolve(target: Any, output: Any, module: nn.Module, prepared: Batch) -> Goa
     return goal
 
 
-def _each(target: Any, prepared: Batch) -> list[Any]:
+def _target_per_sample(target: Any, prepared: Batch) -> list[Any]:
     """One target per sample, from one for all or a list of them."""
     if isinstance(target, Tensor):
         if target.is_floating_point() or target.dtype == torch.bool or target.ndim > 1:
@@ -104,12 +105,12 @@ def _each(target: Any, prepared: Batch) -> list[Any]:
     return list(target)
 
 
-def _called(target: Any, output: Any, module: nn.Module, prepared: Batch) -> Goal:
+def _call_target(target: Any, output: Any, module: nn.Module, prepared: Batch) -> Goal:
     """The value that a user's callable computes from the output, one per sample."""
     try:
         for stream in prepared:
             if stream.layout is not None:
-                output = output_as_given(output, stream.layout)
+                output = restore_output(output, stream.layout)
         value = target(output)
     except WhyformerError:
         raise
@@ -140,7 +141,7 @@ def _called(target: Any, output: Any, module: nn.Module, prepared: Batch) -> Goa
     )
 
 
-def _summed(scores: Tensor, picks: list[Pick]) -> Tensor:
+def _sum_selected(scores: Tensor, picks: list[Selection]) -> Tensor:
     """The signed sum of each sample's picked entries, (batch,)."""
     samples = torch.arange(len(picks), device=scores.device)
     # The first term of every sample is added; one with fewer terms than another adds nothing more.

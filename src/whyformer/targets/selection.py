@@ -14,12 +14,12 @@ from whyformer.errors import TargetError
 from whyformer.inputs.batch import Batch
 from whyformer.targets import heads
 from whyformer.targets.heads import Head
-from whyformer.targets.labels import LISTED, ClassNames, Vocabulary
+from whyformer.targets.labels import NAMES_SHOWN, ClassNames, Vocabulary
 from whyformer.targets.specs import Contrast, Query, Span, Token
 
 
 @dataclass(frozen=True)
-class Pick:
+class Selection:
     """Entries of one sample's scores, each added or subtracted, and what they are called."""
 
     terms: tuple[tuple[int, tuple[int, ...]], ...]  # (sign, where in the sample's scores)
@@ -27,7 +27,7 @@ class Pick:
     label: str
 
 
-class Asked:
+class Selector:
     """A head that can be asked for one sample's target at a time."""
 
     def __init__(self, head: Head, module: nn.Module, prepared: Batch) -> None:
@@ -41,22 +41,22 @@ class Asked:
             else ClassNames(module, count, head.names)
         )
 
-    def pick(self, wanted: Any, sample: int) -> Pick:
+    def select(self, wanted: Any, sample: int) -> Selection:
         """The entries of one sample's scores that the target means."""
-        if isinstance(wanted, Pick):
+        if isinstance(wanted, Selection):
             return wanted
         if isinstance(wanted, Contrast):
-            return self.contrast(wanted, sample)
+            return self.select_contrast(wanted, sample)
         if isinstance(wanted, Query) and self.head.kind != heads.QUERIES:
             raise TargetError(
                 f"the target {wanted} asks an object query and {type(self.module).__name__} has"
                 f" none: it gives {self.head.kind}"
             )
         if wanted is not None and not isinstance(wanted, Query | Token | Span):
-            wanted = _plain(wanted)
+            wanted = _index_or_name(wanted)
         return _READERS[self.head.kind](self, wanted, sample)
 
-    def contrast(self, wanted: Contrast, sample: int) -> Pick:
+    def select_contrast(self, wanted: Contrast, sample: int) -> Selection:
         """Why one rather than the other."""
         if self.head.kind == heads.NUMBER:
             raise TargetError(
@@ -69,14 +69,14 @@ class Asked:
                     f"contrast() takes two classes, labels, tokens or spans, not {side!r}; write a"
                     " callable for anything else"
                 )
-        chosen, other = self.pick(wanted.chosen, sample), self.pick(wanted.other, sample)
-        return Pick(
+        chosen, other = self.select(wanted.chosen, sample), self.select(wanted.other, sample)
+        return Selection(
             chosen.terms + tuple((-sign, where) for sign, where in other.terms),
             chosen.index,
             f"{chosen.label} rather than {other.label}",
         )
 
-    def number(self, wanted: Any, sample: int) -> Pick:
+    def select_number(self, wanted: Any, sample: int) -> Selection:
         """The one number of a regression head."""
         name = self.head.names[0] if self.head.names else self.names.name(0)
         label = "score" if name in ("0", "LABEL_0") else name
@@ -85,29 +85,29 @@ class Asked:
                 f"there is no target {wanted!r}: {type(self.module).__name__} gives one number,"
                 f" {label!r}; pass target=None"
             )
-        return Pick(((1, (0,)),), 0, label)
+        return Selection(((1, (0,)),), 0, label)
 
-    def one_of_classes(self, wanted: Any, sample: int) -> Pick:
+    def select_class(self, wanted: Any, sample: int) -> Selection:
         """A class; by default the one with the highest score."""
         self.refuse(wanted, Token, Span)
         index = self.names.index(wanted) if wanted is not None else self.best(sample)
-        return Pick(((1, (index,)),), index, self.names.name(index))
+        return Selection(((1, (index,)),), index, self.names.name(index))
 
-    def next_token(self, wanted: Any, sample: int) -> Pick:
+    def select_next_token(self, wanted: Any, sample: int) -> Selection:
         """The token that follows; by default after the last real token, and the likeliest."""
         self.refuse(wanted, Span)
         if isinstance(wanted, Token):
-            return self.at(self.column(wanted.position, sample), wanted.token, sample)
+            return self.select_at(self.column(wanted.position, sample), wanted.token, sample)
         mask = self.prepared.mask
         width = self.known.shape[1]
         last = width - 1 if mask is None else int(mask[sample].nonzero().max())
-        return self.at(min(last, width - 1), wanted, sample)
+        return self.select_at(min(last, width - 1), wanted, sample)
 
-    def masked_token(self, wanted: Any, sample: int) -> Pick:
+    def select_masked_token(self, wanted: Any, sample: int) -> Selection:
         """The token under a mask; by default under the first, and the likeliest."""
         self.refuse(wanted, Span)
         if isinstance(wanted, Token):
-            return self.at(self.column(wanted.position, sample), wanted.token, sample)
+            return self.select_at(self.column(wanted.position, sample), wanted.token, sample)
         mask_id = getattr(self.prepared.tokenizer, "mask_token_id", None)
         if mask_id is None:
             mask_id = getattr(getattr(self.module, "config", None), "mask_token_id", None)
@@ -119,19 +119,19 @@ class Asked:
                 f" {getattr(self.prepared.tokenizer, 'mask_token', None) or 'the mask token'!r}"
                 " into the text, or pass target=wf.token(position)"
             )
-        return self.at(int(hidden[0]), wanted, sample)
+        return self.select_at(int(hidden[0]), wanted, sample)
 
-    def class_of_token(self, wanted: Any, sample: int) -> Pick:
+    def select_token_class(self, wanted: Any, sample: int) -> Selection:
         """The class of one token, which the user has to name."""
         self.refuse(wanted, Span)
         if isinstance(wanted, Token):
-            return self.at(self.column(wanted.position, sample), wanted.token, sample)
+            return self.select_at(self.column(wanted.position, sample), wanted.token, sample)
         raise TargetError(
             f"{type(self.module).__name__} gives a class per token; say which token with"
-            f" target=wf.token(position, label). Sample {sample} says {self.said(sample)}"
+            f" target=wf.token(position, label). Sample {sample} says {self.predictions(sample)}"
         )
 
-    def answer(self, wanted: Any, sample: int) -> Pick:
+    def select_span(self, wanted: Any, sample: int) -> Selection:
         """The score of a span, start plus end; by default of the best one among real tokens."""
         if wanted is not None and not isinstance(wanted, Span):
             raise TargetError(
@@ -146,13 +146,13 @@ class Asked:
                 raise TargetError(
                     f"the target {wanted} ends before it starts; pass wf.span(start, end)"
                 )
-        places = [self.place(sample, column) for column in (start, end)]
+        places = [self.position(sample, column) for column in (start, end)]
         label = f"tokens {places[0]} to {places[1]}"
         if self.prepared.tokens is not None:
             label += f": {' '.join(self.prepared.tokens[sample][start : end + 1])}"
-        return Pick(((1, (start, 0)), (1, (end, 1))), places[0], label)
+        return Selection(((1, (start, 0)), (1, (end, 1))), places[0], label)
 
-    def one_query(self, wanted: Any, sample: int) -> Pick:
+    def select_query(self, wanted: Any, sample: int) -> Selection:
         """A class or a side of the box at one object query; by default the surest of all.
 
         "no object" is never the default.
@@ -171,14 +171,18 @@ class Asked:
                 f"there is no object query {wanted.index!r}; pass 0 to {len(classes) - 1}"
             )
         best = int(classes[wanted.index].argmax())
-        index = best if wanted.label is None else self.names.index(_plain(wanted.label))
+        index = best if wanted.label is None else self.names.index(_index_or_name(wanted.label))
         label = f"{self.names.name(index)} at query {wanted.index}"
-        return Pick(((1, (wanted.index, index)),), index, label)
+        return Selection(((1, (wanted.index, index)),), index, label)
 
-    def at(self, column: int, wanted: int | str | None, sample: int) -> Pick:
+    def select_at(self, column: int, wanted: int | str | None, sample: int) -> Selection:
         """One entry of the scores in a column; by default the highest."""
-        index = self.best(sample, column) if wanted is None else self.names.index(_plain(wanted))
-        return Pick(((1, (column, index)),), index, self.names.name(index))
+        index = (
+            self.best(sample, column)
+            if wanted is None
+            else self.names.index(_index_or_name(wanted))
+        )
+        return Selection(((1, (column, index)),), index, self.names.name(index))
 
     def best(self, sample: int, *column: int) -> int:
         """The entry with the highest score."""
@@ -198,7 +202,7 @@ class Asked:
     def column(self, position: Any, sample: int) -> int:
         """The model's column of a position, which must be that of a real token."""
         mask, layout = self.prepared.mask, self.prepared.layout
-        count = self.known.shape[1] if layout is None else layout.given
+        count = self.known.shape[1] if layout is None else layout.user_columns
         if isinstance(position, bool) or not isinstance(position, int):
             raise TargetError(f"the position {position!r} is not a number; pass 0 to {count - 1}")
         if 0 <= position < count:
@@ -208,27 +212,27 @@ class Asked:
         real = range(count)
         if mask is not None:
             columns = mask[sample].nonzero().flatten().tolist()
-            real = range(self.place(sample, columns[0]), self.place(sample, columns[-1]) + 1)
+            real = range(self.position(sample, columns[0]), self.position(sample, columns[-1]) + 1)
         raise TargetError(
             f"sample {sample} has no token at position {position}; its tokens are at"
             f" {real.start} to {real.stop - 1}"
         )
 
-    def place(self, sample: int, column: int) -> int:
+    def position(self, sample: int, column: int) -> int:
         """The position that the user counts for one of the model's columns."""
         layout = self.prepared.layout
         return column if layout is None else layout.position(sample, column)
 
-    def said(self, sample: int) -> str:
+    def predictions(self, sample: int) -> str:
         """The predicted class of each of the first tokens."""
         mask, tokens = self.prepared.mask, self.prepared.tokens
         columns = range(self.known.shape[1])
         listed = [c for c in columns if mask is None or bool(mask[sample, c])]
         shown = [
-            f"{self.place(sample, c)}"
+            f"{self.position(sample, c)}"
             + (f" {tokens[sample][c]!r}" if tokens is not None else "")
             + f": {self.names.name(self.best(sample, c))}"
-            for c in listed[: 2 * LISTED]
+            for c in listed[: 2 * NAMES_SHOWN]
         ]
         more = f", ... {len(listed)} tokens in all" if len(listed) > len(shown) else ""
         return f"{', '.join(shown)}{more}."
@@ -242,18 +246,18 @@ class Asked:
             )
 
 
-_READERS: dict[str, Callable[[Asked, Any, int], Pick]] = {
-    heads.NUMBER: Asked.number,
-    heads.CLASSES: Asked.one_of_classes,
-    heads.NEXT_TOKEN: Asked.next_token,
-    heads.MASKED_TOKEN: Asked.masked_token,
-    heads.TOKEN_CLASSES: Asked.class_of_token,
-    heads.SPANS: Asked.answer,
-    heads.QUERIES: Asked.one_query,
+_READERS: dict[str, Callable[[Selector, Any, int], Selection]] = {
+    heads.NUMBER: Selector.select_number,
+    heads.CLASSES: Selector.select_class,
+    heads.NEXT_TOKEN: Selector.select_next_token,
+    heads.MASKED_TOKEN: Selector.select_masked_token,
+    heads.TOKEN_CLASSES: Selector.select_token_class,
+    heads.SPANS: Selector.select_span,
+    heads.QUERIES: Selector.select_query,
 }
 
 
-def _plain(wanted: Any) -> int | str:
+def _index_or_name(wanted: Any) -> int | str:
     """The target as a number or a name."""
     if isinstance(wanted, bool):
         raise TargetError(

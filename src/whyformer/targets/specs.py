@@ -49,7 +49,7 @@ def at_query(index: int | None, wanted: Any) -> Any:
     return Query(index, wanted)
 
 
-def typed(text: str) -> int | str | Contrast:
+def parse_target(text: str) -> int | str | Contrast:
     """A class index, a label, or a contrast `a>b`, from what somebody typed."""
     chosen, versus, other = text.partition(">")
     if not versus:

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from whyformer.engine.interception import Interception
-from whyformer.engine.rules import tensor_tags as tags
 from whyformer.engine.rules.ledger import Ledger
+from whyformer.engine.rules.operations import tensor_tags as tags
 
 
 class Passed(NamedTuple):
@@ -32,7 +32,7 @@ def pass_through(
     The inputs depend on the tokens; whatever else the function uses does not. The forward value
     is held against a plain run on the way.
     """
-    leaves = tuple(tags.mark(x.clone().requires_grad_(), tags.LEAF) for x in inputs)
+    leaves = tuple(tags.add_tag(x.clone().requires_grad_(), tags.LEAF) for x in inputs)
     ledger = Ledger(batch=len(inputs[0]), active=True)
     with Interception(table, ledger, double=True):
         output = function(*(leaf.clone() for leaf in leaves))

@@ -10,8 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from whyformer.engine.rules.detach.tables import conservative
 from whyformer.engine.rules.ledger import Ledger
-from whyformer.engine.rules.tables import conservative
+from whyformer.errors import ModelError
 
 Random = Callable[..., Tensor]
 RULES = conservative(attention="detach", norm="detach")
@@ -66,13 +67,13 @@ def test_per_sample_sums_everything_else(name: str) -> None:
 
 
 def test_samples_that_cannot_be_told_apart_are_an_error() -> None:
-    with pytest.raises(ValueError, match="cannot tell the 3 samples apart"):
+    with pytest.raises(ModelError, match="cannot tell the 3 samples apart"):
         Ledger(batch=3).per_sample(torch.ones(4, 5))
 
 
 def test_a_passive_ledger_books_nothing() -> None:
     ledger = Ledger(batch=1, active=False)
     output = torch.ones(1, 2, requires_grad=True) * 2
-    ledger.constant("bias", output, 1.0)
+    ledger.book_constant("bias", output, 1.0)
     output.sum().backward()
     assert not ledger.sinks

@@ -223,7 +223,8 @@ def test_causal_means_that_later_tokens_change_nothing_before_them(name: str) ->
     model(**inputs)
     for hook in hooks:
         hook.remove()
-    assert torch.equal(before[:, :-1], last[-1][:, :-1]) == family.causal
+    moved = (before - last[-1])[:, :-1].abs().max()
+    assert (moved < 1e-6) == family.causal
 
 
 @pytest.mark.parametrize("name", [n for n, known in families.items() if known.relu])

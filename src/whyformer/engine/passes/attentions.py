@@ -16,9 +16,9 @@ from whyformer.engine.forward import Trace
 from whyformer.engine.passes.forward_only import ForwardPass, differentiable_value, intercept
 from whyformer.engine.recording import AttentionRecorder
 from whyformer.engine.result import MethodResult, Scores
-from whyformer.engine.rules import attention as attention_rules
-from whyformer.engine.rules.fused import widened
-from whyformer.engine.rules.stabilise import wide
+from whyformer.engine.rules.attention_maps import recording_table
+from whyformer.engine.rules.operations.fused_attention import wide_call
+from whyformer.engine.rules.operations.stabilise import wide
 from whyformer.engine.run import Run
 from whyformer.engine.segments import TokenLayout
 from whyformer.engine.streamed_layers import AnyLayer, StreamedLayer
@@ -82,7 +82,7 @@ def attentions(
     recorder = AttentionRecorder(
         trace, ledger, run.stacks, start_graph=gradient, memory=run.map_memory
     )
-    table = attention_rules.recording(recorder.record, recorder.hold)
+    table = recording_table(recorder.record, recorder.hold)
     forward = intercept(run, table, trace, ledger)
     chosen = recorder.choose_layers(first, end, by_pair)
     sloping = range(len(recorder.maps)) if keeps_gradient else chosen if gradient else []
@@ -144,7 +144,7 @@ def make_layer(
         _check_map(run, layout, shape, asking, answering)
         return StreamedLayer(
             run.batch.size,
-            widened(call),
+            wide_call(call),
             wide(recorder.maps[i].detach()),
             relevance_sum=relevance_sum,
             asking=asking,

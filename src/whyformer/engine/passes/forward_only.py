@@ -11,7 +11,7 @@ from torch import Tensor
 from whyformer.engine.forward import Trace, is_double, run_forward
 from whyformer.engine.interception import Interception
 from whyformer.engine.rules.ledger import Ledger
-from whyformer.engine.rules.operations import Function
+from whyformer.engine.rules.operations.names import Function
 from whyformer.engine.run import Run
 from whyformer.engine.segments import TokenLayout, find_layout
 from whyformer.engine.state_hooks import state_hooks

@@ -18,7 +18,7 @@ from whyformer.engine.passes.forward_only import (
 )
 from whyformer.engine.recording import missing_operation
 from whyformer.engine.result import MethodResult, Scores
-from whyformer.engine.rules.stabilise import wide
+from whyformer.engine.rules.operations.stabilise import wide
 from whyformer.engine.run import Run
 
 

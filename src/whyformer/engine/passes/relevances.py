@@ -19,9 +19,9 @@ from whyformer.engine.passes.forward_only import (
 )
 from whyformer.engine.recording import AttentionRecorder, RelevanceSums
 from whyformer.engine.result import MethodResult, Scores
-from whyformer.engine.rules.relevance import Relevance, unruled
-from whyformer.engine.rules.stabilise import wide
-from whyformer.engine.rules.switch import Direction
+from whyformer.engine.rules.operations.stabilise import wide
+from whyformer.engine.rules.relevance.switch import Direction, run_without_rule
+from whyformer.engine.rules.relevance.table import relevance_table
 from whyformer.engine.run import Run
 from whyformer.engine.state_hooks import state_hooks
 from whyformer.models.families import Pair
@@ -76,8 +76,8 @@ def relevances(
     recorder = AttentionRecorder(
         trace, ledger, run.stacks, start_graph=False, memory=run.map_memory
     )
-    table = Relevance(direction, rules, recorder.record, recorder.hold).table()
-    interception = make_interception(run, table, ledger, partial(unruled, direction))
+    table = relevance_table(direction, rules, recorder.record, recorder.hold)
+    interception = make_interception(run, table, ledger, partial(run_without_rule, direction))
     hooks = state_hooks(run, trace, ledger)
     output = run_forward(run, trace, interception, hooks, run.batch.arguments)
     # Relevance starts at the output itself, so the target is resolved outside of the rules.

@@ -1,8 +1,8 @@
-"""Where relevance goes that does not reach a token: biases and other constants, per sample.
+"""The ledger: relevance that does not reach a token, per sample and by cause.
 
-With some factors detached, the explained value is linear in everything that enters, so that
-value = sum of x * df/dx over the tokens + sum of c * df/dc over the constants. The ledger holds
-the second sum, by name, and what operations without a rule lose.
+With some factors detached, the explained value is linear in the token states x and in the
+constants c (biases, class tokens, ...): value = sum of x * df/dx + sum of c * df/dc. The ledger
+holds the second sum by name (sinks), and the relevance that operations without a rule lose (leaks).
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from whyformer.engine.rules.stabilise import wide
+from whyformer.engine.rules.operations.stabilise import wide
 from whyformer.errors import ModelError
 
 
-def tracked(value: Any) -> bool:
-    """Whether the value depends on the token states: only they carry a gradient in a capture."""
+def is_tracked(value: Any) -> bool:
+    """Whether the value depends on the token states: in a capture only they require a gradient."""
     return isinstance(value, Tensor) and value.requires_grad
 
 
 def relevance_of(gradient: Tensor, value: Tensor) -> Tensor:
-    """gradient * value, 0 where the gradient is 0 even if the value is infinite (masks)."""
+    """gradient * value, and 0 where the gradient is 0, also if the value is infinite (masks)."""
     return (wide(gradient) * wide(value)).masked_fill_(gradient == 0, 0)
 
 
 class Ledger:
-    """Relevance by account, each (batch,); booked while the backward pass runs."""
+    """Relevance by account, (batch,) each, booked by hooks while the backward pass runs."""
 
     def __init__(
         self,
@@ -39,7 +39,14 @@ class Ledger:
         active: bool = True,
         declared: bool = True,
     ) -> None:
-        """`declared` says that a family vouches for samples coming before heads."""
+        """Start with empty accounts.
+
+        Args:
+            batch: Number of samples.
+            batch_first: Whether tensors are (batch, token, ...) and not (token, batch, ...).
+            active: Whether to book anything; a method that conserves nothing needs no accounts.
+            declared: Whether a family declares that samples come before heads in a joint axis.
+        """
         self.batch = batch
         self.declared = declared
         self.batch_first = batch_first
@@ -51,12 +58,12 @@ class Ledger:
         self.counts: Counter[str] = Counter()  # how often a rule was applied
 
     def count(self, rule: str, times: int = 1) -> None:
-        """Notes that a rule was applied: a method whose rule never was has explained nothing."""
+        """Count uses of a rule, so that a method can tell whether its rule ever applied."""
         self.counts[rule] += times
 
-    def constant(self, account: str, output: Tensor, value: Tensor | float) -> None:
-        """Books value * gradient of `output` to a sink: the value entered as part of it."""
-        if not (self.active and tracked(output)):
+    def book_constant(self, account: str, output: Tensor, value: Tensor | float) -> None:
+        """Book value * gradient of `output` as a sink; the value is an addend of `output`."""
+        if not (self.active and is_tracked(output)):
             return
         batch_first = self.batch_first
         constant = value.detach() if isinstance(value, Tensor) else torch.tensor(value)
@@ -71,11 +78,11 @@ class Ledger:
 
         output.register_hook(book)
 
-    def enters(self, inputs: Sequence[Any]) -> list[Any]:
-        """The inputs, tracked ones as aliases whose gradient is this operation's alone."""
-        return [x.view_as(x) if tracked(x) and self.active else x for x in inputs]
+    def alias(self, inputs: Sequence[Any]) -> list[Any]:
+        """The inputs; tracked ones as views, so that their gradient is that of one operation."""
+        return [x.view_as(x) if is_tracked(x) and self.active else x for x in inputs]
 
-    def balance(
+    def book_difference(
         self,
         account: str,
         inputs: Sequence[Any],
@@ -83,10 +90,10 @@ class Ledger:
         leak: bool = False,
         batch_first: bool | None = None,
     ) -> None:
-        """Books what relevance the output had and the inputs (see `enters`) did not get.
+        """Book the relevance of the output that the inputs (from `alias`) did not get.
 
-        `batch_first` is for tensors whose layout is known whatever surrounds them: attention maps
-        have samples, or samples and heads, in front.
+        Pass `batch_first` for tensors with a fixed layout: attention maps always start with
+        samples, or with samples and heads in one axis.
         """
         if not self.active:
             return
@@ -95,7 +102,7 @@ class Ledger:
         outputs = output if isinstance(output, (tuple, list)) else (output,)
         for sign, tensors in ((1, outputs), (-1, inputs)):
             for tensor in tensors:
-                if tracked(tensor) and tensor.is_floating_point():
+                if is_tracked(tensor) and tensor.is_floating_point():
                     self._watch(book, account, tensor, sign, first)
 
     def _watch(
@@ -120,18 +127,19 @@ class Ledger:
         book[account] = book[account] + amount if account in book else amount
 
     def check_order(self, attention: Tensor) -> None:
-        """Nothing; raises where heads and samples share an axis and nobody knows which is first."""
+        """Raise ModelError if heads and samples share an axis in an unknown order."""
         folded = attention.dim() == 3 and attention.shape[0] > self.batch > 1
         if folded and not (self.declared or self.in_torch_attention):
             raise ModelError(
-                f"an attention map of shape {tuple(attention.shape)} has heads and {self.batch}"
-                " samples in one axis, and whyformer cannot tell which comes first: explain one"
-                " sample at a time"
+                f"an attention tensor of shape {tuple(attention.shape)} has heads and {self.batch}"
+                " samples in one axis, and their order is unknown",
+                argument="inputs",
+                remedy="Explain one sample at a time",
             )
 
     @contextmanager
     def tokens_first(self) -> Iterator[None]:
-        """What is booked here is laid out (tokens, batch, ...), as torch's own attention has it."""
+        """Book (token, batch, ...) tensors inside this context: F.multi_head_attention_forward."""
         before = self.batch_first
         self.batch_first, self.in_torch_attention = False, True
         try:
@@ -140,7 +148,7 @@ class Ledger:
             self.batch_first, self.in_torch_attention = before, False
 
     def per_sample(self, relevance: Tensor, batch_first: bool = True) -> Tensor:
-        """The sum over everything but the samples, (batch,)."""
+        """The sum over all axes but the samples, (batch,)."""
         batch = self.batch
         if batch == 1:
             return relevance.sum().reshape(1)
@@ -149,16 +157,18 @@ class Ledger:
         if relevance.dim() and relevance.shape[0] == batch:
             return relevance.flatten(1).sum(1) if relevance.dim() > 1 else relevance
         if relevance.dim() and relevance.shape[0] % batch == 0:
-            # Samples and tokens in one axis, as a flattened linear layer has them.
+            # Samples and tokens in one axis, as in a flattened linear layer.
             if batch_first:
                 return relevance.reshape(batch, -1).sum(1)
             return relevance.reshape(-1, batch, relevance[0].numel()).sum(dim=(0, 2))
-        raise ValueError(
-            f"cannot tell the {batch} samples apart in a tensor of shape {tuple(relevance.shape)}"
+        raise ModelError(
+            f"cannot tell the {batch} samples apart in a tensor of shape {tuple(relevance.shape)}",
+            argument="inputs",
+            remedy="Explain one sample at a time",
         )
 
     def spread(self, relevance: Tensor, batch_first: bool = True) -> Tensor:
-        """Sums per sample in a shape that goes with the tensor's."""
+        """The sums per sample in a shape that broadcasts with the tensor."""
         batch, shape = self.batch, relevance.shape
         if batch == 1:
             return relevance.sum()

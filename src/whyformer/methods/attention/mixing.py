@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from whyformer.attribution import Layer
-from whyformer.engine.rules.fused import Queries
+from whyformer.engine.rules.operations.fused_attention import Queries
 from whyformer.engine.streamed_layers import AnyLayer, map_rows
 from whyformer.models.families import Pair
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from whyformer.engine.passes.attentions import Attentions
 from whyformer.engine.result import MethodResult
-from whyformer.engine.rules.stabilise import ratio
+from whyformer.engine.rules.operations.stabilise import ratio
 from whyformer.methods.attention.mixing import Mixing, has_cross_attention, moments
 from whyformer.methods.attention.walk import add_residual, read_maps, walk_stacks
 from whyformer.models.families import Pair

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from whyformer.engine.passes.attentions import Attentions
 from whyformer.engine.result import MethodResult, Scores
-from whyformer.engine.rules.stabilise import ratio
+from whyformer.engine.rules.operations.stabilise import ratio
 from whyformer.engine.streamed_layers import map_dtype
 from whyformer.errors import OptionError
 from whyformer.methods.attention.mixing import Mixing

@@ -12,7 +12,9 @@ from whyformer.registry import Registry
 
 families: Registry[Family] = Registry("family", "whyformer.models.families")
 
-Pair = tuple[str, str]  # whose tokens ask, whose tokens answer
+Pair = tuple[str, str]  # (asking, answering): the streams of an attention's queries and keys
+# rule(ledger, function, args, kwargs): replaces one torch operation (see `engine.rules`).
+Rule = Callable[[Any, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,10 @@ class Source:
     optional: bool = False  # forward can do without
     padding: bool = True  # False: the model reads this stream's padding, whatever the mask says
     full: bool = False  # texts are padded to all the positions that the model has, without a mask
+
+    def submodule(self, module: nn.Module) -> nn.Module:
+        """The sub-module of a model whose config describes this stream."""
+        return module.get_submodule(self.part)
 
 
 @dataclass(frozen=True)
@@ -79,7 +85,7 @@ class Family:
     # calls count as one moment.
     attention: Mapping[str, Pair | tuple[Pair, Pair]] = field(default_factory=dict)
     speaks: str = ""  # the sub-module whose output has the scores, where the model's own has none
-    rules: Mapping[Any, Any] = field(default_factory=dict)  # for operations only it has
+    rules: Mapping[Any, Rule] = field(default_factory=dict)  # for operations that only it has
     unread: tuple[str, ...] = ()  # how the names of weights begin that no forward reads
 
     @property

@@ -1,6 +1,6 @@
 """ViLT (Kim et al., 2021): text, an image's class token and its patches in one sequence.
 
-It shuffles the patches and carries their positions along; here they stay in order.
+The model shuffles the patches together with their positions. A rule keeps them in order.
 """
 
 from __future__ import annotations
@@ -10,16 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from whyformer.engine.rules.ledger import Ledger
-from whyformer.engine.rules.operations import Function
 from whyformer.models.families.family import Source, Stack, declare
 from whyformer.models.families.tiny import ENCODER, tiny_model
 
 _SIZES = {**ENCODER, "image_size": 12, "patch_size": 4}
 
 
-def in_order(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
-    """The first entries in their order where the model would draw as many at random."""
+def first_in_order(ledger: Any, function: Any, args: tuple, kwargs: dict[str, Any]) -> Tensor:
+    """Return the first indices in order, where the model would draw them at random."""
     weights, count = args[0], int(args[1])
     return torch.arange(count, device=weights.device) % weights.shape[-1]
 
@@ -35,6 +33,6 @@ vilt = declare(
     ),
     stacks=(Stack(("text", "image"), "encoder.layer"),),
     prefix_tokens=lambda config: 1,
-    rules={torch.multinomial: in_order},
+    rules={torch.multinomial: first_in_order},
     tiny=tiny_model("ViltForQuestionAnswering", **_SIZES),
 )

@@ -1,0 +1,52 @@
+"""Activations that pass relevance unchanged: y = x * (f(x) / x) with a detached factor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor
+from torch.autograd import Function as AutogradFunction
+
+from whyformer.engine.rules.ledger import Ledger, is_tracked
+from whyformer.engine.rules.operations import tensor_tags as tags
+from whyformer.engine.rules.operations.names import ACTIVATION, SQUASHING, Function, is_in_place
+from whyformer.engine.rules.operations.stabilise import ratio
+
+
+class _IdentityActivation(AutogradFunction):
+    """f(x) exactly, with the gradient of x * (f(x) / x)."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, activate: Callable[[Tensor], Tensor]) -> Tensor:
+        output = activate(x)
+        ctx.save_for_backward(ratio(output, x))
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+        (factor,) = ctx.saved_tensors
+        return gradient * factor, None
+
+
+def identity(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """f(x), tagged as a possible gate; f(0) is a sink, since no input can take it."""
+    x = args[0] if args else kwargs["input"]
+    if not is_tracked(x):
+        return function(*args, **kwargs)
+    in_place = is_in_place(function, kwargs)
+    others = {key: value for key, value in kwargs.items() if key != "input"}
+
+    def activate(x: Tensor) -> Tensor:
+        # The backward pass needs x, so an in-place activation works on a copy.
+        return function(x.clone() if in_place else x, *args[1:], **others)
+
+    output = _IdentityActivation.apply(x, activate)
+    if ledger.active:
+        offset = output.detach() * (x.detach() == 0)
+        if offset.any():
+            ledger.book_constant("activation", output, offset)
+    return tags.add_tag(output, tags.SQUASHED if function in SQUASHING else tags.GATE)
+
+
+TABLE = dict.fromkeys(ACTIVATION, identity)

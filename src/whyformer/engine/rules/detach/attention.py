@@ -1,0 +1,177 @@
+"""Attention with detached weights (AH rule, Ali et al. 2022, eq. 9) and by AttnLRP.
+
+The AH rule treats the attention weights as constants. In fused attention that means detaching
+query, key and additive mask (T5 adds its position bias there). In unfused attention it means
+detaching the softmax when it multiplies the values; other softmaxes keep their gradient.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd import Function as AutogradFunction
+
+from whyformer.engine.rules.attention_maps import tag_softmax
+from whyformer.engine.rules.detach.product import share, uniform
+from whyformer.engine.rules.ledger import Ledger, is_tracked
+from whyformer.engine.rules.operations import tensor_tags as tags
+from whyformer.engine.rules.operations.arguments import einsum_operands
+from whyformer.engine.rules.operations.fused_attention import (
+    FusedCall,
+    attention_weights,
+    blocks,
+    is_small,
+    reached_queries,
+    repeat_shared_keys,
+)
+from whyformer.engine.rules.operations.names import MATMUL, SOFTMAX, Function
+
+# -- AH rule -------------------------------------------------------------------------------------
+
+
+def detach_in_fused(
+    ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
+) -> Tensor:
+    """Fused attention in which only the values carry relevance."""
+    ledger.count("attention")
+    call = FusedCall(*args, **kwargs)
+    call = call._replace(
+        query=call.query.detach(), key=call.key.detach(), attn_mask=_detach(call.attn_mask)
+    )
+    if call.dropout_p or not is_tracked(call.value):
+        return function(**call._asdict())
+    return _ValuesOnly.apply(call.value, function, call)
+
+
+class _ValuesOnly(AutogradFunction):
+    """Fused attention whose backward pass computes only the gradient of the values.
+
+    The backward pass of the fused kernels also computes the gradients of query and key. Here a
+    small map is kept; a large one is computed again in blocks of queries, so that memory stays
+    linear in the tokens.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, function: Function, call: FusedCall) -> Tensor:
+        call = call._replace(value=value.detach())
+        ctx.shape, ctx.weights = value.shape, None
+        if is_small(call):
+            ctx.weights, values = attention_weights(call)
+            return ctx.weights @ values
+        ctx.call = call
+        return function(**call._asdict())
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+        if ctx.weights is not None:
+            total = ctx.weights.transpose(-2, -1) @ gradient
+        else:
+            total = _value_gradient(ctx.call, gradient)
+        if total.shape[-3] != ctx.shape[-3]:  # heads that share their values
+            total = total.unflatten(-3, (ctx.shape[-3], -1)).sum(-3)
+        return total.sum_to_size(ctx.shape), None, None
+
+
+def _value_gradient(call: FusedCall, gradient: Tensor) -> Tensor:
+    """The gradient of the values of every head, (..., key, feature)."""
+    total = gradient.new_zeros(*gradient.shape[:-2], call.key.shape[-2], gradient.shape[-1])
+    for block in blocks(repeat_shared_keys(call), reached_queries(gradient)):
+        back = block.attention.transpose(-2, -1) @ gradient[..., block.queries, :]
+        total[..., block.keys, :] += back
+    return total
+
+
+def detach_in_matmul(
+    ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
+) -> Tensor:
+    """attention @ values with detached attention; other products give half to each factor.
+
+    By gradient each of two tracked factors would get the whole relevance: the similarity of two
+    towers would count twice. Halves are only for methods that conserve (`ledger.active`).
+    """
+    if tags.has_tag(args[0], tags.ATTENTION):
+        ledger.count("attention")
+        return function(args[0].detach(), *args[1:], **kwargs)
+    if len(args) < 2 or not (ledger.active and is_tracked(args[0]) and is_tracked(args[1])):
+        return function(*args, **kwargs)
+    return function(share(args[0], 0.5), share(args[1], 0.5), *args[2:], **kwargs)
+
+
+def detach_in_einsum(
+    ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
+) -> Tensor:
+    """einsum with detached attention maps; other operands keep their gradient."""
+    equation, operands = einsum_operands(args)
+    ledger.count("attention", sum(tags.has_tag(o, tags.ATTENTION) for o in operands))
+    return function(
+        equation,
+        *(o.detach() if tags.has_tag(o, tags.ATTENTION) else o for o in operands),
+    )
+
+
+def _detach(value: Any) -> Any:
+    return value.detach() if isinstance(value, Tensor) else value
+
+
+# -- AttnLRP (Achtibat et al. 2024) --------------------------------------------------------------
+
+
+def uniform_in_fused(
+    ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
+) -> Tensor:
+    """Fused attention by AttnLRP: half to the values, a quarter each to query and key.
+
+    Relevance is halved at weights x values and again at query x key. The softmax follows its
+    first-order expansion, whose bias term is a sink.
+    """
+    ledger.count("attention")
+    call = FusedCall(*args, **kwargs)
+    query, key, value = ledger.alias((call.query, call.key, call.value))
+    output = function(
+        **call._replace(
+            query=share(query, 0.25),
+            key=share(key, 0.25),
+            value=share(value, 0.5),
+            attn_mask=_detach(call.attn_mask),
+        )._asdict()
+    )
+    ledger.book_difference("softmax", (query, key, value), output, batch_first=True)
+    return output
+
+
+def softmax_taylor(
+    ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
+) -> Tensor:
+    """softmax(x) by its first-order expansion: relevance by gradient, the bias term is a sink."""
+    ledger.check_order(args[0])
+    ledger.count("attention")
+    (x,) = ledger.alias(args[:1])
+    output = function(x, *args[1:], **kwargs)
+    ledger.book_difference("softmax", (x,), output, batch_first=True)
+    return output
+
+
+def uniform_in_einsum(
+    ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
+) -> Tensor:
+    """einsum with equal parts of the relevance for all tracked operands."""
+    equation, operands = einsum_operands(args)
+    count = sum(map(is_tracked, operands))
+    return function(equation, *(share(o, 1 / count) if count > 1 else o for o in operands))
+
+
+DETACHED = {
+    F.scaled_dot_product_attention: detach_in_fused,
+    **dict.fromkeys(SOFTMAX, tag_softmax),
+    **dict.fromkeys(MATMUL, detach_in_matmul),
+    torch.einsum: detach_in_einsum,
+}
+UNIFORM = {
+    F.scaled_dot_product_attention: uniform_in_fused,
+    **dict.fromkeys(SOFTMAX, softmax_taylor),
+    **dict.fromkeys(MATMUL, uniform),
+    torch.einsum: uniform_in_einsum,
+}

@@ -1,0 +1,121 @@
+"""Norms with a detached deviation: the LN rule (Ali et al. 2022, eqs. 10-12)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd import Function as AutogradFunction
+
+from whyformer.engine.rules.ledger import Ledger, is_tracked
+from whyformer.engine.rules.operations.arguments import bind
+from whyformer.engine.rules.operations.names import STATISTIC, Function
+
+
+class _DetachedLayerNorm(AutogradFunction):
+    """Layer norm whose backward treats 1/deviation as a constant."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        shape: list[int],
+        weight: Tensor | None,
+        bias: Tensor | None,
+        eps: float,
+        detach_mean: bool,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        output, mean, rstd = torch.native_layer_norm(x, shape, weight, bias, eps)
+        ctx.save_for_backward(rstd, weight)
+        ctx.dims = tuple(range(-len(shape), 0))
+        ctx.detach_mean = detach_mean
+        ctx.mark_non_differentiable(mean, rstd)
+        return output, mean, rstd
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor, *_: Any) -> tuple[Any, ...]:
+        rstd, weight = ctx.saved_tensors
+        scaled = gradient.clone() if weight is None else gradient * weight
+        if not ctx.detach_mean:
+            scaled.sub_(scaled.mean(ctx.dims, keepdim=True))
+        return (scaled.mul_(rstd), None, None, None, None, None)
+
+
+def layer_norm(
+    ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any], detach_mean: bool
+) -> Tensor:
+    """(x - mean) / deviation * weight + bias; the bias, and a detached mean, are sinks."""
+    x, shape, weight, bias, eps = bind(
+        "input normalized_shape weight bias eps", args, kwargs, eps=1e-5
+    )
+    if not is_tracked(x):
+        return function(*args, **kwargs)
+    shape = [shape] if isinstance(shape, int) else list(shape)
+    output, mean, rstd = _DetachedLayerNorm.apply(x, shape, weight, bias, eps, detach_mean)
+    if bias is not None:
+        ledger.book_constant("norm_bias", output, bias)
+    if detach_mean and ledger.active:
+        centre = -mean * rstd
+        ledger.book_constant("mean", output, centre if weight is None else centre * weight)
+    return output
+
+
+def rms_norm(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
+    """x / root mean square * weight with a detached root mean square."""
+    x, shape, weight, eps = bind("input normalized_shape weight eps", args, kwargs)
+    if not is_tracked(x):
+        return function(*args, **kwargs)
+    dims = tuple(range(-len(shape), 0))
+    eps = torch.finfo(x.dtype).eps if eps is None else eps
+    scale = torch.rsqrt(x.detach().pow(2).mean(dims, keepdim=True) + eps)
+    return x * scale if weight is None else x * scale * weight
+
+
+def group_norm(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
+    """Group norm with a detached deviation; the bias is a sink."""
+    x, groups, weight, bias, eps = bind("input num_groups weight bias eps", args, kwargs, eps=1e-5)
+    if not is_tracked(x):
+        return function(*args, **kwargs)
+    grouped = x.reshape(x.shape[0], groups, -1)
+    scale = torch.rsqrt(grouped.detach().var(-1, correction=0, keepdim=True) + eps)
+    output = ((grouped - grouped.mean(-1, keepdim=True)) * scale).reshape(x.shape)
+    channels = (-1, *[1] * (x.dim() - 2))
+    if weight is not None:
+        output = output * weight.reshape(channels)
+    if bias is not None:
+        output = output + bias.reshape(channels)
+        ledger.book_constant("norm_bias", output, bias.reshape(channels))
+    return output
+
+
+def batch_norm(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
+    """Batch norm in eval mode, which is affine: its offset is a sink."""
+    output = function(*args, **kwargs)
+    x = args[0] if args else kwargs["input"]
+    if is_tracked(x) and ledger.active:
+        with torch.no_grad():
+            offset = function(torch.zeros_like(x), *args[1:], **kwargs)
+        ledger.book_constant("norm_bias", output, offset)
+    return output
+
+
+def statistic(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """rsqrt, std, norm, ... detached: a norm written out by hand divides by them."""
+    output = function(*args, **kwargs)
+    return output.detach() if isinstance(output, Tensor) else output
+
+
+def table(detach_mean: bool) -> dict[Function, Any]:
+    """{operation: rule} for all norms; `detach_mean` also makes the mean a constant."""
+    return {
+        **dict.fromkeys(
+            (F.layer_norm, torch.layer_norm), partial(layer_norm, detach_mean=detach_mean)
+        ),
+        **dict.fromkeys((F.rms_norm, torch.rms_norm), rms_norm),
+        **dict.fromkeys((F.group_norm, torch.group_norm), group_norm),
+        **dict.fromkeys((F.batch_norm, torch.batch_norm), batch_norm),
+        **dict.fromkeys(STATISTIC, statistic),
+    }

@@ -1,0 +1,57 @@
+"""The table of detach rules that a method runs, by its choice for each kind of operation.
+
+| operation | choices |
+|---|---|
+| attention | "gradient": none; "detach": weights are constants (AH rule); "uniform": AttnLRP |
+| norm | "gradient": none; "detach": the deviation is a constant (LN rule) |
+| activation | "gradient": none; "identity": relevance passes unchanged |
+| product | "gradient": none; "gate": gates are constants; "uniform": half to each factor |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from whyformer.engine.rules.detach import activation as activations
+from whyformer.engine.rules.detach import attention as attentions
+from whyformer.engine.rules.detach import linear, residual
+from whyformer.engine.rules.detach import norm as norms
+from whyformer.engine.rules.detach import product as products
+from whyformer.engine.rules.operations.names import Function
+
+Table = Mapping[Function, Any]
+
+_ATTENTION: dict[str, Table] = {
+    "gradient": {},
+    "detach": attentions.DETACHED,
+    "uniform": attentions.UNIFORM,
+}
+_NORM: dict[str, Callable[[bool], Table]] = {
+    "gradient": lambda detach_mean: {},
+    "detach": norms.table,
+}
+_ACTIVATION: dict[str, Table] = {"gradient": {}, "identity": activations.TABLE}
+_PRODUCT: dict[str, Table] = {
+    "gradient": products.PLAIN,
+    "gate": products.GATE,
+    "uniform": products.UNIFORM,
+}
+
+
+def conservative(
+    attention: str = "gradient",
+    norm: str = "gradient",
+    activation: str = "gradient",
+    product: str = "gradient",
+    detach_mean: bool = False,
+) -> Table:
+    """{operation: rule} for these choices; `detach_mean` also makes a norm's mean a constant."""
+    return {
+        **linear.TABLE,
+        **residual.TABLE,
+        **_PRODUCT[product],
+        **_ACTIVATION[activation],
+        **_ATTENTION[attention],
+        **_NORM[norm](detach_mean),
+    }

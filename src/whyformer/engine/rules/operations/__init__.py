@@ -1,0 +1,1 @@
+"""Torch operations: names, arguments, composite functions, tags on tensors and precision."""

@@ -1,0 +1,32 @@
+"""Safe division, in one place: 0 / 0 is 0, and the denominator keeps its sign."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def ratio(numerator: Tensor, denominator: Tensor, epsilon: float = 0.0) -> Tensor:
+    """numerator / denominator, 0 where the denominator is exactly 0.
+
+    `epsilon` moves the denominator away from 0: it is added with the denominator's sign.
+    """
+    if not epsilon:
+        return (numerator / denominator).masked_fill_(denominator == 0, 0)
+    # In place: allocating memory costs more than the arithmetic.
+    moved = denominator.sign()
+    torch.add(denominator, moved, alpha=epsilon, out=moved)
+    alike = numerator.shape == moved.shape and numerator.dtype == moved.dtype
+    quotient = torch.div(numerator, moved, out=moved if alike else None)
+    # Zeros are rare, and searching for them costs as much as the rest; a division by zero makes
+    # the sum infinite or NaN. On other devices `item` would wait for the queue, so always search.
+    if quotient.device.type == "cpu" and math.isfinite(quotient.sum().item()):
+        return quotient
+    return quotient.masked_fill_(denominator == 0, 0)
+
+
+def wide(tensor: Tensor) -> Tensor:
+    """The tensor in at least float32, because sums in half precision lose digits."""
+    return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor

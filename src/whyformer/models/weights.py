@@ -1,0 +1,98 @@
+"""Check a model's weights for NaN and infinite numbers before it runs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from weakref import WeakKeyDictionary, ref
+
+import torch
+from torch import Tensor, nn
+
+from whyformer.errors import ModelError
+
+# For each checked module its tensors, with their data pointers and version counters.
+Seen = list[tuple[ref[Tensor], int, int]]
+_checked: WeakKeyDictionary[nn.Module, Seen] = WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def check_weights(module: nn.Module, again: bool = False) -> None:
+    """Raise ModelError if a parameter is not finite, a buffer is NaN, or weights are missing.
+
+    A module is checked again only after a tensor was replaced or written to. Writes through
+    `.data` cannot be detected: pass `again=True` after a NaN in the output.
+    """
+    held = _tensors(module)
+    with _lock:
+        if not again and _is_unchanged(_checked.get(module), held):
+            return
+    tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    empty = [name for name, tensor in tensors.items() if tensor.is_meta]
+    if empty:
+        raise ModelError(
+            f"{type(module).__name__} has no weights yet: {_first_names(empty)} on the meta device",
+            argument="model",
+            remedy="Load the weights before explaining the model",
+        )
+    buffers = {name for name, _ in module.named_buffers()}
+    suspects = _suspects(tensors)
+    # A buffer may be infinite: causal masks are.
+    broken = [
+        name
+        for name in suspects
+        if (tensors[name].isnan() if name in buffers else ~tensors[name].isfinite()).any()
+    ]
+    if broken:
+        raise ModelError(
+            f"{type(module).__name__} has NaN or infinite weights in {_first_names(broken)}",
+            argument="model",
+            remedy="Load another checkpoint: training or conversion of this one went wrong",
+        )
+    if not any(tensor.is_inference() for tensor in held):  # their writes are not counted
+        with _lock:
+            _checked[module] = [(ref(t), t.data_ptr(), t._version) for t in held]
+
+
+def _tensors(module: nn.Module) -> list[Tensor]:
+    """All parameters and buffers, in one fast walk: every call of explain does it."""
+    return [
+        tensor
+        for part in module.modules()
+        for table in (part._parameters, part._buffers)
+        for tensor in table.values()
+        if tensor is not None
+    ]
+
+
+def _is_unchanged(seen: Seen | None, held: list[Tensor]) -> bool:
+    """Whether these are the tensors that were checked, without a write since then."""
+    return (
+        seen is not None
+        and len(seen) == len(held)
+        and all(
+            known() is tensor and place == tensor.data_ptr() and version == tensor._version
+            for (known, place, version), tensor in zip(seen, held, strict=True)
+        )
+    )
+
+
+def _suspects(tensors: Mapping[str, Tensor]) -> list[str]:
+    """Names of the floating tensors whose sum is not finite: broken or merely large."""
+    by_device: dict[torch.device, list[str]] = {}
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point():
+            by_device.setdefault(tensor.device, []).append(name)
+    suspects: list[str] = []
+    with torch.no_grad():
+        for names in by_device.values():
+            sums = torch.stack([tensors[n].sum(dtype=torch.float32) for n in names])
+            overflows = (~sums.isfinite()).tolist()
+            suspects += [name for name, bad in zip(names, overflows, strict=True) if bad]
+    return suspects
+
+
+def _first_names(names: list[str]) -> str:
+    """The first three names, and the number of others."""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(repr(name) for name in names[:3]) + more
