@@ -39,8 +39,9 @@ format: $(READY) ## put the formatting right
 	$(PYTHON) -m ruff check --fix $(CODE)
 	$(PYTHON) -m ruff format $(CODE)
 
-docs: $(READY) ## write the tables of README and docs anew, from the registries
+docs: $(READY) ## write the generated tables of README and docs, and the hop lists
 	$(PYTHON) docs/tables.py
+	$(PYTHON) docs/trace.py --write
 
 # Peers to compare with. lxt and zennit without what they name: they would bring a torchvision, and
 # one that was built for another torch breaks transformers. The benchmark gets round its absence.

@@ -218,11 +218,11 @@ def explain_once() -> None:
 
 def evaluate_once() -> None:
     """Two samples of the bundled model, two methods, one metric, with the report."""
-    from whyformer.evaluation import Plan, contenders, evaluate, load_model, measures
+    from whyformer.evaluation import Plan, evaluate, load_model, method_specs, metric_specs
     from whyformer.evaluation.bundled_samples import bundled_samples
 
     with tempfile.TemporaryDirectory() as folder:
-        plan = Plan(contenders(["lrp_ah_ln", "random"]), measures(["auac"]))
+        plan = Plan(method_specs(["lrp_ah_ln", "random"]), metric_specs(["auac"]))
         samples = bundled_samples(whyformer.models()["sst2"])[:2]
         evaluate(load_model("sst2", None, None), samples, plan, folder)
 
