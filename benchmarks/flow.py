@@ -34,8 +34,8 @@ from networkx.algorithms.flow import edmonds_karp
 
 import whyformer as wf
 from report import ended
-from whyformer.maximum_flow.maximum_flow import maximum_flows
 from whyformer.maximum_flow.residual import Edges
+from whyformer.maximum_flow.solver import maximum_flows
 
 # By shape: (kinds, most seconds for all input tokens).
 SECONDS = {

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from whyformer.maximum_flow import maximum_flow as module
-from whyformer.maximum_flow.maximum_flow import Flows, maximum_flows
+from whyformer.maximum_flow import solver as module
 from whyformer.maximum_flow.residual import Edges
+from whyformer.maximum_flow.solver import Flows, maximum_flows
 
 Draw = np.random.Generator
 

@@ -58,6 +58,28 @@ class ModelError(WhyformerError, RuntimeError):
     """The model cannot be loaded, run or explained."""
 
 
+class UnsuitableMethodError(ModelError):
+    """The model lacks something that this method needs, and other methods do not.
+
+    Args:
+        message: What is wrong.
+        unavailable: What the method cannot have: attention "maps" that chain, any "attention", or
+            "relevance" rules for the model's operations.
+        remedy: What else the user can do.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        unavailable: str = "",
+        argument: str | None = "method",
+        remedy: str | None = None,
+    ) -> None:
+        super().__init__(message, argument=argument, remedy=remedy)
+        self.unavailable = unavailable
+
+
 class NestedCaptureError(ModelError):
     """An explanation was started inside another one, in the same thread."""
 

@@ -1,1 +1,1 @@
-"""The only forward and backward passes in the package, and what they leave behind: nothing."""
+"""The only forward and backward passes in the package; they leave the model as it was."""

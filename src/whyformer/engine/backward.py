@@ -15,7 +15,7 @@ Places = Mapping[str, Sequence[Tensor]]
 def gradients_at(
     value: Tensor, places: Places, keep_graph: bool = False
 ) -> dict[str, list[Tensor]]:
-    """The gradient of the summed value at each place, zeros where nothing arrives."""
+    """Return the gradient of the summed value at each place; zeros if no gradient reaches it."""
     return _backward([value.sum()], None, places, keep_graph)
 
 
@@ -25,23 +25,30 @@ def relevances_at(
     direction: Direction,
     places: Places,
 ) -> dict[str, list[Tensor]]:
-    """The relevance at each place for what the model has spoken, to the share it has in the value.
+    """Return the relevance at each place, starting from the model's output.
 
-    It starts as the value's gradient at the model's output: 1 at a class. What speaks against the
-    value (the other side of a contrast) is followed on its own and subtracted: together they
-    would start with a sum of nothing, and every normalisation would keep it so.
+    Args:
+        value: The explained value, (batch,).
+        spoken: (output tensor, alias that the target was read from) pairs.
+        direction: Switches the graph from gradient to relevance.
+        places: Tensors of the graph, by name.
+
+    Relevance starts as the value's gradient at the output: 1 at a class. Negative starts (the
+    other side of a contrast) are propagated separately and subtracted: together they would sum to
+    0, and every normalising rule would keep that 0.
     """
-    outputs = [at for at, _ in spoken] or [value]
+    outputs = [output for output, _ in spoken] or [value]
     starts = [torch.ones_like(value)]
     if spoken:
-        starts = gradients_at(value, {"read": [as_read for _, as_read in spoken]}, True)["read"]
+        starts = gradients_at(value, {"read": [alias for _, alias in spoken]}, True)["read"]
     direction.turn()
-    against = any(bool((start < 0).any()) for start in starts)
-    total = _backward(outputs, [start.clamp(min=0) for start in starts], places, against)
-    if against:
-        other = _backward(outputs, [-start.clamp(max=0) for start in starts], places, False)
+    has_negative = any(bool((start < 0).any()) for start in starts)
+    total = _backward(outputs, [start.clamp(min=0) for start in starts], places, has_negative)
+    if has_negative:
+        negative = _backward(outputs, [-start.clamp(max=0) for start in starts], places, False)
         total = {
-            name: [a - b for a, b in zip(total[name], other[name], strict=True)] for name in total
+            name: [a - b for a, b in zip(total[name], negative[name], strict=True)]
+            for name in total
         }
     return total
 

@@ -1,4 +1,4 @@
-"""A model writes: what it generates by its own settings, but without chance."""
+"""Text generation: the model's own settings, without sampling."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from whyformer.models.quiet import quiet_transformers
 
 
 def generate_ids(module: nn.Module, arguments: Mapping[str, Any]) -> Tensor:
-    """The ids that the model generates from what its forward takes, (batch, tokens)."""
+    """Return the ids that the model generates, (batch, tokens)."""
     generate: Any = getattr(module, "generate", None)
     if generate is None:
         raise TargetError(
-            f"{type(module).__name__} cannot generate: pass the ids of the generated tokens as"
-            " target, or what the decoder reads in the inputs"
+            f"{type(module).__name__} cannot generate text",
+            argument="target",
+            remedy="Pass the ids of the generated tokens as target, or the decoder's inputs",
         )
-    given = {name: value for name, value in arguments.items() if name != "use_cache"}
+    own = {name: value for name, value in arguments.items() if name != "use_cache"}
     with torch.no_grad(), quiet_transformers(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # advice about settings that are the user's
-        ids: Tensor = generate(**given, do_sample=False)
+        warnings.simplefilter("ignore", UserWarning)  # advice on the user's settings
+        ids: Tensor = generate(**own, do_sample=False)
     return ids

@@ -1,4 +1,4 @@
-"""The interception: every torch operation of a forward pass goes through a table of rules."""
+"""The interception: a torch function mode that runs every operation by a table of rules."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from whyformer.engine.rules.operations.names import (
     Function,
     is_in_place,
 )
-from whyformer.errors import ModelError
+from whyformer.errors import ModelError, UnsuitableMethodError
 
 HIDDEN = (
-    "torch.utils.checkpoint or a custom autograd function computes part of its blocks out of sight,"
-    " where no rule can follow. Switch checkpointing off for explanations."
+    "torch.utils.checkpoint or a custom autograd function runs part of its blocks where no rule can"
+    " see it"
 )
 _NEVER_HIDDEN = frozenset({*linear.TABLE, *SOFTMAX, F.scaled_dot_product_attention, F.layer_norm})
 
 
 class Interception(TorchFunctionMode):
-    """Runs each operation by its rule.
+    """Runs each torch operation by its rule.
 
-    Parameters enter as constants, so that within the mode `requires_grad` says exactly one
-    thing: this tensor depends on the token states.
+    Parameters are detached, so that within the mode `requires_grad` means one thing: this tensor
+    depends on the token states.
     """
 
     def __init__(
@@ -50,7 +50,15 @@ class Interception(TorchFunctionMode):
         double: bool = False,
         fallback: Callable[[Function, tuple, dict[str, Any]], Any] | None = None,
     ) -> None:
-        """`fallback` runs operations without a rule; by default what they lose is measured."""
+        """Start with a table of rules.
+
+        Args:
+            table: {torch function: rule(ledger, function, args, kwargs)}.
+            ledger: Where sinks and leaks are booked.
+            double: Whether the model computes in float64; casts to float32 then stay float64.
+            fallback: Runs operations without a rule. By default the relevance that they lose is
+                measured.
+        """
         super().__init__()
         narrow = precision.TABLE if double else {}
         self.table: Mapping[Function, Any] = {**narrow, **table}
@@ -65,8 +73,8 @@ class Interception(TorchFunctionMode):
         if func in INERT:
             return func(*args, **kwargs)
         if func.__name__ == "__get__":
-            return self._attribute(func, args)
-        args = tuple([self.constant(a) for a in args])  # a list: this runs for every operation
+            return self._get_attribute(func, args)
+        args = tuple([self.constant(a) for a in args])  # a list is faster, and this runs often
         if kwargs:
             kwargs = {key: self.constant(value) for key, value in kwargs.items()}
             if self.double and func in precision.DTYPE_ARGUMENT:
@@ -76,7 +84,7 @@ class Interception(TorchFunctionMode):
         if rule is not None:
             return rule(self.ledger, func, args, kwargs)
         if self.fallback is not None and is_in_place(func, kwargs) and any(map(is_tracked, args)):
-            return self._write(func, args, kwargs)
+            return self._run_in_place(func, args, kwargs)
         if func in REARRANGE:
             return tags.copy_tag(args[0] if args else None, func(*args, **kwargs))
         if func in CHOOSE and len(args) > 1:
@@ -90,39 +98,44 @@ class Interception(TorchFunctionMode):
                 return body(*args, **kwargs)
         return self._measure(func, args, kwargs)
 
-    def _attribute(self, func: Function, args: tuple) -> Any:
-        """An attribute of a tensor; one that is a view of it stays a constant if it was one."""
+    def _get_attribute(self, func: Function, args: tuple) -> Any:
+        """An attribute of a tensor; a view of a constant stays a constant."""
         if func in VIEWS:
             source = self.constant(args[0])
             return tags.copy_tag(source, func(source))
         return func(*args)
 
     def constant(self, value: Any) -> Any:
-        """The value, detached if it is a parameter or another leaf that is not ours."""
+        """Return the value, detached if it is a leaf that we did not make (a parameter)."""
         if isinstance(value, Tensor):
             if value.is_inference():
-                return value.detach().clone()  # a model built there; autograd refuses its tensors
+                return value.detach().clone()  # autograd refuses tensors made in inference mode
             if value.requires_grad and value.is_leaf and not tags.is_own_leaf(value):
                 return value.detach()
             if self.fallback is not None and (
                 tags.has_tag(value, tags.STALE) or tags.has_tag(value._base, tags.STALE)
             ):
-                raise ModelError(
-                    "the model goes on using a tensor after an in-place operation on it (such as"
-                    " x.add_(y) as a statement of its own), which this method's rules cannot"
-                    " follow. Write it as x = x + y, or use 'gae' or 'lrp_ah_ln'."
+                raise UnsuitableMethodError(
+                    "the model uses a tensor again after an in-place operation on it (such as"
+                    " x.add_(y)), which this method's rules cannot follow",
+                    unavailable="relevance",
+                    remedy="Write it as x = x + y",
                 )
         elif type(value) in (tuple, list) and value and isinstance(value[0], Tensor):
             return type(value)(self.constant(v) for v in value)
         return value
 
     def _refuse_hidden(self, func: Function) -> None:
-        """Re-computation hides operations from the rules: a map made so would be wrong."""
+        """Raise ModelError if a block runs with gradients off: the rules would miss its graph."""
         if self.ledger.inside and func in _NEVER_HIDDEN and not torch.is_grad_enabled():
-            raise ModelError(f"the model runs {func.__name__} with gradients off: {HIDDEN}")
+            raise ModelError(
+                f"the model runs {func.__name__} with gradients off: {HIDDEN}",
+                argument="model",
+                remedy="Switch gradient checkpointing off for explanations",
+            )
 
     def _measure(self, func: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """The operation as it is; what relevance it loses is booked as a leak under its name."""
+        """Run an operation without a rule; book the relevance that it loses under its name."""
         if self.fallback is not None:
             return self.fallback(func, args, kwargs)
         if not self.ledger.active or is_in_place(func, kwargs):
@@ -135,12 +148,14 @@ class Interception(TorchFunctionMode):
         self.ledger.book_difference(name, inputs, output, leak=True)
         return output
 
-    def _write(self, func: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """An in-place operation without a rule, where torch allows it."""
+    def _run_in_place(self, func: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """Run an in-place operation without a rule; raise ModelError if torch refuses it."""
         try:
             return func(*args, **kwargs)
         except RuntimeError as error:
-            raise ModelError(
-                f"the model writes into a captured tensor in place ({func.__name__}), which this"
-                " method's rules cannot follow. Write it out of place, or use 'gae' or 'lrp_ah_ln'."
+            raise UnsuitableMethodError(
+                f"the model changes a tracked tensor in place ({func.__name__}), and this method's"
+                " rules cannot follow",
+                unavailable="relevance",
+                remedy="Write it out of place",
             ) from error

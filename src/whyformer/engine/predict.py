@@ -1,4 +1,4 @@
-"""A plain forward: what a model says about samples that have lost some of their tokens."""
+"""A plain forward pass: the model's logits, also with some word embeddings overwritten."""
 
 from __future__ import annotations
 
@@ -16,118 +16,131 @@ from whyformer.models.families import Source, family_of
 from whyformer.models.signature import embeddings_of
 from whyformer.targets.heads import CLASSES, NEXT_TOKEN, NUMBER, head_of
 
-ANSWERS = (CLASSES, NUMBER, NEXT_TOKEN)
-OTHERWISE = "use metrics that do not run the model again"
+MEASURABLE = (CLASSES, NUMBER, NEXT_TOKEN)
+NO_RERUN = "Use metrics that do not run the model again"
 
 
 def predict(
     module: nn.Module,
-    prepared: Batch,
-    silenced: Tensor | None = None,
-    silence: str = "zero",
+    batch: Batch,
+    overwrite: Tensor | None = None,
+    fill: str = "zero",
     stream: str | None = None,
 ) -> Tensor:
-    """Logits (batch, classes); of a language model those of the last token.
+    """Return the logits (batch, classes); for a language model those at the last token.
 
-    Where `silenced` is True the word embedding of a stream, the main one by default, is
-    overwritten by zeros or by the mean of all.
+    Args:
+        module: The model.
+        batch: Its inputs.
+        overwrite: True where a word embedding is overwritten, (batch, tokens).
+        fill: What overwrites it: "zero", or "mean" for the mean of all embeddings.
+        stream: Whose embeddings; the main stream by default.
     """
-    family = family_of(module)
+    name, family = type(module).__name__, family_of(module)
     sources = {source.stream: source for source in (family.sources if family else ())}
-    spoken = sources.get("generated")
-    if spoken is not None and prepared.of("generated") is None:
+    output_source = sources.get("generated")
+    if output_source is not None and batch.of("generated") is None:
         raise ModelError(
-            f"{type(module).__name__} writes a text token by token: what is left of it when tokens"
-            f" go cannot be measured; {OTHERWISE}"
+            f"{name} generates text, and whyformer cannot measure how that changes when tokens are"
+            " removed",
+            argument="metrics",
+            remedy=NO_RERUN,
         )
     hooks: list[tuple[nn.Module, str, Any]] = []
-    heard: list[bool] = []
+    overwritten: list[bool] = []
     outputs: list[Any] = []
-    if silenced is not None:
-        read = prepared.of(stream or prepared.stream) or prepared
-        ids = prepared.arguments[read.carrier]
-        part = sources.get(read.stream, Source(read.stream, read.carrier)).submodule(module)
-        hooks = _overwriting(module, part, ids, silenced, silence, heard)
+    if overwrite is not None:
+        tokens = batch.of(stream or batch.stream) or batch
+        ids = batch.arguments[tokens.carrier]
+        part = sources.get(tokens.stream, Source(tokens.stream, tokens.carrier)).submodule(module)
+        hooks = _overwriting_hooks(module, part, ids, overwrite, fill, overwritten)
     if family is not None and family.speaks:
         speaker = module.get_submodule(family.speaks)
-        hooks.append((speaker, "after", lambda owner, given, output: outputs.append(output)))
-    with borrow_model(module), torch.no_grad(), _same_lots(), add_hooks(hooks):
-        outputs.insert(0, _called(module, prepared))
-    if silenced is not None and not heard:
+        hooks.append((speaker, "after", lambda owner, args, output: outputs.append(output)))
+    with borrow_model(module), torch.no_grad(), _fixed_seed(), add_hooks(hooks):
+        outputs.insert(0, _call(module, batch))
+    if overwrite is not None and not overwritten:
         raise ModelError(
-            f"fill={silence!r} overwrites word embeddings, and {type(module).__name__} does not"
-            " look its tokens up in its table of them; fill with 'drop', 'mask' or 'unknown'"
+            f"fill={fill!r} overwrites word embeddings, and {name} does not look its tokens up in"
+            " its embedding table",
+            argument="fill",
+            remedy="Use fill='drop', 'mask' or 'unknown'",
         )
-    told = prepared.of("generated") or prepared
-    head = head_of(outputs[-1], module, told)
-    if head.kind not in ANSWERS:
+    head = head_of(outputs[-1], module, batch.of("generated") or batch)
+    if head.kind not in MEASURABLE:
         raise ModelError(
-            f"{type(module).__name__} answers with {head.kind}: what is left of them when tokens go"
-            f" cannot be measured; {OTHERWISE}"
+            f"{name} predicts {head.kind}, and whyformer cannot measure how those change when"
+            " tokens are removed",
+            argument="metrics",
+            remedy=NO_RERUN,
         )
     if head.kind != NEXT_TOKEN:
         return head.scores
-    mask = prepared.arguments.get((spoken.mask if spoken else None) or "attention_mask")
+    mask = batch.arguments.get((output_source.mask if output_source else None) or "attention_mask")
     last = torch.full((len(head.scores),), head.scores.shape[1] - 1)
     if isinstance(mask, Tensor) and mask.shape == head.scores.shape[:2]:
-        # Of the last one: a zero between ones hides a token, which keeps its place.
+        # Count padding from the end only: a 0 between 1s hides a token, which keeps its place.
         last = last - mask.flip(1).int().argmax(1).cpu()
     return head.scores[torch.arange(len(last)), last]
 
 
-def _overwriting(
+def _overwriting_hooks(
     module: nn.Module,
     part: nn.Module,
     ids: Tensor,
-    silenced: Tensor,
-    silence: str,
-    heard: list[bool],
+    overwrite: Tensor,
+    fill: str,
+    overwritten: list[bool],
 ) -> list[tuple[nn.Module, str, Any]]:
-    """The hooks that overwrite what these ids are looked up as; `heard` notes that they did."""
+    """The hooks that overwrite the embeddings of these ids; `overwritten` notes that they did."""
     table = embeddings_of(part) or embeddings_of(module)
     if table is None:
         raise InputError(
-            f"fill={silence!r} overwrites word embeddings, and {type(module).__name__} has no"
-            " table of them; fill with 'drop', 'mask' or 'unknown'"
+            f"fill={fill!r} overwrites word embeddings, and {type(module).__name__} has no"
+            " embedding table",
+            argument="fill",
+            remedy="Use fill='drop', 'mask' or 'unknown'",
         )
-    where = silenced.unsqueeze(-1)
+    where = overwrite.unsqueeze(-1)
 
-    def overwrite(owner: Any, given: tuple, states: Tensor) -> Tensor | None:
-        # Encoders and decoders share a table: only what was looked up for this stream counts.
-        if not (given and isinstance(given[0], Tensor) and torch.equal(given[0], ids)):
+    def overwrite_states(owner: Any, args: tuple, states: Tensor) -> Tensor | None:
+        # Encoders and decoders share a table: only lookups of this stream's ids count.
+        if not (args and isinstance(args[0], Tensor) and torch.equal(args[0], ids)):
             return None
-        heard.append(True)
-        if silence == "zero":
+        overwritten.append(True)
+        if fill == "zero":
             return states.masked_fill(where, 0)
-        # Its own forward: some tables scale what they give.
+        # The table's own forward, because some tables scale their output.
         everyone = owner.forward(torch.arange(owner.num_embeddings, device=ids.device))
         return torch.where(where, everyone.mean(0), states)
 
     # Models that tie tables have several modules on one weight, and may call any of them.
     return [
-        (owner, "after", overwrite)
+        (owner, "after", overwrite_states)
         for owner in module.modules()
         if isinstance(owner, nn.Embedding) and owner.weight is table.weight
     ]
 
 
-def _called(module: nn.Module, prepared: Batch) -> Any:
+def _call(module: nn.Module, batch: Batch) -> Any:
     try:
-        return module(**prepared.arguments)
+        return module(**batch.arguments)
     except WhyformerError:
         raise
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
-        said = (str(error).strip().splitlines() or ["it says nothing"])[0]
+        reason = (str(error).strip().splitlines() or ["no message"])[0]
         raise ModelError(
-            f"{type(module).__name__} failed on what is left of its inputs with"
-            f" {type(error).__name__}: {said}. Check that model(**inputs) runs; if it does, keep"
-            f" special tokens, fill otherwise, or {OTHERWISE}."
+            f"{type(module).__name__} failed on inputs with tokens removed, with"
+            f" {type(error).__name__}: {reason}",
+            argument="fill",
+            remedy="Check that model(**inputs) runs. If it does, keep special tokens, choose"
+            f" another fill=, or: {NO_RERUN[0].lower()}{NO_RERUN[1:]}",
         ) from error
 
 
 @contextmanager
-def _same_lots() -> Iterator[None]:
-    """A scope in which a model that draws lots (ViLT, its patches) draws the same every time."""
+def _fixed_seed() -> Iterator[None]:
+    """A scope in which a model that samples at random (ViLT, its patches) samples the same."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
         yield

@@ -15,7 +15,7 @@ from whyformer.engine.rules.operations import tensor_tags as tags
 from whyformer.engine.rules.operations.fused_attention import FusedCall, four_axes
 from whyformer.engine.rules.operations.stabilise import wide
 from whyformer.engine.stacks import Stacks
-from whyformer.errors import ModelError, OptionError
+from whyformer.errors import ModelError, OptionError, UnsuitableMethodError
 from whyformer.models.families import Pair
 
 # A map with more entries than this is not held; its rows are computed again when needed.
@@ -143,11 +143,10 @@ class RelevanceSums:
         return self._sums.get(layer) if layers == self._blocks else None
 
 
-def missing_operation(operation: str) -> ModelError:
+def missing_operation(operation: str) -> UnsuitableMethodError:
     """Return the error for a model that never runs what the method is about."""
-    return ModelError(
+    return UnsuitableMethodError(
         f"no {operation} was seen inside the model's blocks, so this method has nothing to read",
-        argument="method",
-        remedy="If the blocks are elsewhere, name them: blocks='path.to.blocks'. If the model has"
-        " no attention (softmax times values), use a method that needs none",
+        unavailable="attention",
+        remedy="If the blocks are elsewhere, name them: blocks='path.to.blocks'",
     )

@@ -1,4 +1,4 @@
-"""A model on loan: evaluation mode, hooks and locks, all undone whatever happens inside."""
+"""Borrowing a model: evaluation mode, hooks and a lock, all undone afterwards, also on errors."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _here = threading.local()
 
 @contextmanager
 def borrow_model(module: nn.Module) -> Iterator[None]:
-    """The model in evaluation mode with gradients on; as it was found afterwards.
+    """Put the model in evaluation mode with gradients on, and restore it afterwards.
 
-    Threads that want the same model wait for each other. An explanation inside an explanation
-    would run under the outer one's rules, so it is refused.
+    Threads that use the same model wait for each other. An explanation inside another one would
+    run under the outer one's rules, so it is refused.
     """
     if getattr(_here, "busy", False):
         raise NestedCaptureError(
-            "explain() was called while another explanation runs in this thread (from a hook, a"
-            " target callable or the model's forward). Finish the outer one first, or use another"
-            " thread."
+            "explain() was called inside another explanation in the same thread: from a hook, a"
+            " target callable or the model's forward",
+            remedy="Finish the outer one first, or use another thread",
         )
     with _locks_guard:
         lock = _locks.setdefault(module, threading.Lock())
@@ -49,7 +49,7 @@ def borrow_model(module: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def add_hooks(hooks: list[tuple[nn.Module, str, Any]]) -> Iterator[None]:
-    """Forward hooks ("before" or "after" a module) that fire in this thread only, then go."""
+    """Add forward hooks ("before" or "after" a module) for this thread only, and remove them."""
     owner = threading.get_ident()
 
     def mine(hook: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A model's stacks: each a sequence of token states with the blocks it runs through."""
+"""A model's stacks: sequences of token states, and the blocks that each runs through."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from whyformer.errors import ModelError
 from whyformer.models.families import Family, Pair, Stack
 
 ANYWHERE = "**"
-# Arguments that each bring tokens of their own.
+# Arguments that each bring their own tokens.
 CARRIERS = (
     "input_ids",
     "inputs_embeds",
@@ -43,7 +43,7 @@ class Track:
 
 @dataclass(frozen=True)
 class Stacks:
-    """All stacks of a model, and which modules' attention mixes whose tokens."""
+    """All stacks of a model, and whose tokens the attention of which module mixes."""
 
     tracks: Mapping[str, Track]
     askers: tuple[tuple[nn.Module, tuple[Pair, ...]], ...] = ()
@@ -51,7 +51,7 @@ class Stacks:
 
     @property
     def only(self) -> Track | None:
-        """The one stack of a model that has no other."""
+        """The stack, if the model has only one."""
         return next(iter(self.tracks.values())) if len(self.tracks) == 1 else None
 
 
@@ -62,11 +62,11 @@ def find_stacks(
     path: str | None = None,
     batch_first: bool | None = None,
 ) -> Stacks:
-    """The stacks that the family declares, or the one whose blocks the caller or nobody names."""
+    """Return the stacks that the family declares; otherwise one stack, at `path` or inferred."""
     stacks: tuple[Stack, ...] = (Stack((stream,), path or ANYWHERE),)
     if path is None and family is not None:
         stacks = family.all_stacks
-        # A head may keep a family's one list of blocks elsewhere: the largest is it.
+        # A model with another head may have its blocks elsewhere: take the largest list.
         if not family.stacks and find_module(module, family.blocks) is None:
             stacks = (Stack((stream,), ANYWHERE),)
     tracks = [_track(module, stack) for stack in stacks]
@@ -88,40 +88,44 @@ def _track(module: nn.Module, stack: Stack) -> Track:
     chain: Sequence[nn.Module] = () if stack.hidden else find_blocks(module, stack.blocks)
     leaves = find_module(module, stack.leaves) if stack.leaves else chain[-1]
     if leaves is None:
-        raise ModelError(f"{type(module).__name__} has no module {stack.leaves!r} to read from")
+        raise ModelError(
+            f"{type(module).__name__} has no module {stack.leaves!r} to read states from",
+            argument="model",
+            remedy="Correct `leaves` in the declaration of its family",
+        )
     return Track(stack, tuple(chain), leaves)
 
 
 def _askers(
     module: nn.Module, labels: Mapping[str, Pair | tuple[Pair, Pair]]
 ) -> tuple[tuple[nn.Module, tuple[Pair, ...]], ...]:
-    """Modules around attention, and the pairs of stacks that their calls mix in turn."""
+    """Modules around attention, and the pairs of stacks that their calls mix, in turn."""
     found: dict[nn.Module, tuple[Pair, ...]] = {}
-    for path, said in labels.items():
-        pairs = said if isinstance(said[0], tuple) else (said,)
+    for path, label in labels.items():
+        pairs = label if isinstance(label[0], tuple) else (label,)
         for root in search_roots(module):
-            for part in _at(root, path.split(".")):
-                # A list of modules is never called itself.
+            for part in _modules_at(root, path.split(".")):
+                # A list of modules is never called; its entries are.
                 called = part if isinstance(part, nn.ModuleList) else (part,)
                 found |= dict.fromkeys(called, pairs)
     return tuple(found.items())
 
 
-def _at(module: nn.Module, steps: Sequence[str]) -> Iterator[nn.Module]:
-    """The modules at a path of a family's table; * is any one step of it, ** one or more."""
+def _modules_at(module: nn.Module, steps: Sequence[str]) -> Iterator[nn.Module]:
+    """The modules at a path of a family's table; * is any one step, ** one or more."""
     if not steps:
         yield module
         return
     step, rest = steps[0], steps[1:]
     for name, child in module.named_children():
         if step in ("*", "**", name):
-            yield from _at(child, rest)
+            yield from _modules_at(child, rest)
         if step == "**":
-            yield from _at(child, steps)
+            yield from _modules_at(child, steps)
 
 
 def check_one_stream(module: nn.Module, arguments: Mapping[str, Any]) -> None:
-    """Nothing; raises where the model mixes two sequences of tokens."""
+    """Raise ModelError if a model without a family has several token streams."""
     config = getattr(module, "config", None)
     carriers = [name for name in CARRIERS if arguments.get(name) is not None]
     reasons = {
@@ -135,11 +139,13 @@ def check_one_stream(module: nn.Module, arguments: Mapping[str, Any]) -> None:
     for reason, holds in reasons.items():
         if holds:
             raise ModelError(
-                f"{type(module).__name__} has several token streams: {reason}. No family"
-                " that whyformer knows covers it, so whose tokens its attention mixes has to be"
-                f" declared once, before explain():\n{_DECLARATION.format(type(module).__name__)}"
-                "To explain one part alone instead, pass that part (such as model.get_encoder())"
-                " with a target of its own."
+                f"{type(module).__name__} has several token streams: {reason}. No known family"
+                " covers it, so whyformer cannot tell whose tokens its attention mixes",
+                argument="model",
+                remedy="Declare it once, before explain():\n"
+                f"{_DECLARATION.format(type(module).__name__)}"
+                "To explain one part alone, pass that part (such as model.get_encoder()) with a"
+                " target for its output",
             )
 
 

@@ -1,14 +1,14 @@
-"""Maximum flows through layers of nodes by push-relabel (Goldberg and Tarjan 1988), in waves.
+"""Maximum flow through layered graphs by push-relabel (Goldberg and Tarjan 1988), in waves.
 
-A node may hold what it could not yet pass on. Each wave first finds for every node how many turns
-the way to the sink has, with what is left: none is straight down, one is up and then down, and so
-on. Then the nodes, from the farthest to the nearest, push what they hold one step along such ways.
-A node that is left with something has used up all its ways, so it has more turns in the next wave
-or none of its ways leads to the sink any more: the waves come to an end.
+A node may hold excess flow that it could not push yet. Each wave first labels every node with the
+number of turns on its residual path to the sink: 0 is straight down, 1 is up and then down, and so
+on. Then nodes, from the farthest to the nearest, push their excess one step along such paths. A
+node that still has excess has used up its paths, so its label grows in the next wave, or it is cut
+off from the sink. Labels never shrink, so the waves end.
 
-How a node splits what it pushes is free. In order of preference: as the sink shares out what it can
-take in, if each edge gave the same part of its capacity (first wave only); no more to each node
-than that can pass on, looked at alone; the rest. The first makes one wave enough for most sinks.
+How a node splits its excess is free. In order of preference: in the proportions in which the sink
+would draw it if each edge gave the same part of its capacity (first wave only); no more to each
+node than that node can push on; the rest. With the first, one wave is enough for most sinks.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ import numpy as np
 
 from whyformer.maximum_flow.residual import Edges, Residual, Step
 
-# Less than this is nothing, held or passed on: with ten thousand nodes, 1e-10 in all.
+# Flow below this counts as zero: with ten thousand nodes, 1e-10 in all.
 NOTHING = 1e-14
 NEVER = np.iinfo(np.int32).max
 
 Nodes = dict[int, np.ndarray]  # (batch, nodes) by group
-Ways = dict[int, list[tuple[int, Residual]]]  # where a group's edges lead
+Neighbours = dict[int, list[tuple[int, Residual]]]  # (group, edges) by group
 
 
 class Preflow:
-    """Flows from one source to a batch of sinks: what each node holds and each edge carries.
+    """Flows from one source to a batch of sinks: the excess of each node, the flow of each edge.
 
-    The groups of nodes are numbered from below; every node can be reached from the source, which
-    is alone in its group.
+    Groups of nodes are numbered from below. Every node can be reached from the source, which is
+    alone in its group.
     """
 
     def __init__(
@@ -41,20 +41,20 @@ class Preflow:
         self.edges, self.source = edges, source
         self.sink, self._at = sink, (np.arange(batch), at)
         self.groups = sorted(sizes)
-        self.down: Ways = {g: [] for g in self.groups}
-        self.up: Ways = {g: [] for g in self.groups}
+        self.down: Neighbours = {g: [] for g in self.groups}
+        self.up: Neighbours = {g: [] for g in self.groups}
         for one in edges:
             residual = Residual.of(one, batch)
             self.down[one.above].append((one.below, residual))
             self.up[one.below].append((one.above, residual))
         self.held: Nodes = {g: np.zeros((batch, n)) for g, n in sizes.items()}
-        # All that its edges can carry: more could not leave it.
+        # All that its edges can carry; more could not leave it.
         self.held[source][:] = sum(one.capacity.sum() for one in edges if one.above == source)
         self.turns: Nodes = {g: np.zeros((batch, n), dtype=np.int32) for g, n in sizes.items()}
-        self.passes: Nodes = {}  # what each node can pass on in this wave, looked at alone
+        self.passes: Nodes = {}  # what each node alone can push on in this wave
 
     def run(self) -> tuple[np.ndarray, np.ndarray]:
-        """What gets to each sink, and the capacity of a cut that proves that no more can."""
+        """Return the flow into each sink, and the capacity of a cut that proves it is maximal."""
         shares: Nodes | None = None
         while (most := self._relabel()) is not None:
             shares = self._shares() if shares is None else {}
@@ -64,10 +64,10 @@ class Preflow:
         return self.held[self.sink][self._at], self._cut()
 
     def _relabel(self) -> int | None:
-        """The most turns that anything held has before it, None if nothing gets to the sink.
+        """Label the nodes; return the largest label of any excess, None if none can be pushed.
 
-        Turns never become fewer, so a node is looked for from its last number on. The search ends
-        when everything that holds something is found; what it does not find is cut off for good.
+        Labels never shrink, so the search for a node starts at its last label. The search ends
+        when every node with excess is labelled; nodes that it does not reach are cut off for good.
         """
         holding = {g: self._holding(g) & (self.turns[g] < NEVER) for g in self.groups}
         going = _any(holding)
@@ -80,9 +80,9 @@ class Preflow:
         turns, found = 0, True
         while found:
             found = False
-            # Up the layers for ways down, and the other way round: a node after those it leads to.
+            # Go up the layers for paths down and vice versa: a node comes after those it leads to.
             for group in self.groups[::-1] if turns % 2 else self.groups:
-                new = self._found(group, turns, unseen[group])
+                new = self._label_nodes(group, turns, unseen[group])
                 if new is not None:
                     found = True
                     self.turns[group][new] = turns
@@ -98,8 +98,8 @@ class Preflow:
             self.turns[group][one] = NEVER
         return turns
 
-    def _found(self, group: int, turns: int, unseen: np.ndarray) -> np.ndarray | None:
-        """Which nodes of a group have so many turns; what they can pass on is noted."""
+    def _label_nodes(self, group: int, turns: int, unseen: np.ndarray) -> np.ndarray | None:
+        """The nodes of a group that get this label, (batch, nodes); notes what they can push on."""
         wanted = unseen & (self.turns[group] <= turns)
         if not wanted.any():
             return None
@@ -111,7 +111,7 @@ class Preflow:
         return new if new.any() else None
 
     def _steps(self, group: int, turns: int, start: np.ndarray) -> list[tuple[int, Step]]:
-        """The steps from some nodes to those found before them, and to which group each leads."""
+        """The steps from some nodes to nodes labelled before them, with the group each leads to."""
         down = turns % 2 == 0
         steps = []
         for end, residual in (self.down if down else self.up)[group]:
@@ -121,7 +121,7 @@ class Preflow:
         return steps
 
     def _shares(self) -> Nodes:
-        """How much of what the sink takes in should come through each node, straight down."""
+        """The flow that the sink would draw through each node, straight down."""
         shares = {g: np.zeros_like(held) for g, held in self.held.items()}
         shares[self.sink][self._at] = np.inf
         found = {g: (passes > 0).astype(float) for g, passes in self.passes.items()}
@@ -135,7 +135,7 @@ class Preflow:
         return shares
 
     def _push(self, group: int, turns: int, shares: Nodes) -> None:
-        """Moves what a group's nodes with so many turns hold to nodes that were found before."""
+        """Push the excess of a group's nodes with this label to nodes that were labelled before."""
         start = self._holding(group) & (self.turns[group] == turns) & (self.passes[group] > 0)
         if not start.any():
             return
@@ -166,7 +166,7 @@ class Preflow:
     def _move(
         self, steps: list[tuple[int, Step]], held: np.ndarray, asked: list[np.ndarray]
     ) -> np.ndarray:
-        """What is still held once each node has given as much of what is asked for as it has."""
+        """The excess that remains after each node gave what is asked for, as far as it has it."""
         total = np.sum([s.out_of(flow) for (_, s), flow in zip(steps, asked, strict=True)], axis=0)
         part = _part(held, total)
         for (end, step), flow in zip(steps, asked, strict=True):
@@ -176,14 +176,14 @@ class Preflow:
         return np.maximum(held - part * total, 0)
 
     def _holding(self, group: int) -> np.ndarray:
-        """Which nodes hold something and are not the sink."""
+        """The nodes with excess, except the sink, (batch, nodes)."""
         holding = self.held[group] > NOTHING
         if group == self.sink:
             holding[self._at] = False
         return holding
 
     def _cut(self) -> np.ndarray:
-        """Capacity from the nodes that are cut off, and the source, to all others, (batch,)."""
+        """Capacity from the source and the nodes that are cut off to all others, (batch,)."""
         off = {g: (turns == NEVER).astype(float) for g, turns in self.turns.items()}
         off[self.source][:] = 1
         crossing = [(off[e.above] @ e.capacity) * (1 - off[e.below]) for e in self.edges]
@@ -191,10 +191,10 @@ class Preflow:
 
 
 def _any(nodes: Nodes) -> np.ndarray:
-    """Of which flow any node is marked, (batch,)."""
+    """Whether any node is marked, (batch,)."""
     return np.logical_or.reduce([one.any(1) for one in nodes.values()])
 
 
 def _part(amount: np.ndarray, total: np.ndarray) -> np.ndarray:
-    """Which part of the total the amount is, at most 1; 0 of nothing."""
+    """amount / total, at most 1; 0 where the total is 0."""
     return np.divide(np.minimum(amount, total), total, out=np.zeros_like(total), where=total > 0)

@@ -1,4 +1,4 @@
-"""Residual capacities between two groups of nodes, for a step down the edges or back up them."""
+"""Residual capacities between two groups of nodes, for steps down the edges or back up."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-# A column is picked out where fewer than one in so many are needed: below that, copying costs less.
+# Columns are selected if fewer than one in FEW are needed; otherwise copying all is faster.
 FEW = 5
 
 
 @dataclass(frozen=True)
 class Edges:
-    """All edges from one group of nodes to another one below it; 0 is no edge."""
+    """All edges from one group of nodes to one below it; capacity 0 means no edge."""
 
     above: int
     below: int
@@ -22,10 +22,10 @@ class Edges:
 
 @dataclass(frozen=True)
 class Residual:
-    """What each edge can still carry down, for a batch of flows through the same edges.
+    """The remaining capacity of each edge, for a batch of flows through the same edges.
 
-    What it carries already can go back up. `left` is (batch x nodes above, nodes below), so that
-    some rows of some flows are rows of one matrix.
+    Flow that an edge carries can go back up. `left` is (batch x nodes above, nodes below), so that
+    rows of several flows are rows of one matrix.
     """
 
     edges: Edges
@@ -33,14 +33,15 @@ class Residual:
 
     @classmethod
     def of(cls, edges: Edges, batch: int) -> Residual:
-        """That of edges which carry nothing yet."""
+        """The residual of edges without flow."""
         return cls(edges, np.tile(edges.capacity, (batch, 1)))
 
 
 class Step:
-    """The part of a residual on the way from some nodes to some others, both (batch, nodes).
+    """The part of a residual from some nodes to some others, both (batch, nodes).
 
-    `room` is a matrix; flows down it are of its shape. More nodes than asked for may be in it.
+    `room` is the remaining capacity as a matrix; flows have its shape. It may hold more nodes than
+    asked for.
     """
 
     def __init__(self, residual: Residual, down: bool, start: np.ndarray, end: np.ndarray) -> None:
@@ -59,33 +60,33 @@ class Step:
         else:
             self._index = np.ix_(rows, columns)
             own = np.ix_(rows % above.shape[1], columns)
-        self._flow = rows // above.shape[1]  # which flow of the batch each row belongs to
+        self._flow = rows // above.shape[1]  # the flow of the batch that each row belongs to
         self.room = self._left[self._index]
         if not down:
             self._capacity = residual.edges.capacity[own]
             self.room = self._capacity - self.room
 
     def at_start(self, nodes: np.ndarray) -> np.ndarray:
-        """A number for each starting node, (batch, nodes), as it stands beside the room."""
+        """Numbers of the starting nodes, (batch, nodes), in the shape of the room."""
         return self._by_row(nodes) if self.down else self._by_column(nodes)
 
     def at_end(self, nodes: np.ndarray) -> np.ndarray:
-        """The same for each node that is reached."""
+        """Numbers of the end nodes, (batch, nodes), in the shape of the room."""
         return self._by_column(nodes) if self.down else self._by_row(nodes)
 
     def out_of(self, flow: np.ndarray) -> np.ndarray:
-        """What leaves each starting node, (batch, nodes)."""
+        """The flow out of each starting node, (batch, nodes)."""
         return self._row_sums(flow) if self.down else self._column_sums(flow)
 
     def into(self, flow: np.ndarray) -> np.ndarray:
-        """What comes into each node that is reached, (batch, nodes)."""
+        """The flow into each end node, (batch, nodes)."""
         return self._column_sums(flow) if self.down else self._row_sums(flow)
 
     def keep(self) -> None:
-        """Writes the room that is now left back into the residual."""
+        """Write the room back into the residual."""
         if not self.down:
             self._left[self._index] = self._capacity - self.room
-        elif not isinstance(self._index, slice):  # of a whole matrix, the room is what is left
+        elif not isinstance(self._index, slice):  # the whole matrix is a view: nothing to write
             self._left[self._index] = self.room
 
     def _by_row(self, nodes: np.ndarray) -> np.ndarray:

@@ -12,8 +12,8 @@ import torch
 from whyformer.engine.passes.attentions import attentions
 from whyformer.engine.result import MethodResult
 from whyformer.engine.run import Run
-from whyformer.maximum_flow.maximum_flow import maximum_flows
 from whyformer.maximum_flow.residual import Edges
+from whyformer.maximum_flow.solver import maximum_flows
 from whyformer.methods.attention.mixing import Mixing, head_mean, mixings, moments
 from whyformer.methods.attention.walk import read_maps
 from whyformer.methods.method import method

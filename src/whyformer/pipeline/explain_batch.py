@@ -14,9 +14,10 @@ from whyformer.engine.result import MethodResult
 from whyformer.engine.run import MAPS, Run
 from whyformer.engine.scope import borrow_model
 from whyformer.engine.stacks import check_one_stream, find_stacks
-from whyformer.errors import OptionError, WhyformerError
+from whyformer.errors import ModelError, OptionError, UnsuitableMethodError, WhyformerError
 from whyformer.inputs.batch import Batch
 from whyformer.inputs.padding_layout import restore_padding
+from whyformer.methods import Method, methods
 from whyformer.models.load import Loaded
 from whyformer.models.weights import check_weights
 from whyformer.pipeline.assemble import assemble
@@ -94,13 +95,35 @@ def _explain_parts(
 
 def _explain_run(request: Request, loaded: Loaded, run: Run) -> Attribution:
     with borrow_model(run.module):
-        result = request.method(run, **request.options)
+        try:
+            result = request.method(run, **request.options)
+        except UnsuitableMethodError as error:
+            raise _name_alternatives(error) from error
         if request.keep & MAPS and not result.layers:
             result = _add_layers(run, result)
     attribution = assemble(request, loaded, run, result)
     warn_if_leaking(attribution, result)
     warn_if_drifting(attribution, result)
     return attribution
+
+
+def _name_alternatives(error: UnsuitableMethodError) -> ModelError:
+    """The error with the names of methods that this model allows."""
+    fitting = [f"'{one.name}'" for one in methods.values() if _can_do_without(one, error)]
+    start = f"{error.remedy}, or use" if error.remedy else "Use"
+    return ModelError(
+        error.message,
+        argument=error.argument,
+        remedy=f"{start} a method that this model allows: {', '.join(fitting)}",
+    )
+
+
+def _can_do_without(method: Method, error: UnsuitableMethodError) -> bool:
+    """Whether a method that reads the model needs nothing of what is unavailable."""
+    if error.unavailable == "relevance":
+        return bool(method.needs) and method.rules != "relevance"
+    without_maps = bool(method.needs) and "attention" not in method.needs
+    return without_maps and (error.unavailable == "maps" or method.rules is None)
 
 
 def _add_layers(run: Run, result: MethodResult) -> MethodResult:

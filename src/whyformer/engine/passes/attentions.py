@@ -22,7 +22,7 @@ from whyformer.engine.rules.operations.stabilise import wide
 from whyformer.engine.run import Run
 from whyformer.engine.segments import TokenLayout
 from whyformer.engine.streamed_layers import AnyLayer, StreamedLayer
-from whyformer.errors import ModelError
+from whyformer.errors import UnsuitableMethodError
 from whyformer.models.families import Pair
 
 
@@ -115,11 +115,10 @@ def with_deciding(
     )
     for name, gradient in gradients.items():
         if gradient.shape[1] != layout.counts[name]:
-            raise ModelError(
+            raise UnsuitableMethodError(
                 f"{layout.counts[name]} tokens enter the blocks of {run.name} and"
                 f" {gradient.shape[1]} leave: it merges tokens, so its attention maps do not chain",
-                argument="method",
-                remedy="Use a method that needs no attention maps",
+                unavailable="maps",
             )
     return replace(forward, layout=layout), find_deciding(run.deciding, gradients, layout.masks)
 
@@ -183,10 +182,9 @@ def _check_map(
             if run.stacks.only
             else f"the {shape[0]} query tokens of '{asking}' and {shape[1]} keys of '{answering}'"
         )
-        raise ModelError(
+        raise UnsuitableMethodError(
             f"an attention map of shape {found} does not fit {tokens}: whyformer cannot tell"
             " whose tokens it mixes",
-            argument="method",
-            remedy="Use a method that needs no attention maps",
+            unavailable="maps",
         )
     return shape
