@@ -50,8 +50,9 @@ format: $(READY) ## fix lint and formatting
 	$(PYTHON) -m ruff check --fix $(CODE)
 	$(PYTHON) -m ruff format $(CODE)
 
-docs: $(READY) ## update the tables in README and docs from the registries
+docs: $(READY) ## update the generated tables and hop lists in README and docs
 	$(PYTHON) docs/tables.py
+	$(PYTHON) docs/trace.py --write
 
 # Other libraries to compare with. lxt and zennit without their dependencies: they would install a
 # torchvision for another torch, which breaks transformers. The benchmark does not need it.

@@ -1,8 +1,8 @@
-"""Writes the tables of README.md and docs/*.md that repeat what the registries hold.
+"""Write the tables of README.md and docs/*.md from the registries.
 
     python docs/tables.py
 
-A table stands between `<!-- name -->` and `<!-- /name -->`; a test fails where one is out of date.
+A table stands between `<!-- name -->` and `<!-- /name -->`. A test fails if one is out of date.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import whyformer as wf
+from whyformer.attribution import views
 from whyformer.datasets import datasets
 from whyformer.models.families import Family
 
@@ -21,24 +22,24 @@ Row = Sequence[str]
 
 
 def table(head: Row, rows: Iterable[Row]) -> str:
-    """A table in Markdown."""
+    """Return a Markdown table."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def code(names: Iterable[str]) -> str:
-    """The names set as code."""
+    """Return the names as inline code, between commas."""
     return ", ".join(f"`{name}`" for name in names)
 
 
 def methods_in_short() -> str:
-    """Every method with what it does and where it comes from."""
+    """Return the table of methods: name, title, paper."""
     rows = [(code([m.name]), m.title, m.paper) for m in wf.methods().values()]
     return table(("method", "what it gives", "paper"), rows)
 
 
 def methods_in_full() -> str:
-    """Every method with its promises and its options, linked to its section."""
+    """Return the table of methods: name with a link to its section, promises, options."""
     rows = [
         (
             f"[`{m.name}`](#{m.name})",
@@ -51,42 +52,49 @@ def methods_in_full() -> str:
 
 
 def families() -> str:
-    """Every family with the models that it covers, what they read, and where it goes."""
+    """Return the table of families: name, models, streams, stacks, model types."""
     rows = [
-        (code([f.name]), f.title, _streams(f), _stacks(f), code(f.model_types or f.classes))
+        (code([f.name]), f.title, stream_names(f), stack_names(f), code(f.model_types or f.classes))
         for f in wf.families().values()
     ]
     return table(("family", "models", "streams", "stacks", "`model_type`"), rows)
 
 
-def _streams(family: Family) -> str:
-    """The streams that its models read, and in brackets one that they can do without."""
-    named = [f"({s.stream})" if s.optional else s.stream for s in family.sources]
-    return ", ".join(named or [family.stream]) + ", causal" * family.causal
+def stream_names(family: Family) -> str:
+    """Return the streams that the family reads; optional ones stand in brackets."""
+    names = [f"({s.stream})" if s.optional else s.stream for s in family.sources]
+    return ", ".join(names or [family.stream]) + ", causal" * family.causal
 
 
-def _stacks(family: Family) -> str:
-    """The sequences that they make of them, and who asks whom."""
+def stack_names(family: Family) -> str:
+    """Return the family's stacks, and its cross attentions as arrows."""
     stacks = [stack.name for stack in family.all_stacks]
-    pairs = [p for said in family.attention.values() for p in _pairs(said) if p[0] != p[1]]
-    asks = [f"{a} → {b}" for a, b in dict.fromkeys(pairs)]
-    return "; ".join([", ".join(stacks), *asks])
+    pairs = [p for value in family.attention.values() for p in stack_pairs(value) if p[0] != p[1]]
+    arrows = [f"{asking} → {answering}" for asking, answering in dict.fromkeys(pairs)]
+    return "; ".join([", ".join(stacks), *arrows])
 
 
-def _pairs(said: tuple[Any, Any]) -> tuple[tuple[str, str], ...]:
-    return said if isinstance(said[0], tuple) else (said,)
+def stack_pairs(value: tuple[Any, Any]) -> tuple[tuple[str, str], ...]:
+    """Return the (asking, answering) pairs of one entry of a family's attention table."""
+    return value if isinstance(value[0], tuple) else (value,)
 
 
 def metrics() -> str:
-    """Every metric with what it says, which way is better, and where it comes from."""
+    """Return the table of metrics: name, title, direction, paper."""
     rows = [(code([m.name]), m.title, m.better, m.paper) for m in wf.metrics().values()]
-    return table(("metric", "what it says", "better", "paper"), rows)
+    return table(("metric", "what it measures", "better", "paper"), rows)
 
 
-def readers() -> str:
-    """Every dataset that has a reader."""
+def dataset_readers() -> str:
+    """Return the table of datasets: name, title."""
     rows = [(code([name]), known.title) for name, known in datasets.items()]
     return table(("dataset", "files"), rows)
+
+
+def view_names() -> str:
+    """Return the table of views: name, title."""
+    rows = [(code([name]), view.title) for name, view in views.items()]
+    return table(("view", "what it gives"), rows)
 
 
 TABLES: dict[tuple[str, str], Callable[[], str]] = {
@@ -94,18 +102,19 @@ TABLES: dict[tuple[str, str], Callable[[], str]] = {
     ("docs/methods.md", "methods"): methods_in_full,
     ("docs/families.md", "families"): families,
     ("docs/evaluation.md", "metrics"): metrics,
-    ("docs/evaluation.md", "datasets"): readers,
+    ("docs/evaluation.md", "datasets"): dataset_readers,
+    ("docs/pictures.md", "views"): view_names,
 }
 
 
-def updated(page: str, name: str) -> str:
-    """The text of a page with its table as it should be."""
+def page_with_table(page: str, name: str) -> str:
+    """Return the text of a page with its table brought up to date."""
     text = (ROOT / page).read_text(encoding="utf-8")
     place = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.S)
     assert place.search(text), f"{page} has no place for the table '{name}'"
-    return place.sub(lambda found: f"{found[1]}{TABLES[page, name]()}\n{found[2]}", text)
+    return place.sub(lambda match: f"{match[1]}{TABLES[page, name]()}\n{match[2]}", text)
 
 
 if __name__ == "__main__":
     for page, name in TABLES:
-        (ROOT / page).write_text(updated(page, name), encoding="utf-8")
+        (ROOT / page).write_text(page_with_table(page, name), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Explains what the bundled models say: in the terminal, as pages and as pictures.
+"""Explain predictions of the bundled models: in the terminal, as HTML pages and as pictures.
 
 python examples/demo.py FOLDER
 """
@@ -13,11 +13,11 @@ from typing import Any
 import whyformer as wf
 
 SENTENCE = "The scenery is gorgeous; the dialogue is a chore."
-# With this option scores and sinks add up to the output exactly, whatever the activations.
+# With this option, scores and sinks sum exactly to the output.
 EXACT = {"activations": "identity"}
-# Between streams: which words asked which part of the image.
+# A method with a map between streams: how much each word took from each part of the image.
 BETWEEN = {"method": "gae"}
-# What else is shown, for each task that a bundled model has: which of its samples, and how.
+# Task of a bundled model -> name of the files, index of the sample, options of `explain`.
 TASKS = {
     "visual-question-answering": ("question", 4, BETWEEN),
     "object-detection": ("objects", 1, BETWEEN),
@@ -26,27 +26,27 @@ TASKS = {
 }
 
 
-def shown() -> Iterator[tuple[str, Any, dict[str, Any]]]:
-    """Names of files, inputs, and the other arguments of `explain`."""
+def demo_inputs() -> Iterator[tuple[str, Any, dict[str, Any]]]:
+    """Yield the name of the files, the input, and the other arguments of `explain`."""
     models = wf.models()
-    yield "why", SENTENCE, {**EXACT, "keep": "attention"}  # the page has layers to look into
+    yield "why", SENTENCE, {**EXACT, "keep": "attention"}  # the page also shows layers and heads
     yield "digit", models["mnist"].samples()[3], EXACT
     for task, (name, sample, options) in TASKS.items():
-        able = [model for model in models.values() if model.task == task]
-        for model in able[:1]:
+        model = next((model for model in models.values() if model.task == task), None)
+        if model is not None:
             yield name, model.samples()[sample], {"model": model.name, **options}
 
 
 def main(folder: Path) -> None:
-    """Nothing; prints explanations and where their pages and pictures are."""
+    """Print every explanation, and write its page and picture to the folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, given, options in shown():
-        attribution = wf.explain(given, **options)
+    for name, inputs, options in demo_inputs():
+        attribution = wf.explain(inputs, **options)
         print(attribution.to_terminal())
         attribution.to_html(folder / f"{name}.html")
         attribution.to_png(folder / f"{name}.png")
-    both = ["positive", "negative", wf.contrast("negative", "positive")]
-    wf.compare(SENTENCE, targets=both, **EXACT).to_html(folder / "classes.html")
+    targets = ["positive", "negative", wf.contrast("negative", "positive")]
+    wf.compare(SENTENCE, targets=targets, **EXACT).to_html(folder / "classes.html")
     for path in sorted(folder.glob("*.*")):
         print(f"wrote {path}")
 

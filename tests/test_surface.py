@@ -1,11 +1,14 @@
-"""The public names: other people's code relies on them, so a change here is a decision."""
+"""The public names that other people's code relies on: change them only on purpose."""
 
 from __future__ import annotations
 
 import dataclasses
+import doctest
 import importlib
 import inspect
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -32,6 +35,29 @@ def test_the_package_offers_these_names_and_no_others() -> None:
         "token",
     ]
     assert all(hasattr(wf, name) for name in wf.__all__)
+
+
+def test_dir_shows_the_public_names_and_nothing_else() -> None:
+    """In a fresh process: imports of other tests must not decide what is visible."""
+    program = "import whyformer as wf; print(dir(wf) == sorted(wf.__all__), callable(wf.figure))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert done.stdout.split() == ["True", "True"]
+    assert dir(wf) == sorted(wf.__all__)
+
+
+def test_every_public_function_is_documented() -> None:
+    """Google style: arguments, result and an example, so that a reference can be generated."""
+    functions = [wf.methods, wf.metrics, wf.families, wf.models]
+    for function in functions:
+        text = inspect.getdoc(function) or ""
+        assert "Returns:" in text, function
+        assert "Example:" in text, function
+
+
+def test_the_examples_of_the_package_run() -> None:
+    assert doctest.testmod(wf, raise_on_error=False).failed == 0
 
 
 def test_explain_takes_these_arguments() -> None:

@@ -1,4 +1,4 @@
-"""whyformer: which inputs made a transformer say that, and how far to trust the answer."""
+"""whyformer: find out which words or image patches drove a transformer's prediction."""
 
 from __future__ import annotations
 
@@ -41,8 +41,13 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    """Return the public names only: submodules and imported helpers stay out of the way."""
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> Any:
-    """`figure`, when it is asked for: the picture views take their time to import."""
+    """Import `figure` on first use, because matplotlib takes long to import."""
     if name == "figure":
         from whyformer.render.picture.figure import figure
 
@@ -51,20 +56,53 @@ def __getattr__(name: str) -> Any:
 
 
 def methods() -> dict[str, Method]:
-    """Every method by name."""
+    """Return every explanation method by name.
+
+    Returns:
+        Method by name, sorted by name. A method has a title, a paper, promises and options.
+
+    Example:
+        >>> methods()["gae"].options["start_layer"]
+        0
+    """
     return dict(_methods)
 
 
 def metrics() -> dict[str, Metric]:
-    """Every metric by name."""
+    """Return every metric by name.
+
+    Returns:
+        Metric by name, sorted by name. A metric has a title, a range and a direction
+        (`better`), and is called with an attribution.
+
+    Example:
+        >>> metrics()["auac"].better
+        'higher'
+    """
     return dict(_metrics)
 
 
 def families() -> dict[str, Family]:
-    """Every declared model family by name."""
+    """Return every declared model family by name.
+
+    Returns:
+        Family by name, sorted by name. `tiny()` of a family returns a small random model.
+
+    Example:
+        >>> families()["bert"].model_types
+        ('bert',)
+    """
     return dict(_families)
 
 
 def models() -> dict[str, BundledModel]:
-    """Every bundled model by name."""
+    """Return every bundled model by name.
+
+    Returns:
+        BundledModel by name. `samples()` of a model returns inputs to try it on.
+
+    Example:
+        >>> models()["sst2"].task
+        'text-classification'
+    """
     return _models()
