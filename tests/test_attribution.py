@@ -224,8 +224,7 @@ def test_a_file_that_is_not_ours(case: str, tmp_path: Path) -> None:
 def test_a_file_of_another_format(given: str | None, tmp_path: Path) -> None:
     notes = {"whyformer": json.dumps({"format": given})}
     save_file({"w": rand(2)}, tmp_path / "a", metadata=notes)
-    told = f"has format {given!r}, and this version reads '{FORMAT}'"
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=f"format {given!r}, and this version reads '{FORMAT}'"):
         wf.load(tmp_path / "a")
 
 

@@ -77,7 +77,7 @@ def test_layer_head_and_kind_can_be_chosen(
     assert nearly(browser.run(COLOURS), colours(attention[0, 1, 0], (0, 6)))
     choose(browser, "layer", "1")
     assert nearly(browser.run(COLOURS), colours(maps[0][0][0, 1, 0], (0, 6)))
-    choose(browser, "shown is", "attention x gradient")
+    choose(browser, "show", "attention x gradient")
     assert nearly(browser.run(COLOURS), colours((maps[0][0] * maps[0][1])[0, 1, 0], (0, 6)))
     browser.point(".inside .tokens .word", 5)
     assert browser.run(SHOWS) == "Layer 1, head 2: where “dull” looks"
