@@ -44,8 +44,14 @@ def send_back(
 ) -> Sent:
     """The relevance of each input; value and gradient are compared with a plain run."""
     batch = inputs[0].shape[0 if batch_first else 1]
-    direction, maps = Direction(), []
-    table = relevance_table(direction, rules, lambda a: maps.append(a) or a, hold_nothing)
+    direction = Direction()
+    maps: list[Tensor] = []
+
+    def keep_map(attention: Tensor) -> Tensor:
+        maps.append(attention)
+        return attention
+
+    table = relevance_table(direction, rules, keep_map, hold_nothing)
     leaves = tuple(tags.add_tag(x.clone().requires_grad_(), tags.LEAF) for x in inputs)
     copies = [leaf.clone() for leaf in leaves]  # the function may write into its inputs
     ledger = Ledger(batch, batch_first, active=False)
