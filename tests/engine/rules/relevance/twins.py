@@ -47,11 +47,11 @@ def send_back(
     direction = Direction()
     maps: list[Tensor] = []
 
-    def record(attention: Tensor) -> Tensor:
+    def keep_map(attention: Tensor) -> Tensor:
         maps.append(attention)
         return attention
 
-    table = relevance_table(direction, rules, record, hold_nothing)
+    table = relevance_table(direction, rules, keep_map, hold_nothing)
     leaves = tuple(tags.add_tag(x.clone().requires_grad_(), tags.LEAF) for x in inputs)
     copies = [leaf.clone() for leaf in leaves]  # the function may write into its inputs
     ledger = Ledger(batch, batch_first, active=False)
