@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import whyformer as wf
-from whyformer.compare import HANDFUL
+from whyformer.compare import DEFAULT_METHODS
 from whyformer.errors import InputError
 from whyformer.models.families.tiny import tiny_inputs, tiny_models
 
@@ -18,7 +18,7 @@ INPUTS = tiny_inputs(MODEL, (6,))
 
 def test_a_handful_of_methods() -> None:
     found = wf.compare(INPUTS, MODEL)
-    assert [one.method for one in found] == list(HANDFUL)
+    assert [one.method for one in found] == list(DEFAULT_METHODS)
     assert len(found) == 5
     single = wf.explain(INPUTS, MODEL, method="gae")
     torch.testing.assert_close(found[3].scores, single.scores)
@@ -47,7 +47,7 @@ def test_views_of_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("settings", [{"methods": "gae"}, {"targets": "AB"}, {"methods": []}])
 def test_what_is_no_list_is_refused(settings: dict) -> None:
-    with pytest.raises(InputError, match=r"lists|at the least"):
+    with pytest.raises(InputError, match=r"are lists|are empty"):
         wf.compare(INPUTS, MODEL, **settings)
 
 

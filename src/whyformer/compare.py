@@ -1,31 +1,34 @@
-"""Several explanations of one input, to be looked at together: methods, targets, or both."""
+"""Several explanations of one input side by side: methods, targets, or both."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from torch import nn
 
 from whyformer.attribution import Attribution, View, Viewable
 from whyformer.errors import InputError
-from whyformer.explain import explain
+from whyformer.explain import Ask, explain_each
+from whyformer.models.load import Loaded
 
 # One of each kind: conservative twice, plain gradient, attention with gradient, attention alone.
-HANDFUL = ("lrp_ah_ln", "attn_lrp", "gradient_x_input", "gae", "rollout")
+DEFAULT_METHODS = ("lrp_ah_ln", "attn_lrp", "gradient_x_input", "gae", "rollout")
 
 
-def usual(targets: int) -> tuple[str, ...]:
-    """The methods that are compared where none is named: of several targets, one method's."""
-    return HANDFUL if targets == 1 else HANDFUL[:1]
+def default_methods(targets: int) -> tuple[str, ...]:
+    """Return the methods to compare if none is named: one method if there are several targets."""
+    return DEFAULT_METHODS if targets == 1 else DEFAULT_METHODS[:1]
 
 
 @dataclass(frozen=True)
 class Comparison(Viewable):
     """Attributions of one input; pages and pictures show them side by side.
 
-    Those that differ by target only share a colour scale, and a page switches between them.
+    Attributions of one method for several targets share a colour scale, and a page switches
+    between them.
     """
 
     attributions: tuple[Attribution, ...]
@@ -45,27 +48,74 @@ class Comparison(Viewable):
 
 def compare(
     inputs: Any,
-    model: nn.Module | str | None = None,
+    model: nn.Module | str | Loaded | None = None,
     *,
     methods: Sequence[str] | None = None,
     targets: Sequence[Any] = (None,),
-    **settings: Any,
+    processor: Any = None,
+    truncation: bool = False,
+    keep: str | Sequence[str] = (),
+    memory: str | None = None,
+    tokens: str | None = None,
+    blocks: str | None = None,
+    batch_first: bool | None = None,
+    deciding: str | int | None = None,
+    **options: Any,
 ) -> Comparison:
-    """Every method's answer for every target, as a `Comparison`.
+    """Explain one input with every method for every target.
 
-    Without methods named, a handful of different kinds; with several targets ("why A, why B, why
-    A rather than B": `[0, 1, contrast(0, 1)]`) the default method alone. The rest as in `explain`.
+    The model is loaded and the input prepared once.
+
+    Args:
+        inputs: One batch of inputs, as in `explain`.
+        model: As in `explain`.
+        methods: Names of methods. By default five of different kinds, or the first of them if
+            there are several targets.
+        targets: What to explain, such as `[0, 1, contrast(0, 1)]` for "why A, why B, why A rather
+            than B".
+        processor: As in `explain`.
+        truncation: As in `explain`.
+        keep: As in `explain`.
+        memory: As in `explain`.
+        tokens: As in `explain`.
+        blocks: As in `explain`.
+        batch_first: As in `explain`.
+        deciding: As in `explain`.
+        **options: Options that all of these methods have.
+
+    Returns:
+        A `Comparison` of one attribution per method and target.
+
+    Example:
+        >>> import whyformer as wf
+        >>> both = wf.compare("a gripping film", methods=["gae", "rollout"])
+        >>> [one.method for one in both]
+        ['gae', 'rollout']
     """
     if isinstance(methods, str) or isinstance(targets, str):
-        raise InputError("methods and targets are lists: write methods=['gae'], targets=['A', 'B']")
-    if methods is None:
-        methods = usual(len(targets))
-    if not methods or not targets:
-        raise InputError("name one method and one target at the least, or leave them out")
-    return Comparison(
-        tuple(
-            explain(inputs, model, method=method, target=target, **settings)
-            for method in methods
-            for target in targets
+        raise InputError(
+            "methods and targets are lists",
+            argument="methods",
+            remedy="Write methods=['gae'], targets=['A', 'B']",
         )
+    methods = default_methods(len(targets)) if methods is None else methods
+    if not methods or not targets:
+        raise InputError(
+            "methods or targets are empty",
+            argument="methods",
+            remedy="Name at least one method and one target, or leave them out",
+        )
+    answers = explain_each(
+        inputs,
+        model,
+        [Ask(method, target, options) for method, target in product(methods, targets)],
+        processor=processor,
+        truncation=truncation,
+        tokens=tokens,
+        keep=keep,
+        memory=memory,
+        blocks=blocks,
+        batch_first=batch_first,
+        deciding=deciding,
     )
+    return Comparison(tuple(answer.attribution for answer in answers if answer.attribution))

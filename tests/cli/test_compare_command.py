@@ -10,14 +10,14 @@ from typing import Any
 from PIL import Image
 
 import whyformer
-from whyformer.compare import HANDFUL
+from whyformer.compare import DEFAULT_METHODS
 from whyformer.errors import InputError, ModelError
 
 Run = Callable[..., Any]
 
 
 def test_the_handful_exists() -> None:
-    assert set(HANDFUL) <= set(whyformer.methods())
+    assert set(DEFAULT_METHODS) <= set(whyformer.methods())
 
 
 def test_methods_side_by_side(run: Run, asked: Any, loads: list[Any]) -> None:
@@ -34,7 +34,7 @@ def test_methods_side_by_side(run: Run, asked: Any, loads: list[Any]) -> None:
 
 def test_a_handful_by_default(run: Run, asked: Any) -> None:
     assert run("compare film").exit_code == 0
-    assert tuple(keywords["method"] for _, _, keywords in asked.calls) == HANDFUL
+    assert tuple(keywords["method"] for _, _, keywords in asked.calls) == DEFAULT_METHODS
 
 
 def test_all_leaves_out_what_does_not_fit(run: Run, asked: Any) -> None:
@@ -105,7 +105,7 @@ def test_an_image_and_its_question(run: Run, asked: Any, tmp_path: Path) -> None
 def test_several_targets_side_by_side(run: Run, asked: Any) -> None:
     result = run("compare film --targets '0, 1,0>1' --model here")
     assert result.exit_code == 0
-    assert [keywords["method"] for _, _, keywords in asked.calls] == [HANDFUL[0]] * 3
+    assert [keywords["method"] for _, _, keywords in asked.calls] == [DEFAULT_METHODS[0]] * 3
     first, second, both = (keywords["target"] for _, _, keywords in asked.calls)
     assert (first, second) == (0, 1)
     assert both == whyformer.contrast(0, 1)

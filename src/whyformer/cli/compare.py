@@ -27,7 +27,7 @@ from whyformer.cli.console import busy, note, stdout_console
 from whyformer.cli.error_advice import describe_error
 from whyformer.cli.files import check_writable, default_picture
 from whyformer.cli.view_files import NO_FILES, ViewFiles, write_views
-from whyformer.compare import HANDFUL, usual
+from whyformer.compare import DEFAULT_METHODS, default_methods
 from whyformer.errors import InputError, OptionError
 from whyformer.explain import Ask, explain_each
 from whyformer.methods import methods as known
@@ -58,7 +58,7 @@ def compare(
             "-M",
             metavar="A,B,...",
             help=f"Names of methods, or [bold]{ALL}[/bold]; see whyformer methods. Default:"
-            f" {', '.join(HANDFUL)}.",
+            f" {', '.join(DEFAULT_METHODS)}.",
             show_default=False,
         ),
     ] = None,
@@ -69,7 +69,7 @@ def compare(
         typer.Option(
             metavar="A,B,A>B",
             help="Compare several targets, each written as for --target. Default method:"
-            f" {HANDFUL[0]}.",
+            f" {DEFAULT_METHODS[0]}.",
             show_default=False,
         ),
     ] = None,
@@ -85,7 +85,7 @@ def compare(
     outputs = {**files, "--png": default_picture(image, files)}
     check_writable(outputs, kept=image)
     wanted = _targets(target, targets)
-    names = _method_names(methods or ",".join(usual(len(wanted))))
+    names = _method_names(methods or ",".join(default_methods(len(wanted))))
     asked = read_command_inputs(given, image, wanted[0], query)
     parsed = [asked.target, *(at_query(query, read_target(each)) for each in wanted[1:])]
     with busy(f"explaining with {len(names)} methods ..."):
