@@ -110,12 +110,14 @@ class Format:
     licence: str = ""
     paper: str = ""
     package: str = ""  # an optional package that it needs
+    shared_options: tuple[str, ...] = ()  # options that the reader takes as **keywords
 
     @property
     def options(self) -> tuple[str, ...]:
         """The options of the reader."""
         parameters = inspect.signature(self.read).parameters.values()
-        return tuple(p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY)
+        declared = [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
+        return (*self.shared_options, *declared)
 
     def split(self, wanted: str) -> str:
         """Return the format's name of a split; "val", "dev" and "validation" are the same."""

@@ -22,6 +22,9 @@ USUAL = {
     "image": ("image", "img", "image_path"),
     "label": ("label", "labels", "class", "target"),
 }
+# Options of every reader of tables: the column of each part, and the labels' names ("bad|good").
+COLUMN_OPTIONS = (*USUAL, "labels")
+SPLITS = ("all", "train", "dev", "test", "validation")
 # If some labels are missing, spreadsheets and pandas write the others as 1.0.
 _NUMBER = re.compile(r"[+-]?[0-9]{1,18}(\.0*)?")
 
@@ -124,6 +127,8 @@ def choose_columns(
     return Columns(**found, labels=tuple(labels), folder=folder)
 
 
-def label_names(labels: str) -> tuple[str, ...]:
-    """Return the names of the labels from "negative|positive"."""
-    return tuple(name.strip() for name in labels.split("|")) if labels else ()
+def columns_of_file(names: Sequence[str], file: Path, options: Mapping[str, str]) -> Columns:
+    """Return the columns of a file with these column names; `options` are COLUMN_OPTIONS."""
+    labels = options.get("labels", "")
+    label_names = tuple(name.strip() for name in labels.split("|")) if labels else ()
+    return choose_columns(names, file, options, labels=label_names, folder=file.parent)
