@@ -85,7 +85,7 @@ def test_evidence_may_be_whole_sentences(write: Write) -> None:
         (annotation("d", "POS", [[span("d", 0, 99)]]), "token 0 to 99 of d. Expected a span"),
         (annotation("d", "POS", [[span("d", 2, 1)]]), "token 2 to 1"),
         (annotation("d", "POS", [[span("none", 0, 1)]]), "no document"),
-        (annotation("d", "POS", [[span("../secret", 0, 1)]]), "leads out of"),
+        (annotation("d", "POS", [[span("../secret", 0, 1)]]), "is outside"),
         (annotation("d", "POS", [["d"]]), "'evidences' has another form"),
         (annotation("d", "POS", None), "'evidences' is a NoneType"),
         ('{"annotation_id": "d"}\n', "no 'classification'"),

@@ -70,7 +70,7 @@ def test_an_index_names_the_images(write: Write, picture: Picture) -> None:
     ("row", "message"),
     [
         ("y.JPEG,1,n0,a", "no image"),
-        ("../index.csv,1,n0,a", "leads out of"),
+        ("../index.csv,1,n0,a", "is outside"),
         ("x.JPEG,1000,n0,a", "Expected 0 to 999"),
         ("x.JPEG,one,n0,a", "Expected 0 to 999"),
         ("x.JPEG,1", "2 cells"),

@@ -542,7 +542,7 @@ def test_hostile_ids_and_texts(loaded: Loaded, tmp_path: Path) -> None:
 )
 def test_what_is_no_text_at_all(loaded: Loaded, tmp_path: Path, sample: Sample) -> None:
     # How Python reads a file name that is not UTF-8, and half of a character out of JSON.
-    with pytest.raises(InputError, match=r"no character of UTF-8"):
+    with pytest.raises(InputError, match=r"not valid UTF-8"):
         evaluate(loaded, [*sentences(2), sample], plan(), tmp_path)
 
 

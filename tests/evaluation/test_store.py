@@ -154,7 +154,7 @@ def test_a_file_of_other_columns_is_named(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     for place in (tmp_path / "file", tmp_path / "file" / "run"):
-        with pytest.raises(StoreError, match="cannot be made"):
+        with pytest.raises(StoreError, match="cannot be created"):
             Store(place)
 
 
@@ -220,7 +220,7 @@ def test_a_disk_that_really_is_full(small_disk: Path) -> None:
 
 
 def test_a_finished_run_is_read_back(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no finished run"):
+    with pytest.raises(InputError, match="not a finished run"):
         Results.read(tmp_path)
     store = Store(tmp_path)
     store.write_table(RESULTS, [row("a")])

@@ -70,7 +70,7 @@ def test_one_explanation_serves_all_metrics(asked: list[Any]) -> None:
 def test_labels_that_are_predicted_are_not_explained_again(asked: list[Any]) -> None:
     loaded, samples = classifier(), sentences(3)
     wanted = plan(("gae",), targets=("predicted", "label"))
-    right = bench(loaded, samples, wanted).predicted
+    right = bench(loaded, samples, wanted).predicted_classes
     one = bench(loaded, samples, wanted, right)
     rows = one.rows(wanted.methods[0], dict.fromkeys(wanted.targets, wanted.metrics))
     assert asked == [("gae", None)]
@@ -255,7 +255,7 @@ def test_every_measure_at_the_cost_of_one() -> None:
         assert segmentation.scores(attribution, masks=masks, measure=name).keys() == {""}
     with pytest.raises(InputError, match="needs masks"):
         segmentation.scores(attribution)
-    with pytest.raises(InputError, match="no use for labels"):
+    with pytest.raises(InputError, match="does not take labels"):
         segmentation.scores(attribution, masks=masks, labels=torch.zeros(2))
     with pytest.raises(wf.errors.OptionError, match="has no option 'measures'"):
         segmentation.scores(attribution, masks=masks, measures="miou")

@@ -308,10 +308,10 @@ def test_steps_rise_from_0_to_1(steps: tuple[float, ...]) -> None:
         METRICS["perturbation_positive"](text([[1.0]]), rerun=rerun, steps=steps)
 
 
-def test_what_is_missing_or_of_no_use_is_named() -> None:
+def test_missing_and_unknown_arguments_are_named() -> None:
     with pytest.raises(InputError, match="'auac' needs rerun"):
         METRICS["auac"](text([[1.0]]))
-    with pytest.raises(InputError, match="no use for masks; it takes rerun, labels, keep"):
+    with pytest.raises(InputError, match="does not take masks; it takes rerun, labels, keep"):
         METRICS["auac"](text([[1.0]]), rerun=Linear(torch.zeros(1, 1, 2)), masks=torch.zeros(1))
 
 

@@ -19,7 +19,7 @@ from whyformer.datasets.files import DatasetSource, Record, open_csv
 from whyformer.errors import OptionError
 
 LABELS = ("negative", "neutral", "positive")
-KEPT = ("session", "speaker", "start", "end")
+COPIED = ("session", "speaker", "start", "end")
 
 
 @dataset(
@@ -44,14 +44,16 @@ def semaine(
         ) from None
     found = open_csv(source.find(f"{source.split}.csv", "semaine.csv"), encoding=encoding)
     text = found.column("text", "transcript", "utterance")
-    named = found.optional_column("label", "sentiment")
-    column = named or found.column("label", "sentiment", "valence")
-    kept = {part: name for part in KEPT if (name := found.optional_column(part)) is not None}
+    label_column = found.optional_column("label", "sentiment")
+    column = label_column or found.column("label", "sentiment", "valence")
+    kept = {part: name for part in COPIED if (name := found.optional_column(part)) is not None}
 
     def label_of(value: str, record: Record) -> int:
-        if named:
+        if label_column:
             if value.lower() not in LABELS:
-                raise record.spot.error(f"{named} is {value!r}", f"one of {', '.join(LABELS)}")
+                raise record.spot.error(
+                    f"{label_column} is {value!r}", f"one of {', '.join(LABELS)}"
+                )
             return LABELS.index(value.lower())
         try:
             valence = float(value)

@@ -94,8 +94,8 @@ class Columns:
         if isinstance(value, float) and not value.is_integer():
             return str(value), None
         number = int(value.partition(".")[0] if isinstance(value, str) else value)
-        named = 0 <= number < len(self.labels)
-        return number, self.labels[number] if named else None
+        has_name = 0 <= number < len(self.labels)
+        return number, self.labels[number] if has_name else None
 
 
 def choose_columns(
@@ -110,14 +110,14 @@ def choose_columns(
     lower = {column.lower(): column for column in reversed(columns)}
     found: dict[str, str] = {}
     for part, usual in USUAL.items():
-        asked = options.get(part, "")
-        if asked and asked not in columns:
+        column = options.get(part, "")
+        if column and column not in columns:
             raise InputError(
-                f"{origin} has no column {asked!r}.{nearest(asked, columns)}"
+                f"{origin} has no column {column!r}.{nearest(column, columns)}"
                 f" The columns are: {', '.join(columns)}",
                 argument=part,
             )
-        found[part] = asked or next((lower[name] for name in usual if name in lower), "")
+        found[part] = column or next((lower[name] for name in usual if name in lower), "")
     if not found["text"] and not found["image"]:
         raise InputError(
             f"{origin} has no column that is called text or image."

@@ -14,7 +14,7 @@ from whyformer.evaluation import fingerprint
 from whyformer.evaluation.batch_evaluation import BatchEvaluation
 from whyformer.evaluation.examples import Choice, ReportExample, choose_examples
 from whyformer.evaluation.plan import MethodSpec, MetricSpec, Plan
-from whyformer.evaluation.report import build_report as page
+from whyformer.evaluation.report import build_report
 from whyformer.evaluation.results import RESULTS, SETTINGS, Results
 from whyformer.evaluation.sample_batches import (
     SampleBatch,
@@ -137,7 +137,7 @@ def run_evaluation(
         yield Progress("writing the report", done, total)
         figures = summary(results)
         examples = _examples(choose_examples(results, PER_SIDE, figures), batches, model, plan)
-        store.write_text(REPORT, page(results, examples, figures))
+        store.write_text(REPORT, build_report(results, examples, figures))
     yield results
 
 

@@ -1,4 +1,4 @@
-"""Run the model again on the kept tokens, in batches of similar length, each mask once."""
+"""Run the model again on the kept tokens, in batches of similar length; each mask runs once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _Answers:
 class Rerun:
     """Logits (batch, classes) of one batch with only the kept tokens; a `Predictor`.
 
-    Each mask of a sample runs once, whichever metric or method asks for it.
+    Each mask of a sample runs once, whichever metric or method needs it.
 
     Args:
         removal: The batch, the model, and what replaces removed tokens.

@@ -115,7 +115,7 @@ def average_precision(scores: Tensor, truth: Tensor, counted: Tensor) -> Tensor:
 
 
 def _precisions(scaled: Tensor, truth: Tensor, counted: Tensor) -> dict[str, Shares]:
-    """Three ways to average precision; they differ by ten points and more."""
+    """Three ways to average precision; they can differ by more than ten points."""
     both = torch.cat((scaled, 1 - scaled), 1)
     joint = average_precision(both, torch.cat((truth, ~truth), 1), torch.cat((counted, counted), 1))
     sides = [(truth & counted).any(1), (~truth & counted).any(1)]
