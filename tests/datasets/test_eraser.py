@@ -39,7 +39,7 @@ def test_movies_have_tokens_and_spans(write: Write) -> None:
     tokens = first.inputs.split(" ")
     assert first.extras["tokens"] == tuple(tokens)
     assert [tokens[a:b] for a, b in first.extras["rationale"]] == [["dull"], [",", "too"]]
-    # No evidence names a document: the annotation has its name. Other spaces part no tokens.
+    # No evidence names a document: the annotation's id does. Only plain spaces separate tokens.
     assert second.extras["tokens"] == ("fine\xa0film",)
     assert second.extras["rationale"] == ()
     assert found.labels == ("NEG", "POS")
