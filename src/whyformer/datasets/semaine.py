@@ -3,7 +3,7 @@
 The licence of the recordings does not allow publishing a table, so there is no official CSV. This
 is the expected one; the case of column names does not matter:
 
-    text       what was said (or: transcript, utterance)
+    text       the utterance (or: transcript, utterance)
     label      negative, neutral or positive (or: sentiment); or, if there is no such column,
     valence    the raters' mean, a number from -1 to 1
     session, speaker, start, end    copied to `extras`, if present
@@ -66,7 +66,7 @@ def semaine(
     def read(name: str, record: Record) -> Sample:
         row = record.by_column()
         if not row[text].strip():
-            raise record.spot.error(f"{text} is empty", "what was said")
+            raise record.spot.error(f"{text} is empty", "the text of the utterance")
         label = label_of(row[column].strip(), record)
         extras = {part: row[there] for part, there in kept.items()}
         return Sample(name, row[text].strip(), label, LABELS[label], extras)

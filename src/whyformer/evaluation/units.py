@@ -1,4 +1,4 @@
-"""Units of work: one sample, method, target and metric, named by all that decides their value."""
+"""Units of work (one sample, method, target and metric), and the ids of their results."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ class Bootstrap:
         return self._estimate(float(value), draws)
 
     def pair_mean(self, distance: Tensor, counts: Tensor, *, within: bool) -> Estimate | None:
-        """The mean of (templates, names, other names) over the pairs that count; None for none.
+        """The mean of (templates, names, other names) over the pairs that count, or None.
 
         `counts` (names, other names) is 1 for each pair that counts. With `within` both sides are
         the same group, and are drawn once.
