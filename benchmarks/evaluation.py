@@ -32,7 +32,7 @@ from report import finish
 from whyformer import explain
 from whyformer.datasets import Sample, open_dataset
 from whyformer.engine.predict import predict
-from whyformer.evaluation.evaluate import run_evaluation
+from whyformer.evaluation.evaluate import RunOptions, run_evaluation
 from whyformer.evaluation.plan import Plan, method_specs, metric_specs
 from whyformer.evaluation.results import ResultKey, Results
 from whyformer.inputs.prepare import prepare
@@ -95,7 +95,7 @@ def measure(data: Path, limit: int | None, few: int, names: list[str]) -> dict[s
                         own[sample.id, name] = alone(loaded, sample, name, options)
 
     with tempfile.TemporaryDirectory() as folder, everything:
-        for event in run_evaluation(loaded, samples, plan, folder, report=False):
+        for event in run_evaluation(loaded, samples, plan, folder, RunOptions(report=False)):
             if isinstance(event, Results):
                 found = event
             else:

@@ -249,7 +249,7 @@ def test_nowhere_to_write(run: Run, folder: Path, reviews: Path) -> None:
     refused(run(line(folder, "--metrics auac").replace("--out run", "--out my.csv")), "cannot be")
     refused(
         run(line(folder, "--metrics auac").replace("--out run", "--out my.csv/run")),
-        "'my.csv/run' cannot be made",
+        "'my.csv/run' cannot be created",
     )
 
 

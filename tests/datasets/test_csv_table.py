@@ -1,4 +1,4 @@
-"""The user's own CSV and TSV."""
+"""CSV and TSV files of the user."""
 
 from __future__ import annotations
 

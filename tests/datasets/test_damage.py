@@ -1,4 +1,4 @@
-"""Damaged files: whatever was broken, the answer is samples or one of our own errors."""
+"""Damaged files: reading them gives samples or a whyformer error."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COCO = {
     ],
     "categories": [{"id": 1, "name": "dog"}],
 }
-# By format: the file that is damaged, what is in it, and what stands beside it.
+# By format: the file that is damaged, its content, and the files beside it.
 FORMATS: dict[str, tuple[str, str, dict[str, str | bytes]]] = {
     "sst2": ("dev.tsv", "label\tsentence\n1\tgood\n0\tbad\n", {}),
     "sst_trees": ("dev.txt", "(3 (2 It) (4 works))\n(0 bad)\n", {}),

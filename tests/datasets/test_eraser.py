@@ -39,7 +39,7 @@ def test_movies_have_tokens_and_spans(write: Write) -> None:
     tokens = first.inputs.split(" ")
     assert first.extras["tokens"] == tuple(tokens)
     assert [tokens[a:b] for a, b in first.extras["rationale"]] == [["dull"], [",", "too"]]
-    # No evidence names a document: the annotation has its name. Other spaces part no tokens.
+    # No evidence names a document: the annotation's id does. Only plain spaces separate tokens.
     assert second.extras["tokens"] == ("fine\xa0film",)
     assert second.extras["rationale"] == ()
     assert found.labels == ("NEG", "POS")
@@ -85,7 +85,7 @@ def test_evidence_may_be_whole_sentences(write: Write) -> None:
         (annotation("d", "POS", [[span("d", 0, 99)]]), "token 0 to 99 of d. Expected a span"),
         (annotation("d", "POS", [[span("d", 2, 1)]]), "token 2 to 1"),
         (annotation("d", "POS", [[span("none", 0, 1)]]), "no document"),
-        (annotation("d", "POS", [[span("../secret", 0, 1)]]), "leads out of"),
+        (annotation("d", "POS", [[span("../secret", 0, 1)]]), "is outside"),
         (annotation("d", "POS", [["d"]]), "'evidences' has another form"),
         (annotation("d", "POS", None), "'evidences' is a NoneType"),
         ('{"annotation_id": "d"}\n', "no 'classification'"),

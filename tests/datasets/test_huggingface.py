@@ -1,4 +1,4 @@
-"""Objects of the library `datasets`, real ones where it is installed and look-alikes elsewhere."""
+"""Objects of the library `datasets`, real ones if it is installed, else substitutes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The user's own class folders."""
+"""Images of the user, one folder per class."""
 
 from __future__ import annotations
 

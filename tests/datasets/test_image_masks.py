@@ -80,7 +80,7 @@ def test_pets_ignore_the_boundary(write: Write, picture: Picture, tmp_path: Path
         ("Persian_3.jpg,Persian,283", "no image"),
         ("b.jpg,Persian,283", "no mask"),
         ("b.jpg,Persian,x", "imagenet_index is 'x'"),
-        ("../index.csv,Persian,1", "leads out of"),
+        ("../index.csv,Persian,1", "is outside"),
     ],
 )
 def test_a_malformed_row_is_told_by_its_line(

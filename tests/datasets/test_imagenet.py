@@ -70,7 +70,7 @@ def test_an_index_names_the_images(write: Write, picture: Picture) -> None:
     ("row", "message"),
     [
         ("y.JPEG,1,n0,a", "no image"),
-        ("../index.csv,1,n0,a", "leads out of"),
+        ("../index.csv,1,n0,a", "is outside"),
         ("x.JPEG,1000,n0,a", "Expected 0 to 999"),
         ("x.JPEG,one,n0,a", "Expected 0 to 999"),
         ("x.JPEG,1", "2 cells"),
@@ -89,7 +89,7 @@ def test_a_malformed_row_is_told_by_its_line(
 def test_an_image_that_cannot_be_decoded_is_left_out_where_rows_may_be(
     write: Write, picture: Picture
 ) -> None:
-    """Cut short as an upload is, or no image at all: both else show when they are explained."""
+    """A truncated file, or one that is not an image: otherwise found only when it is explained."""
     parse_whole, cut = picture("images/x.JPEG"), picture("images/y.JPEG")
     cut.write_bytes(parse_whole.read_bytes()[:-40])
     rows = "x.JPEG,1,n0,a\ny.JPEG,1,n0,a\nz.JPEG,1,n0,a\n"

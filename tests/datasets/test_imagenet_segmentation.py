@@ -1,4 +1,4 @@
-"""`gtsegs_ijcv.mat`, in a small file of the same make."""
+"""`gtsegs_ijcv.mat`, in a small file of the same structure."""
 
 from __future__ import annotations
 

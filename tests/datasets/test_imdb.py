@@ -127,7 +127,7 @@ def test_the_published_reviews(data: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert sum(groups.values()) == 50_000
     assert groups["train", "neg"] == groups["train", "pos"] == 10_000
     assert groups["val", "neg"] == groups["val", "pos"] == 2_500
-    # Listing 50,000 files takes seconds: once will do.
+    # Listing 50,000 files takes seconds, so it is done once.
     monkeypatch.setattr("whyformer.datasets.imdb.list_members", lambda archive: listed)
     found = open_dataset(f"imdb:{data}/imdb", "test")
     assert len(found) == 25_000

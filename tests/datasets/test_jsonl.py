@@ -1,4 +1,4 @@
-"""The user's own JSON lines."""
+"""JSON lines of the user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The user's own Parquet files."""
+"""Parquet files of the user."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def test_regions_from_npz(write: Write, name: str, keys: tuple[str, str]) -> Non
     numpy.savez(path / "f" / name, **dict(zip(keys, (FEATURES, BOXES), strict=True)))
     (sample,) = open_dataset(f"vqa:{path},features={path}/f")
     assert numpy.array_equal(sample.extras["features"], FEATURES)
-    assert "size" not in sample.extras  # these files do not tell it
+    assert "size" not in sample.extras  # these files do not have it
 
 
 def test_nothing_is_unpickled(write: Write) -> None:

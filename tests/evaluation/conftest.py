@@ -1,4 +1,4 @@
-"""Runs made by hand, so that tables and pages are tried without any model."""
+"""Runs with invented values, to test tables and pages without a model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def row(method: str, metric: str, sample: str, value: float, **more: Any) -> dic
 
 
 def known(better: str = "higher", **more: Any) -> dict[str, Any]:
-    """What the settings say of a metric."""
+    """The entry of a metric in the settings."""
     return {
         "title": "A metric: made by hand",
         "better": better,
@@ -38,7 +38,7 @@ def known(better: str = "higher", **more: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def tiny() -> Make:
-    """Makes a run of values given by metric and method; metrics may be told more about."""
+    """Make a run from values by metric and method; `metrics` replaces entries of the settings."""
 
     def make(
         values: Mapping[str, Mapping[str, Sequence[float]]],
@@ -51,15 +51,15 @@ def tiny() -> Make:
             for method, found in by_method.items()
             for i, value in enumerate(found)
         ]
-        told = {metric: known() for metric in values} | dict(metrics or {})
-        return Results(rows, {"metrics": told, "bootstrap": {"draws": 200}, **settings})
+        metric_settings = {metric: known() for metric in values} | dict(metrics or {})
+        return Results(rows, {"metrics": metric_settings, "bootstrap": {"draws": 200}, **settings})
 
     return make
 
 
 @pytest.fixture
 def run() -> Make:
-    """Makes a whole run: curves, shares, agreement and two explained classes, as large as asked."""
+    """Make a whole run of any size: curves, shares, agreement and two explained classes."""
 
     def make(
         methods: int = 4,
@@ -101,7 +101,7 @@ def run() -> Make:
                     for target in targets
                     for i, h in enumerate(hard.tolist())
                 ]
-        told = {
+        metric_settings = {
             m: known(
                 "lower" if m == "au_mse" else "higher",
                 title=f"{m}: how good the method is by this metric",
@@ -128,7 +128,7 @@ def run() -> Make:
                     "skipped": ["s99: empty text"],
                 },
                 "methods": {n: {"method": n, "options": {}} for n in names},
-                "metrics": told | (agrees if agreement else {}),
+                "metrics": metric_settings | (agrees if agreement else {}),
                 "targets": list(targets),
                 "fill": "mask",
                 "seed": 7,
@@ -142,7 +142,7 @@ def run() -> Make:
 
 @pytest.fixture
 def words() -> Callable[..., Attribution]:
-    """Makes an attribution of a short text."""
+    """Make an attribution of a short text."""
 
     def make(
         tokens: Sequence[str] = ("a", "gripping", "film"), method: str = "gae", label: str = "good"
@@ -166,7 +166,7 @@ def words() -> Callable[..., Attribution]:
 
 @pytest.fixture
 def linked(words: Callable[..., Attribution]) -> Callable[..., Attribution]:
-    """Makes an attribution of a text and numbered regions, whose page has a script."""
+    """Make an attribution of a text and numbered regions, whose page has a script."""
 
     def make(method: str = "gae", label: str = "dog") -> Attribution:
         from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A tiny classifier that reads words, and sentences for it: nothing is downloaded or trained."""
+"""A tiny random classifier of words, and sentences for it; nothing is downloaded or trained."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def classifier(names: Sequence[str] = ("negative", "positive"), **changes: Any) 
 
 
 def sentences(count: int, seed: int = 0, label: bool = True) -> list[Sample]:
-    """Sentences of two to nine words; what they say means nothing."""
-    lots = random.Random(seed)
+    """Sentences of two to nine words, chosen at random."""
+    generator = random.Random(seed)
     found = []
     for i in range(count):
-        text = " ".join(lots.choice(WORDS) for _ in range(lots.randint(2, 9)))
-        found.append(Sample(f"dev/{i}", text, lots.randint(0, 1) if label else None))
+        text = " ".join(generator.choice(WORDS) for _ in range(generator.randint(2, 9)))
+        found.append(Sample(f"dev/{i}", text, generator.randint(0, 1) if label else None))
     return found
 
 
@@ -53,14 +53,14 @@ def plan(
     targets: tuple[str, ...] = ("predicted",),
     **more: Any,
 ) -> Plan:
-    """A plan by names, as the command line makes it."""
+    """A plan from names, as the command line makes it."""
     options = more.pop("options", {})
-    given = {name: options[name] for name in options if name in metrics}
+    metric_options = {name: options[name] for name in options if name in metrics}
     rest = {name: options[name] for name in options if name not in metrics}
     fill, seed = more.pop("fill", None), more.pop("seed", 0)
     return Plan(
         method_specs(methods, rest, seed),
-        metric_specs(metrics, given, fill),
+        metric_specs(metrics, metric_options, fill),
         targets,
         fill,
         seed,
@@ -69,14 +69,14 @@ def plan(
 
 
 def shortened(loaded: Loaded, ids: Tensor, kept: Tensor) -> Tensor:
-    """Logits of one text with only its kept tokens, by the shortest way there is."""
+    """Logits of one text with only its kept tokens, computed directly."""
     with torch.no_grad():
         logits: Tensor = loaded.module(ids[kept].unsqueeze(0)).logits
     return logits[0]
 
 
 def save(loaded: Loaded, folder: Path) -> Path:
-    """The folder, with the model and its tokenizer in it."""
+    """Save the model and its tokenizer in the folder, and return the folder."""
     module: Any = loaded.module
     processor: Any = loaded.processor
     module.save_pretrained(folder)

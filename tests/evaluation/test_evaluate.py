@@ -1,4 +1,4 @@
-"""The whole run: values as by hand, one explanation for all, and going on where it stopped."""
+"""Whole runs: values computed by hand, one explanation for all metrics, and resuming."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def loaded() -> Loaded:
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing; four samples make a chunk, so that few samples make several."""
+    """Limit batches to four samples, so that few samples make several batches."""
     monkeypatch.setattr(sample_batches, "SAMPLES", 4)
     monkeypatch.setattr(sample_batches, "IMAGES", 4)
 
@@ -90,8 +90,8 @@ TEXT_METRICS = (
 
 def test_values_are_those_of_single_samples_by_hand(loaded: Loaded, tmp_path: Path) -> None:
     samples = sentences(5)
-    wanted = plan(SIGNED, TEXT_METRICS, ("predicted", "label"))
-    results = evaluate(loaded, samples, wanted, tmp_path, report=False)
+    run_plan = plan(SIGNED, TEXT_METRICS, ("predicted", "label"))
+    results = evaluate(loaded, samples, run_plan, tmp_path, report=False)
     found = by_key(results)
     assert len(found) == len(results.rows) == 5 * 2 * 2 * len(TEXT_METRICS)
     for sample in samples:
@@ -102,19 +102,19 @@ def test_values_are_those_of_single_samples_by_hand(loaded: Loaded, tmp_path: Pa
 
         predicted = int(shortened(loaded, ids, torch.ones_like(ids).bool()).argmax())
         for target, index in (("predicted", predicted), ("label", sample.label)):
-            for contender in wanted.methods:
+            for method_spec in run_plan.methods:
                 attribution = wf.explain(
                     sample.inputs,
                     loaded.module,
                     processor=loaded.processor,
-                    method=contender.method,
+                    method=method_spec.method,
                     target=index,
-                    **contender.options,
+                    **method_spec.options,
                 )
-                for measure in wanted.metrics:
+                for measure in run_plan.metrics:
                     needs = {"rerun": rerun} if metrics[measure.metric].reruns else {}
                     score = metrics[measure.metric](attribution, **needs, **measure.options)
-                    row = found[sample.id, contender.label, target, measure.label]
+                    row = found[sample.id, method_spec.label, target, measure.label]
                     assert row["value"] == pytest.approx(float(score.values[0]), abs=2e-5)
                     assert (row["explained"], row["label"]) == (index, sample.label)
                     if row["curve"] is not None:
@@ -123,8 +123,8 @@ def test_values_are_those_of_single_samples_by_hand(loaded: Loaded, tmp_path: Pa
 
 def test_rows_come_in_the_order_of_the_samples(loaded: Loaded, tmp_path: Path) -> None:
     samples = sentences(9)
-    wanted = plan(SIGNED, ("auac", "conservation"))
-    results = evaluate(loaded, samples, wanted, tmp_path)
+    run_plan = plan(SIGNED, ("auac", "conservation"))
+    results = evaluate(loaded, samples, run_plan, tmp_path)
     order = [(r["sample"], r["method"], r["metric"]) for r in results.rows]
     assert order == [
         (sample.id, method, metric)
@@ -147,25 +147,25 @@ def _columns(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**row, "convention": None, "steps": None, "fill": None}
 
 
-def test_chunks_are_of_similar_length_and_hold_everyone(loaded: Loaded) -> None:
+def test_batches_have_similar_lengths_and_every_sample(loaded: Loaded) -> None:
     samples = sentences(23)
-    chunks = split_samples(samples, loaded, ())
-    held = [sample.id for chunk in chunks for sample in chunk.samples]
-    assert sorted(held) == sorted(sample.id for sample in samples)
-    lengths = [[len(sample.inputs.split()) for sample in chunk.samples] for chunk in chunks]
+    batches = split_samples(samples, loaded, ())
+    ids = [sample.id for batch in batches for sample in batch.samples]
+    assert sorted(ids) == sorted(sample.id for sample in samples)
+    lengths = [[len(sample.inputs.split()) for sample in batch.samples] for batch in batches]
     assert all(max(one) <= min(other) for one, other in pairwise(lengths))
 
 
-def test_a_chunk_holds_no_more_tokens_than_fit(
+def test_a_batch_has_at_most_the_token_limit(
     loaded: Loaded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sample_batches, "TOKENS", 12)
-    for chunk in split_samples(sentences(23), loaded, ()):
-        longest = max(len(sample.inputs.split()) + 2 for sample in chunk.samples)
-        assert len(chunk.samples) == 1 or len(chunk.samples) * longest <= 12
+    for batch in split_samples(sentences(23), loaded, ()):
+        longest = max(len(sample.inputs.split()) + 2 for sample in batch.samples)
+        assert len(batch.samples) == 1 or len(batch.samples) * longest <= 12
 
 
-def test_the_tokenizer_comes_back_as_it_was(loaded: Loaded, tmp_path: Path) -> None:
+def test_the_tokenizer_is_restored(loaded: Loaded, tmp_path: Path) -> None:
     backend = loaded.processor.backend_tokenizer
     backend.enable_truncation(max_length=7)
     try:
@@ -178,8 +178,8 @@ def test_the_tokenizer_comes_back_as_it_was(loaded: Loaded, tmp_path: Path) -> N
 def test_one_explanation_serves_all_metrics(
     loaded: Loaded, tmp_path: Path, calls: Counter[str]
 ) -> None:
-    wanted = plan(SIGNED, (*TEXT_METRICS, "agreement"), ("predicted",))
-    evaluate(loaded, sentences(9), wanted, tmp_path, report=False)
+    run_plan = plan(SIGNED, (*TEXT_METRICS, "agreement"), ("predicted",))
+    evaluate(loaded, sentences(9), run_plan, tmp_path, report=False)
     assert calls == {"gradient_x_input": 9, "lrp_ah": 9}
 
 
@@ -203,7 +203,7 @@ def test_randomisation(loaded: Loaded, tmp_path: Path) -> None:
     for row in results.rows:
         assert len(row["curve"]) == 3
         assert -1 <= row["value"] <= 1
-    # Lots that are drawn by the inputs alone do not care for the weights.
+    # "random" draws its scores from the inputs alone, not from the weights.
     assert all(r["value"] == pytest.approx(1.0) for r in results.rows if r["method"] == "random")
     assert any(r["value"] < 0.99 for r in results.rows if r["method"] == "gae")
 
@@ -251,7 +251,7 @@ def test_progress_is_told(loaded: Loaded, tmp_path: Path) -> None:
     assert again.settings == results.settings
 
 
-# -- going on --------------------------------------------------------------------------------------
+# -- resuming --------------------------------------------------------------------------------------
 
 
 def test_the_same_again_does_nothing_and_writes_the_same(
@@ -269,24 +269,24 @@ def test_the_same_again_does_nothing_and_writes_the_same(
 def test_stopped_and_continued_is_as_if_it_never_stopped(
     loaded: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stops: int
 ) -> None:
-    wanted = plan(("random", "gae"), ("auac", "agreement"))
-    evaluate(loaded, sentences(14), wanted, tmp_path / "whole", report=False)
+    run_plan = plan(("random", "gae"), ("auac", "agreement"))
+    evaluate(loaded, sentences(14), run_plan, tmp_path / "whole", report=False)
     rows, turns = BatchEvaluation.rows, 0
 
-    def stopping(self: BatchEvaluation, *given: Any) -> Any:
+    def stopping(self: BatchEvaluation, *arguments: Any) -> Any:
         nonlocal turns
         turns += 1
         if turns > stops:
             raise KeyboardInterrupt
-        return rows(self, *given)
+        return rows(self, *arguments)
 
     with monkeypatch.context() as patched:
         patched.setattr(BatchEvaluation, "rows", stopping)
         with pytest.raises(KeyboardInterrupt):
-            evaluate(loaded, sentences(14), wanted, tmp_path / "cut", report=False)
+            evaluate(loaded, sentences(14), run_plan, tmp_path / "cut", report=False)
     assert len([*(tmp_path / "cut" / PARTS).iterdir()]) == stops // 2
     assert not (tmp_path / "cut" / RESULTS).exists()
-    evaluate(loaded, sentences(14), wanted, tmp_path / "cut", report=False)
+    evaluate(loaded, sentences(14), run_plan, tmp_path / "cut", report=False)
     assert files(tmp_path / "cut") == files(tmp_path / "whole")
     parts = [sorted(p.name for p in (tmp_path / n / PARTS).iterdir()) for n in ("cut", "whole")]
     assert parts[0] == parts[1]
@@ -336,10 +336,10 @@ def test_a_larger_limit_adds_to_what_is_there(
     old = by_key(evaluate(loaded, sentences(9), plan(), tmp_path, report=False))
     calls.clear()
     new = by_key(evaluate(loaded, sentences(14), plan(), tmp_path, report=False))
-    assert calls == {"random": 5, "gae": 5}  # only those that are new, whatever chunk they fall in
+    assert calls == {"random": 5, "gae": 5}  # only those that are new, whichever batch they are in
     assert all(new[key] == row for key, row in old.items())
     before = files(tmp_path)
-    # The same command once more gives the same bytes: no unit is there in two versions.
+    # The same command once more gives the same bytes: no unit is stored in two versions.
     evaluate(loaded, sentences(14), plan(), tmp_path, report=False)
     assert files(tmp_path) == before
     again = by_key(evaluate(loaded, sentences(9), plan(), tmp_path, report=False))
@@ -364,7 +364,7 @@ def test_the_same_method_under_another_name(loaded: Loaded, tmp_path: Path) -> N
     assert results.metrics == ("area",)
 
 
-# -- what goes wrong -------------------------------------------------------------------------------
+# -- errors ----------------------------------------------------------------------------------------
 
 
 def test_a_damaged_part_is_named_and_can_be_deleted(loaded: Loaded, tmp_path: Path) -> None:
@@ -420,14 +420,14 @@ def test_a_broken_image_is_named_and_earlier_rows_are_kept(tmp_path: Path) -> No
     whole = broken.read_bytes()
     broken.write_bytes(whole[: len(whole) // 2])
     data = f"image_folder:{tmp_path / 'data'}"
-    wanted = plan(("random", "gae"))
+    run_plan = plan(("random", "gae"))
     with pytest.raises(InputError, match=r"sample 'val/class2/08': .*08.png' cannot be read"):
-        evaluate(loaded, open_dataset(data), wanted, tmp_path / "run", report=False)
+        evaluate(loaded, open_dataset(data), run_plan, tmp_path / "run", report=False)
     kept = [*(tmp_path / "run" / PARTS).iterdir()]
     assert kept
     broken.write_bytes(whole)
-    evaluate(loaded, open_dataset(data), wanted, tmp_path / "run", report=False)
-    evaluate(loaded, open_dataset(data), wanted, tmp_path / "whole", report=False)
+    evaluate(loaded, open_dataset(data), run_plan, tmp_path / "run", report=False)
+    evaluate(loaded, open_dataset(data), run_plan, tmp_path / "whole", report=False)
     assert files(tmp_path / "run") == files(tmp_path / "whole")
 
 
@@ -462,17 +462,17 @@ def test_a_label_outside_the_classes_is_said_before_anything_is_done(
 
 
 @pytest.mark.parametrize(
-    "wanted",
+    "run_plan",
     [plan(targets=("predicted", "label")), plan(options={"auac": {"against": "label"}})],
 )
 def test_a_missing_label_is_said_before_anything_is_done(
-    loaded: Loaded, tmp_path: Path, calls: Counter[str], wanted: Plan
+    loaded: Loaded, tmp_path: Path, calls: Counter[str], run_plan: Plan
 ) -> None:
     samples = [*sentences(9), Sample("x", "a good film and a bad plot and a film")]
     with pytest.raises(InputError, match="sample 'x' has no label"):
-        evaluate(loaded, samples, wanted, tmp_path)
+        evaluate(loaded, samples, run_plan, tmp_path)
     assert not calls
-    evaluate(loaded, samples, plan(), tmp_path, report=False)  # without need nobody asks
+    evaluate(loaded, samples, plan(), tmp_path, report=False)  # needs no labels
 
 
 def test_labels_go_by_name(tmp_path: Path) -> None:
@@ -541,8 +541,8 @@ def test_hostile_ids_and_texts(loaded: Loaded, tmp_path: Path) -> None:
     "sample", [Sample("val/a\udcff", "a good film"), Sample("x", "a \ud800 film")]
 )
 def test_what_is_no_text_at_all(loaded: Loaded, tmp_path: Path, sample: Sample) -> None:
-    # How Python reads a file name that is not UTF-8, and half of a character out of JSON.
-    with pytest.raises(InputError, match=r"no character of UTF-8"):
+    # How Python reads a file name that is not UTF-8, and half of a surrogate pair from JSON.
+    with pytest.raises(InputError, match=r"not valid UTF-8"):
         evaluate(loaded, [*sentences(2), sample], plan(), tmp_path)
 
 
@@ -554,13 +554,13 @@ def test_pairs(loaded: Loaded, tmp_path: Path) -> None:
     ]
     results = evaluate(loaded, samples, plan(("gae",)), tmp_path)
     for sample, row in zip(samples, results.rows, strict=True):
-        given = loaded.processor(*sample.inputs, return_token_type_ids=True, return_tensors="pt")
+        encoded = loaded.processor(*sample.inputs, return_token_type_ids=True, return_tensors="pt")
         attribution = wf.explain(
             [sample.inputs], loaded.module, processor=loaded.processor, method="gae"
         )
 
-        def rerun(kept: Mapping[str, Tensor], given: Any = given) -> Tensor:
-            only = {name: value[:, kept["text"][0]] for name, value in given.items()}
+        def rerun(kept: Mapping[str, Tensor], encoded: Any = encoded) -> Tensor:
+            only = {name: value[:, kept["text"][0]] for name, value in encoded.items()}
             with torch.no_grad():
                 logits: Tensor = loaded.module(**only).logits
             return logits
@@ -581,7 +581,7 @@ def test_texts_longer_than_the_model(loaded: Loaded, tmp_path: Path) -> None:
     )
     for row in cut.rows:
         key = ("long", row["method"], "predicted", "auac")
-        if row["method"] == "gae":  # lots are drawn by what the whole says
+        if row["method"] == "gae":  # "random" depends on the whole text
             assert found[key]["value"] == pytest.approx(row["value"], abs=1e-5)
 
 
@@ -602,8 +602,8 @@ def test_a_model_that_answers_otherwise_says_so(tmp_path: Path, name: str, why: 
 def test_images(tmp_path: Path) -> None:
     loaded = Loaded(tiny_models()["vit"][1](), None, "tiny")
     data = open_dataset(f"image_folder:{pictures(tmp_path / 'data', 7)}")
-    wanted = plan(("random", "gae"), ("perturbation_positive", "au_mse"), fill="mean")
-    results = evaluate(loaded, data, wanted, tmp_path / "run", names=data.labels)
+    run_plan = plan(("random", "gae"), ("perturbation_positive", "au_mse"), fill="mean")
+    results = evaluate(loaded, data, run_plan, tmp_path / "run", names=data.labels)
     assert len(results.rows) == 7 * 2 * 2
     found = by_key(results)
     sample = next(iter(data))
@@ -623,6 +623,6 @@ def test_images(tmp_path: Path) -> None:
 
 
 def loaded_pixels(file: Path) -> Tensor:
-    """The pixels of an image of the model's own size, from -1 to 1."""
+    """The pixels of an image of the model's size, from -1 to 1."""
     values = numpy.asarray(Image.open(file).convert("RGB"), dtype=numpy.float32) / 127.5 - 1
     return torch.from_numpy(values).permute(2, 0, 1).unsqueeze(0)

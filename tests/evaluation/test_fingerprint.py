@@ -1,4 +1,4 @@
-"""The same content has the same name; other content has another."""
+"""Fingerprints: equal for equal content, different for different content."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ def test_what_makes_the_inputs_counts() -> None:
     mnist.processor.image_mean = [0.1] * len(mnist.processor.image_mean)
     assert of_loaded(mnist) != seen
     question = load_model("clip_shapes")
-    asked = of_loaded(question)
-    assert of_loaded(load_model("clip_shapes")) == asked
+    before = of_loaded(question)
+    assert of_loaded(load_model("clip_shapes")) == before
     question.processor.tokenizer.add_tokens(["octagon"])
-    assert of_loaded(question) != asked
+    assert of_loaded(question) != before
 
 
 def picture(value: int) -> Any:

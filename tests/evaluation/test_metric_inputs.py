@@ -1,4 +1,4 @@
-"""What a dataset knows: labels by name, masks to the pixel, marked words to the letter."""
+"""Inputs of metrics from a dataset: labels by name, masks by pixel, marked words by character."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ MODEL = {0: "Negative", 1: "Positive"}
         (None, None, (), None),
         (1, None, (), 1),
         (1, "positive", ("negative", "positive"), 1),
-        (0, "positive", ("positive", "negative"), 1),  # the dataset counts the other way round
-        (0, None, ("positive", "negative"), 1),  # also where only the dataset knows the names
+        (0, "positive", ("positive", "negative"), 1),  # the dataset has the opposite order
+        (0, None, ("positive", "negative"), 1),  # also if only the dataset has the names
         ("POSITIVE", "POSITIVE", (), 1),
         ("negative", None, (), 0),
-        (1, "good", ("bad", "good"), 1),  # names the model does not have: by number
+        (1, "good", ("bad", "good"), 1),  # names that the model does not have: by number
         (0, "negative", ("negative", "neutral"), 0),  # one of the names is not the model's
     ],
 )
@@ -114,7 +114,7 @@ def seen(image: Any, loaded: Loaded) -> Any:
             )
             for size in ((16, 24), (16, 25), (16, 23), (32, 52), (24, 16), (27, 16))
         ),
-        # Cut out of an image that is smaller: what is added around it is neither.
+        # A crop larger than the image: padding is neither object nor background.
         (
             (16, 24),
             transformers.CLIPImageProcessorPil(
@@ -253,8 +253,8 @@ def test_padding_is_part_of_no_word() -> None:
 
 
 def test_a_question_before_the_document_has_no_words() -> None:
-    asked = marked(("is it good", "not bad"), (), query="is it good")
-    assert [w for _, w in words_of(asked, tokenizer())] == [*[None] * 5, 0, 1, None]
+    pair = marked(("is it good", "not bad"), (), query="is it good")
+    assert [w for _, w in words_of(pair, tokenizer())] == [*[None] * 5, 0, 1, None]
 
 
 def test_two_documents_are_counted_through() -> None:
@@ -317,7 +317,7 @@ def test_words_need_a_tokenizer_that_tells_places() -> None:
 
 
 def test_marked_words_are_found_by_a_perfect_attribution(tmp_path: Path) -> None:
-    # Through the whole harness: the top word of the dataset, whatever the tokenizer makes of it.
+    # In a whole run: the top word of the dataset, however the tokenizer splits it.
     sample = marked("the plot is n't gripping", ((3, 4),))
     results = evaluate(
         classifier(),
@@ -360,8 +360,8 @@ def test_models_that_answer_otherwise(name: str, why: str) -> None:
     loaded = load_model(name)
     samples = bundled_samples(wf.models()[name])
     assert why in no_classes_reason(loaded, samples[0])
-    found, said = default_metrics(loaded, samples)
-    assert why in said
+    found, reason = default_metrics(loaded, samples)
+    assert why in reason
     assert "conservation" in found
     assert "auac" not in found
 

@@ -1,4 +1,4 @@
-"""A new metric with a need of its own is one file: the evaluation finds both."""
+"""A new metric may declare a new need in its file: the evaluation finds both."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from whyformer.metrics import Need, Score, metric, metrics
 
 @pytest.fixture
 def gaze(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing; a metric that needs where people looked, for one test."""
+    """Register, for one test, a metric that needs where people looked."""
     monkeypatch.setattr(metrics, "_entries", dict(metrics))
 
     @metric(

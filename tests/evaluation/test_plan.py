@@ -1,4 +1,4 @@
-"""Which methods and metrics are chosen by which names, and what is refused."""
+"""Plans: which methods and metrics names select, and which plans are refused."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def test_those_that_draw_lots_get_the_seed() -> None:
 
 
 def test_special_tokens_stay_only_where_tokens_are_dropped() -> None:
-    for fill, said in ((None, "keep"), ("drop", "keep"), ("mask", None), ("zero", None)):
+    for fill, special in ((None, "keep"), ("drop", "keep"), ("mask", None), ("zero", None)):
         (one,) = metric_specs(["auac"], fill=fill)
-        assert one.options.get("special") == said
+        assert one.options.get("special") == special
     (one,) = metric_specs(["auac"], {"auac": {"special": "remove"}})
     assert one.options["special"] == "remove"
     (one,) = metric_specs(["conservation"])
@@ -43,9 +43,9 @@ def test_special_tokens_stay_only_where_tokens_are_dropped() -> None:
 
 
 def test_options_given_are_not_written_into() -> None:
-    given = {"auac": {"steps": (0.0, 1.0)}}
-    metric_specs(["auac"], given)
-    assert given == {"auac": {"steps": (0.0, 1.0)}}
+    options = {"auac": {"steps": (0.0, 1.0)}}
+    metric_specs(["auac"], options)
+    assert options == {"auac": {"steps": (0.0, 1.0)}}
 
 
 @pytest.mark.parametrize(
@@ -118,13 +118,13 @@ def test_all_that_decides_a_value_is_in_its_name() -> None:
         name(p=plan(truncation=True)),
     ]
     assert len(set(names)) == len(names)
-    # What it is called, and what else is planned, does not decide it.
+    # Its label and the rest of the plan do not change the id.
     assert name() == name(c=MethodSpec("mine", "gae"), p=plan(metrics=("au_mse",)))
 
 
 def test_conservation_is_asked_only_of_scores_with_a_sign() -> None:
-    wanted = plan(("gae", "lrp_ah"), ("auac", "conservation"))
-    labels = [[one.label for one in wanted.metrics_for(who)] for who in wanted.methods]
+    run_plan = plan(("gae", "lrp_ah"), ("auac", "conservation"))
+    labels = [[one.label for one in run_plan.metrics_for(method)] for method in run_plan.methods]
     assert labels == [["auac"], ["auac", "conservation"]]
     with pytest.raises(OptionError, match="conservation only applies to methods whose scores"):
         plan(("gae", "random"), ("conservation",))

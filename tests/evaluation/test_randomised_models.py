@@ -1,4 +1,4 @@
-"""Models with shuffled weights: the same numbers in other places, from the top down."""
+"""Models with shuffled weights: the same numbers in another order, from the top down."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from whyformer.models.families.tiny import tiny_models
 
 
 def changed(before: nn.Module, after: nn.Module) -> set[str]:
-    """The names of the weights that differ; a bias of three may come out of the hat as it was."""
+    """The names of the weights that differ; a bias of three may be shuffled into the same order."""
     weights = dict(after.named_parameters())
     large = {n: p for n, p in before.named_parameters() if p.numel() > 8}
     return {n for n, p in large.items() if not torch.equal(p, weights[n])}
@@ -46,8 +46,8 @@ def test_from_the_top_down(name: str) -> None:
         for p in block.parameters()
     }
     large = {n for n, p in module.named_parameters() if id(p) in blocks and p.numel() > 8}
-    assert large <= steps[-1]  # no block is as it was
-    assert large - steps[0]  # and at first only some
+    assert large <= steps[-1]  # every block changed
+    assert large - steps[0]  # in the first copy only some
 
 
 def test_every_weight_keeps_its_values() -> None:

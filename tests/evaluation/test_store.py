@@ -1,4 +1,4 @@
-"""Finished rows on disk: whole or not there, whatever happens meanwhile."""
+"""Finished rows on disk: files are complete or absent, also after errors and kills."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_what_is_there_is_never_changed(tmp_path: Path) -> None:
     store.add([row("b", 0.1), row("a", 0.2)])
     store.add([row("b", 0.7), row("c", 0.3)])
     assert store.done["b"]["value"] == 0.1
-    for _ in range(2):  # also after it was read again, in whichever order the files come
+    for _ in range(2):  # also after reading it again, in any order of the files
         store = Store(tmp_path)
         assert {name: r["value"] for name, r in store.done.items()} == {
             "a": 0.2,
@@ -102,7 +102,7 @@ def test_a_file_that_was_being_written_does_not_count(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.add([row("a")])
     whole = next((tmp_path / PARTS).iterdir())
-    # What kill -9 leaves behind.
+    # The files that kill -9 leaves.
     (tmp_path / PARTS / f".{'0' * 32}.parquet.123").write_bytes(whole.read_bytes()[:40])
     assert set(Store(tmp_path).done) == {"a"}
 
@@ -140,7 +140,7 @@ def test_hardly_a_flipped_bit_goes_unseen(tmp_path: Path) -> None:
     for place in range(4, len(good) - 8, 61):
         file.write_bytes(good[:place] + bytes([good[place] ^ 16]) + good[place + 1 :])
         with contextlib.suppress(StoreError):
-            assert Store(tmp_path).done == store.done  # or it was in what nobody reads
+            assert Store(tmp_path).done == store.done  # or the damage was in unused bytes
 
 
 def test_a_file_of_other_columns_is_named(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_a_file_of_other_columns_is_named(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     for place in (tmp_path / "file", tmp_path / "file" / "run"):
-        with pytest.raises(StoreError, match="cannot be made"):
+        with pytest.raises(StoreError, match="cannot be created"):
             Store(place)
 
 
@@ -163,7 +163,7 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str)
     store = Store(tmp_path)
     store.add([row("a")])
 
-    def full(*given: Any) -> None:
+    def full(*arguments: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patched:
@@ -175,19 +175,19 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str)
             patched.setattr(Path, "replace", full)
         with pytest.raises(StoreError) as found:
             store.add([row("b")])
-    said = str(found.value)
-    assert "No space left on device" in said
-    assert "The 1 finished rows are kept" in said
-    assert "run the same evaluation again" in said
-    assert set(store.done) == {"a"}  # nothing is said to be done that is not on the disk
-    assert len([*(tmp_path / PARTS).iterdir()]) == 1  # and nothing half is left behind
+    message = str(found.value)
+    assert "No space left on device" in message
+    assert "The 1 finished rows are kept" in message
+    assert "run the same evaluation again" in message
+    assert set(store.done) == {"a"}  # only rows on disk count as finished
+    assert len([*(tmp_path / PARTS).iterdir()]) == 1  # no partial file is left
     store.add([row("b")])
     assert set(Store(tmp_path).done) == {"a", "b"}
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 64 kB, where one may be made."""
+    """A disk of 64 kB; skips the test if it cannot be mounted."""
     place = tmp_path / "disk"
     place.mkdir()
     mount = shutil.which("mount")
@@ -220,7 +220,7 @@ def test_a_disk_that_really_is_full(small_disk: Path) -> None:
 
 
 def test_a_finished_run_is_read_back(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no finished run"):
+    with pytest.raises(InputError, match="not a finished run"):
         Results.read(tmp_path)
     store = Store(tmp_path)
     store.write_table(RESULTS, [row("a")])

@@ -1,4 +1,4 @@
-"""Means, ranks and intervals by hand; Markdown and terminal say the same, whatever the names."""
+"""Means, ranks and intervals computed by hand; Markdown and terminal tables of any names."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def test_intervals_are_those_of_the_metrics_own_bootstrap(run: Make) -> None:
         for found in figure.rows:
             score = results.score(ResultKey(found.method, figure.target, figure.metric))
             assert score is not None
-            wanted = interval(score, level=0.95, draws=300, seed=0)
-            assert (found.low, found.high) == pytest.approx(wanted, abs=1e-12)
+            expected = interval(score, level=0.95, draws=300, seed=0)
+            assert (found.low, found.high) == pytest.approx(expected, abs=1e-12)
             assert found.mean == pytest.approx(score.mean, abs=1e-12)
 
 
@@ -84,7 +84,7 @@ def test_paired_differences_tell_what_overlapping_intervals_do_not(tiny: Make) -
     figure = only(summary(tiny({"m": values})))
     best, everywhere, chance = figure.rows
     assert best.low < everywhere.high  # the intervals overlap ...
-    assert everywhere.apart is True  # ... and yet every sample says which is better
+    assert everywhere.apart is True  # ... but one is better on every sample
     assert everywhere.alike is False
     assert chance.apart is False
     assert chance.alike
@@ -99,7 +99,7 @@ def test_methods_that_miss_samples_are_compared_on_those_they_share() -> None:
     figure = only(summary(Results([*full, *part, *lone], {"metrics": {"m": known()}})))
     assert [r.n for r in figure.rows] == [10, 4, 1]
     assert figure.by_method["part"].apart is True
-    assert figure.by_method["lone"].apart is None  # nothing in common: nothing can be told
+    assert figure.by_method["lone"].apart is None  # no common samples
 
 
 def test_shares_are_summed_and_what_does_not_count_is_left_out() -> None:
@@ -215,14 +215,14 @@ def test_hostile_names_stay_names() -> None:
     assert "\u202e" not in text
     table = [line for line in text.splitlines() if line.startswith("|")]
     assert len(table) == 4
-    for line in table:  # as many columns as there are, whatever the names hold
+    for line in table:  # the same columns, whatever the names contain
         cells = line.replace("\\\\", "").replace("\\|", "").count("|") - 1
         assert cells == 2
     assert text.splitlines()[-1].startswith("Command: `` <b>|x|</b> `*_a_*`")
 
 
 @pytest.mark.parametrize(
-    ("name", "wanted"),
+    ("name", "expected"),
     [
         ("lrp_ah_ln", "lrp_ah_ln"),
         ("_a_ b_", "\\_a\\_ b\\_"),
@@ -232,8 +232,8 @@ def test_hostile_names_stay_names() -> None:
         ("a\nb", "a b"),
     ],
 )
-def test_only_what_is_markup_is_escaped(name: str, wanted: str) -> None:
-    assert escape_markdown(name) == wanted
+def test_only_what_is_markup_is_escaped(name: str, expected: str) -> None:
+    assert escape_markdown(name) == expected
 
 
 def test_the_same_run_gives_the_same_text(run: Make) -> None:
@@ -298,7 +298,7 @@ def test_a_terminal_is_not_steered_by_names() -> None:
     text = printed(Results([row(HOSTILE, HOSTILE, "s", 1.0)], {"metrics": {HOSTILE: known()}}))
     assert "\x1b" not in text
     assert "\u202e" not in text
-    assert "[l](javascript:1)" in text  # no markup of rich's either
+    assert "[l](javascript:1)" in text  # rich's markup is not applied either
 
 
 def test_values_of_a_score_are_not_changed_by_the_summary(run: Make) -> None:

@@ -1,4 +1,4 @@
-"""One chunk on the bench: what is worked out once, and what is said when it cannot be."""
+"""One batch: what is computed once, and the errors when it cannot be computed."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from whyformer.models.load import Loaded
 
 
 def bench(
-    loaded: Loaded, samples: list[Sample], wanted: Plan, labels: Any = None
+    loaded: Loaded, samples: list[Sample], run_plan: Plan, labels: Any = None
 ) -> BatchEvaluation:
     chunk = SampleBatch(
         tuple(samples),
         tuple(map(of_sample, samples)),
         tuple(labels or (sample.label for sample in samples)),
     )
-    return BatchEvaluation(EvaluatedModel(loaded, of_model(loaded.module)), wanted, chunk)
+    return BatchEvaluation(EvaluatedModel(loaded, of_model(loaded.module)), run_plan, chunk)
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
+def explain_calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
     """The methods and targets that `explain` was called with."""
     calls: list[tuple[str, Any]] = []
 
@@ -54,45 +54,45 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
     return calls
 
 
-def test_one_explanation_serves_all_metrics(asked: list[Any]) -> None:
-    wanted = plan(("gae", "random"), ("auac", "au_mse", "conservation", "agreement"))
-    one = bench(classifier(), sentences(3), wanted)
+def test_one_explanation_serves_all_metrics(explain_calls: list[Any]) -> None:
+    run_plan = plan(("gae", "random"), ("auac", "au_mse", "conservation", "agreement"))
+    one = bench(classifier(), sentences(3), run_plan)
     rows = [
         row
-        for contender in wanted.methods
-        for row in one.rows(contender, {"predicted": wanted.metrics})
+        for method_spec in run_plan.methods
+        for row in one.rows(method_spec, {"predicted": run_plan.metrics})
     ]
-    assert asked == [("gae", None), ("random", None)]
+    assert explain_calls == [("gae", None), ("random", None)]
     assert len(rows) == 2 * 3 * (3 + 2)
     assert len({row["unit"] for row in rows}) == len(rows)
 
 
-def test_labels_that_are_predicted_are_not_explained_again(asked: list[Any]) -> None:
+def test_labels_that_are_predicted_are_not_explained_again(explain_calls: list[Any]) -> None:
     loaded, samples = classifier(), sentences(3)
-    wanted = plan(("gae",), targets=("predicted", "label"))
-    right = bench(loaded, samples, wanted).predicted
-    one = bench(loaded, samples, wanted, right)
-    rows = one.rows(wanted.methods[0], dict.fromkeys(wanted.targets, wanted.metrics))
-    assert asked == [("gae", None)]
+    run_plan = plan(("gae",), targets=("predicted", "label"))
+    right = bench(loaded, samples, run_plan).predicted_classes
+    one = bench(loaded, samples, run_plan, right)
+    rows = one.rows(run_plan.methods[0], dict.fromkeys(run_plan.targets, run_plan.metrics))
+    assert explain_calls == [("gae", None)]
     assert [row["explained"] for row in rows] == [*right, *right]
     wrong = [1 - right[0], *right[1:]]
-    bench(loaded, samples, wanted, wrong).attribution(wanted.methods[0], "label")
-    assert asked[1:] == [("gae", wrong)]
+    bench(loaded, samples, run_plan, wrong).attribution(run_plan.methods[0], "label")
+    assert explain_calls[1:] == [("gae", wrong)]
 
 
 def test_the_model_is_not_asked_twice_for_two_methods() -> None:
-    wanted = plan(("gae", "random"), ("auac",))
-    one = bench(classifier(), sentences(3), wanted)
-    for contender in wanted.methods:
-        one.rows(contender, {"predicted": wanted.metrics})
-    # Everything and nothing are the same for both methods.
+    run_plan = plan(("gae", "random"), ("auac",))
+    one = bench(classifier(), sentences(3), run_plan)
+    for method_spec in run_plan.methods:
+        one.rows(method_spec, {"predicted": run_plan.metrics})
+    # All tokens and no tokens are the same masks for both methods.
     assert one.rerun.forwards < 2 * 3 * 11
 
 
 def test_rows_have_what_a_table_needs() -> None:
-    wanted = plan(("gae",), ("auac", "conservation"), fill="mask")
-    (row, *_, last) = bench(classifier(), sentences(2), wanted).rows(
-        wanted.methods[0], {"predicted": wanted.metrics}
+    run_plan = plan(("gae",), ("auac", "conservation"), fill="mask")
+    (row, *_, last) = bench(classifier(), sentences(2), run_plan).rows(
+        run_plan.methods[0], {"predicted": run_plan.metrics}
     )
     assert row["sample"] == "dev/0"
     assert row["convention"].endswith("removed tokens filled: mask")
@@ -102,12 +102,12 @@ def test_rows_have_what_a_table_needs() -> None:
 
 
 def test_warnings_are_left_to_the_figures() -> None:
-    wanted = plan(("full_lrp", "attn_lrp", "gradient_x_input"), ("conservation",))
-    one = bench(classifier(), sentences(2), wanted)
+    run_plan = plan(("full_lrp", "attn_lrp", "gradient_x_input"), ("conservation",))
+    one = bench(classifier(), sentences(2), run_plan)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for contender in wanted.methods:
-            one.rows(contender, {"predicted": wanted.metrics})
+        for method_spec in run_plan.methods:
+            one.rows(method_spec, {"predicted": run_plan.metrics})
 
 
 # -- which sample is wrong -------------------------------------------------------------------------
@@ -123,10 +123,10 @@ def test_warnings_are_left_to_the_figures() -> None:
 )
 @pytest.mark.parametrize("metric", ["auac", "conservation"])
 def test_a_sample_that_cannot_be_read_is_named(sample: Sample, why: str, metric: str) -> None:
-    wanted = plan(("gradient_x_input",), (metric,))
-    one = bench(classifier(), [*sentences(2), sample], wanted)
+    run_plan = plan(("gradient_x_input",), (metric,))
+    one = bench(classifier(), [*sentences(2), sample], run_plan)
     with pytest.raises(InputError, match=why):
-        one.rows(wanted.methods[0], {"predicted": wanted.metrics})
+        one.rows(run_plan.methods[0], {"predicted": run_plan.metrics})
 
 
 def test_an_image_that_cannot_be_read_is_named(tmp_path: Path) -> None:
@@ -134,28 +134,28 @@ def test_an_image_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     data = (tmp_path / "whole.png").read_bytes()
     (tmp_path / "half.png").write_bytes(data[: len(data) // 2])
     samples = [Sample(name, tmp_path / f"{name}.png") for name in ("whole", "half")]
-    wanted = plan(("random",))
-    one = bench(Loaded(tiny_models()["vit"][1](), None, "tiny"), samples, wanted)
+    run_plan = plan(("random",))
+    one = bench(Loaded(tiny_models()["vit"][1](), None, "tiny"), samples, run_plan)
     with pytest.raises(InputError, match=r"sample 'half': the file .*half.png' cannot be read"):
-        one.rows(wanted.methods[0], {"predicted": wanted.metrics})
+        one.rows(run_plan.methods[0], {"predicted": run_plan.metrics})
 
 
 def test_an_error_that_is_nobodys_stays_as_it_is() -> None:
-    # GPT-2's classifier without a padding id takes one text at a time, whichever it is.
+    # GPT-2's classifier without a padding id takes one text at a time.
     module = tiny_model(
         "GPT2ForSequenceClassification", vocab_size=60, n_embd=8, n_layer=1, n_head=2
     )()
-    wanted = plan(("gradient_x_input",), ("conservation",))
-    one = bench(Loaded(module, tokenizer(), "tiny"), sentences(2), wanted)
+    run_plan = plan(("gradient_x_input",), ("conservation",))
+    one = bench(Loaded(module, tokenizer(), "tiny"), sentences(2), run_plan)
     with pytest.raises(InputError, match=r"^GPT2ForSequenceClassification finds the last token"):
-        one.attribution(wanted.methods[0], "predicted")
+        one.attribution(run_plan.methods[0], "predicted")
 
 
 def test_a_sample_without_a_label_is_named() -> None:
-    wanted = plan(targets=("label",))
-    one = bench(classifier(), [*sentences(1), Sample("x", "a film")], wanted, [1, None])
+    run_plan = plan(targets=("label",))
+    one = bench(classifier(), [*sentences(1), Sample("x", "a film")], run_plan, [1, None])
     with pytest.raises(InputError, match="sample 'x' has no label"):
-        one.attribution(wanted.methods[0], "label")
+        one.attribution(run_plan.methods[0], "label")
 
 
 # -- streams ---------------------------------------------------------------------------------------
@@ -176,10 +176,10 @@ def test_masks_are_of_the_image_where_the_text_is_the_main_stream() -> None:
             self.tokenizer, self.image_processor = tokenizer(), processor
 
     loaded = Loaded(module, Both(), "tiny")
-    wanted = plan(("gae",), ("pointing_game",), options={"pointing_game": {"tolerance": 0}})
-    one = bench(loaded, [sample], wanted)
-    (row,) = one.rows(wanted.methods[0], {"predicted": wanted.metrics})
-    attribution = one.attribution(wanted.methods[0], "predicted")
+    run_plan = plan(("gae",), ("pointing_game",), options={"pointing_game": {"tolerance": 0}})
+    one = bench(loaded, [sample], run_plan)
+    (row,) = one.rows(run_plan.methods[0], {"predicted": run_plan.metrics})
+    attribution = one.attribution(run_plan.methods[0], "predicted")
     assert attribution.main == "text"
     assert "region of 'image'" in row["convention"]
     regions = torch.from_numpy(shape.astype(bool)).unsqueeze(0)
@@ -199,9 +199,9 @@ def test_black_is_known_also_where_the_text_is_the_main_stream() -> None:
 
     sample = Sample("x", {"text": "a good film", "image": Image.new("RGB", (12, 12), "white")})
     options = {"auac": {"stream": "image"}}
-    wanted = plan(("random",), ("auac",), fill="black", options=options)
-    one = bench(Loaded(module, Both(), "tiny"), [sample], wanted)
-    (row,) = one.rows(wanted.methods[0], {"predicted": wanted.metrics})
+    run_plan = plan(("random",), ("auac",), fill="black", options=options)
+    one = bench(Loaded(module, Both(), "tiny"), [sample], run_plan)
+    (row,) = one.rows(run_plan.methods[0], {"predicted": run_plan.metrics})
     dark = sample.inputs | {"image": Image.new("RGB", (12, 12), "black")}
     both = processor(images=[dark["image"]], return_tensors="pt")
     ids = tokenizer()([dark["text"]], return_tensors="pt")
@@ -229,11 +229,13 @@ def test_regions_that_come_as_numbers() -> None:
     ]
     loaded = Loaded(module, tokenizer(), "tiny")
     options = {"auac": {"stream": "image"}}
-    wanted = plan(("gae",), ("auac",), fill="mean", options=options)
-    rows = bench(loaded, samples, wanted).rows(wanted.methods[0], {"predicted": wanted.metrics})
+    run_plan = plan(("gae",), ("auac",), fill="mean", options=options)
+    rows = bench(loaded, samples, run_plan).rows(
+        run_plan.methods[0], {"predicted": run_plan.metrics}
+    )
     for row, sample in zip(rows, samples, strict=True):
-        (alone,) = bench(loaded, [sample], wanted).rows(
-            wanted.methods[0], {"predicted": wanted.metrics}
+        (alone,) = bench(loaded, [sample], run_plan).rows(
+            run_plan.methods[0], {"predicted": run_plan.metrics}
         )
         assert row["value"] == pytest.approx(alone["value"], abs=1e-5)
         assert row["curve"] == pytest.approx(alone["curve"], abs=1e-5)
@@ -255,7 +257,7 @@ def test_every_measure_at_the_cost_of_one() -> None:
         assert segmentation.scores(attribution, masks=masks, measure=name).keys() == {""}
     with pytest.raises(InputError, match="needs masks"):
         segmentation.scores(attribution)
-    with pytest.raises(InputError, match="no use for labels"):
+    with pytest.raises(InputError, match="does not take labels"):
         segmentation.scores(attribution, masks=masks, labels=torch.zeros(2))
     with pytest.raises(wf.errors.OptionError, match="has no option 'measures'"):
         segmentation.scores(attribution, masks=masks, measures="miou")

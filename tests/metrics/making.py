@@ -1,5 +1,5 @@
-"""Attributions and models made by hand, sample by sample, so that a batch can be put together
-with any padding and compared with its samples alone."""
+"""Attributions and models built sample by sample, so that a batch with any padding can be
+compared with its samples alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from whyformer.attribution import Attribution, Stream
 from whyformer.metrics import Metric
 
 ROWS, PATCH = 2, 4  # of an image's grid, and the pixels of a patch's side
-GARBAGE = 1e6  # stands where there is padding, unless told otherwise
+GARBAGE = 1e6  # the values at padding, unless others are passed
 
 
 class Linear:
@@ -23,10 +23,10 @@ class Linear:
     def __init__(self, weights: Tensor, bias: Tensor | None = None) -> None:
         self.weights = weights.double()  # (batch, tokens, classes)
         self.bias = 0 if bias is None else bias.double()
-        self.asked: list[Mapping[str, Tensor]] = []
+        self.calls: list[Mapping[str, Tensor]] = []
 
     def __call__(self, kept: Mapping[str, Tensor]) -> Tensor:
-        self.asked.append(kept)
+        self.calls.append(kept)
         (one,) = kept.values()
         return (self.weights * one.unsqueeze(2)).sum(1) + self.bias
 
@@ -70,7 +70,7 @@ def image(maps: Sequence[Any] | Tensor, **more: Any) -> Attribution:
 
 @dataclass(frozen=True)
 class Item:
-    """One sample before it is put into a batch: everything that any metric can ask for."""
+    """One sample before it is put into a batch: everything that any metric needs."""
 
     scores: Tensor  # (tokens,), or (rows, columns) of an image
     other: Tensor  # the same, of another attribution
@@ -110,7 +110,7 @@ def batch_of(
     garbage: float = GARBAGE,
     **more: Any,
 ) -> tuple[Attribution, dict[str, Any]]:
-    """The attribution of some samples and what goes with it; all that is padding is garbage."""
+    """The attribution of some samples and what goes with it; padding has GARBAGE."""
     longest = max(one.tokens for one in items) + extra
 
     def padded(parts: Sequence[Tensor], dim: int, scale: int, fill: float) -> Tensor:
@@ -135,7 +135,7 @@ def batch_of(
         return attribution_of(one)
 
     weights = padded([one.weights for one in items], along, 1, GARBAGE)
-    given = {
+    arguments = {
         "rerun": Linear(weights.flatten(1, 2) if pictures else weights),
         "labels": torch.ones(len(items), dtype=torch.long),
         "rationales": padded([one.rationale for one in items], 0, 1, False),
@@ -145,16 +145,16 @@ def batch_of(
         else padded([one.rationale for one in items], 0, 1, True),
         "other": made("other"),
     }
-    return made("scores"), given
+    return made("scores"), arguments
 
 
-def needed(metric: Metric, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Only what a metric cannot do without."""
-    return {name: given[name] for name in metric.needs}
+def needed(metric: Metric, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Only the arguments that a metric needs."""
+    return {name: arguments[name] for name in metric.needs}
 
 
 def _words(tokens: int) -> tuple[int | None, ...]:
-    """[CLS], then words of two tokens each, then [SEP] where there is room for it."""
+    """[CLS], then words of two tokens each, then [SEP] if there is room for it."""
     if tokens == 1:
         return (0,)
     inner = tuple(i // 2 for i in range(tokens - 2))

@@ -43,7 +43,7 @@ def test_eleven_steps_from_an_empty_input_to_the_whole() -> None:
     rerun = Linear(torch.zeros(1, 7, 2))
     score = AUAC(text([[1.0] * 7]), rerun=rerun)
     assert score.steps == pytest.approx([i / 10 for i in range(11)])
-    counts = [int(asked["text"].sum()) for asked in rerun.asked[1:]]
+    counts = [int(call["text"].sum()) for call in rerun.calls[1:]]
     assert counts == [0, 1, 2, 3, 3, 4, 5, 5, 6, 7, 7]
 
 

@@ -1,4 +1,4 @@
-"""What every metric promises, whoever adds it: read off the registry."""
+"""Properties that every metric in the registry must have."""
 
 from __future__ import annotations
 
@@ -252,14 +252,14 @@ def test_nothing_that_is_kept_is_taken_away(name: str) -> None:
     keep = torch.tensor([[True, False, False, False, True]])
     rerun = Linear(torch.randn(1, 5, 2, generator=torch.Generator().manual_seed(0)))
     one(text([[5.0, 1.0, 2.0, 3.0, -5.0]]), rerun=rerun, keep=keep)
-    assert len(rerun.asked) > 3
-    assert all(asked["text"][keep].all() for asked in rerun.asked)
-    assert not all(asked["text"].all() for asked in rerun.asked)
+    assert len(rerun.calls) > 3
+    assert all(call["text"][keep].all() for call in rerun.calls)
+    assert not all(call["text"].all() for call in rerun.calls)
 
 
 @pytest.mark.parametrize("name", RERUN)
 def test_special_tokens_and_padding(name: str) -> None:
-    """Padding is never kept; [CLS] and [SEP] are kept where the option says so."""
+    """Padding is never kept; [CLS] and [SEP] are kept if the option says so."""
     one = METRICS[name]
     attribution, _ = batch_of([item(0, 6), item(1, 4)])
     special = torch.tensor([[1, 0, 0, 0, 0, 1], [1, 0, 0, 1, 0, 0]]).bool()
@@ -267,9 +267,9 @@ def test_special_tokens_and_padding(name: str) -> None:
     for choice in ("keep", "remove"):
         rerun = Linear(torch.zeros(2, 6, 2))
         one(attribution, rerun=rerun, special=choice)
-        asked = torch.stack([each["text"] for each in rerun.asked])
-        assert not asked[:, ~mask].any()
-        assert bool(asked[:, special].all()) == (choice == "keep")
+        masks = torch.stack([each["text"] for each in rerun.calls])
+        assert not masks[:, ~mask].any()
+        assert bool(masks[:, special].all()) == (choice == "keep")
 
 
 @pytest.mark.parametrize("name", RERUN)
@@ -279,7 +279,7 @@ def test_only_the_stream_that_was_asked_for_is_touched(name: str) -> None:
     )
     rerun = Linear(torch.zeros(1, 4, 2))
     score = METRICS[name](pair, rerun=rerun, stream="image")
-    assert {tuple(asked) for asked in rerun.asked} == {("image",)}
+    assert {tuple(call) for call in rerun.calls} == {("image",)}
     assert "'image'" in score.convention
     with pytest.raises(InputError, match="there is no stream 'audio'"):
         METRICS[name](pair, rerun=rerun, stream="audio")
@@ -308,16 +308,16 @@ def test_steps_rise_from_0_to_1(steps: tuple[float, ...]) -> None:
         METRICS["perturbation_positive"](text([[1.0]]), rerun=rerun, steps=steps)
 
 
-def test_what_is_missing_or_of_no_use_is_named() -> None:
+def test_missing_and_unknown_arguments_are_named() -> None:
     with pytest.raises(InputError, match="'auac' needs rerun"):
         METRICS["auac"](text([[1.0]]))
-    with pytest.raises(InputError, match="no use for masks; it takes rerun, labels, keep"):
+    with pytest.raises(InputError, match="does not take masks; it takes rerun, labels, keep"):
         METRICS["auac"](text([[1.0]]), rerun=Linear(torch.zeros(1, 1, 2)), masks=torch.zeros(1))
 
 
 @pytest.mark.parametrize("name", [name for name in RERUN if "labels" in METRICS[name].accepts])
 def test_the_class_that_is_followed(name: str) -> None:
-    """Three classes: 0 explained, 1 predicted, 2 the truth; each asks for its own curve."""
+    """Three classes: 0 explained, 1 predicted, 2 the truth; each gives a different curve."""
     one = METRICS[name]
     weights = torch.tensor([[[0.3, 2.0, 0.9], [0.1, 1.0, -0.9], [0.2, 0.5, 0.1]]])
     attribution, labels = text([[3.0, 2.0, 1.0]]), torch.tensor([2])

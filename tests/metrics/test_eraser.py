@@ -37,7 +37,7 @@ def test_the_bins_are_erasers() -> None:
     rerun = Linear(torch.zeros(1, 100, 2))
     score = COMPREHENSIVENESS(text(torch.arange(100.0).unsqueeze(0)), rerun=rerun)
     assert score.steps == (0.01, 0.05, 0.1, 0.2, 0.5)
-    assert [100 - int(asked["text"].sum()) for asked in rerun.asked] == [0, 1, 5, 10, 20, 50]
+    assert [100 - int(call["text"].sum()) for call in rerun.calls] == [0, 1, 5, 10, 20, 50]
     assert "0.01, 0.05, 0.1, 0.2, 0.5" in score.convention
 
 

@@ -81,8 +81,8 @@ def test_text_keeps_what_the_benchmark_of_lxmert_keeps(tokens: int, seed: int) -
     for way, metric in (("positive", POSITIVE), ("negative", NEGATIVE)):
         rerun = Linear(torch.zeros(2, tokens, 2))
         metric(text(scores), rerun=rerun, keep=keep)
-        asked = [each["text"] for each in rerun.asked[1:]]  # the first is the whole input
-        for found, fraction in zip(asked, FRACTIONS, strict=True):
+        masks = [each["text"] for each in rerun.calls[1:]]  # the first is the whole input
+        for found, fraction in zip(masks, FRACTIONS, strict=True):
             assert torch.equal(found, kept(scores, ~keep, fraction, way))
 
 
@@ -100,7 +100,7 @@ def test_pixels_go_as_in_the_authors_script(sign: int) -> None:
     )
 
     raised = F.interpolate(maps.unsqueeze(1), scale_factor=4, mode="bilinear")
-    # Pixels in the corners are equal, and topk would choose among them as it likes.
+    # Pixels in the corners are equal, and topk may choose any of them.
     nudge = torch.linspace(1e-9, 0, 96).double()
     flat = sign * raised.reshape(3, -1) + nudge
     hits: list[Tensor] = []
@@ -120,10 +120,10 @@ def test_kept_patches_keep_their_pixels() -> None:
     attribution = image([[[4.0, 3.0], [2.0, 1.0]]], image=torch.zeros(1, 3, 8, 8))
     keep = torch.tensor([[True, False, False, False]])
     POSITIVE(attribution, rerun=rerun, keep=keep, level="pixel", steps=(0.0, 0.5, 1.0))
-    last = rerun.asked[-1]["image"].reshape(8, 8)
+    last = rerun.calls[-1]["image"].reshape(8, 8)
     assert last[:4, :4].all()
     assert last.sum() == 16
-    assert rerun.asked[-2]["image"].sum() == 16 + 24
+    assert rerun.calls[-2]["image"].sum() == 16 + 24
 
 
 def test_pixels_need_an_image_of_known_size() -> None:

@@ -1,4 +1,4 @@
-"""Randomisation: a map that ignores the weights is found out."""
+"""Randomisation: a map that ignores the weights is detected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The model asked again: batched, by length, and never twice for the same."""
+"""Reruns of the model: batched by length, and never twice for the same mask."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_streams_are_told_apart() -> None:
 
 
 def test_regions_without_a_mask_run_by_number() -> None:
-    # LXMERT's regions come without a mask where every image has as many.
+    # LXMERT's regions have no mask if every image has the same number.
     module = tiny_models()["lxmert"][1]().double()
     inputs = tiny_inputs(module, (6, 6, 6))
     inputs.pop("visual_attention_mask")
@@ -173,7 +173,7 @@ def test_all_fills_go_through(loaded: Loaded, texts: list[str], mask: Tensor, fi
 
 @pytest.mark.parametrize("name", list(tiny_models()))
 def test_a_batch_is_as_good_as_singles(name: str) -> None:
-    # Every family, every stream: neither padding nor company changes what is left.
+    # Every family, every stream: neither padding nor the other samples change the logits.
     module = tiny_models()[name][1]().double()
     inputs = tiny_inputs(module, (8, 5))
     loaded = Loaded(module, None, "tiny")

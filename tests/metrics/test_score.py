@@ -1,4 +1,4 @@
-"""Means, their intervals, and batches put together."""
+"""Means, their intervals, and combined batches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_the_mean_is_of_the_values() -> None:
 
 
 def test_shares_are_summed_before_they_are_divided() -> None:
-    """1 of 1 and 1 of 3: two of four, not the mean of 1 and 1/3. A part that is nowhere is out."""
+    """1 of 1 and 1 of 3: two of four, not the mean of 1 and 1/3. An absent part does not count."""
     found, there = torch.tensor([[1.0, 0.0], [1.0, 0.0]]), torch.tensor([[1.0, 0.0], [3.0, 0.0]])
     assert Score(torch.tensor([1.0, 1 / 3]), shares=(found, there)).mean == pytest.approx(0.5)
     nothing = Score(torch.zeros(2), shares=(found * 0, there * 0))

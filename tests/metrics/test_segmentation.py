@@ -1,4 +1,4 @@
-"""Segmentation by hand, against scikit-learn, and against the benchmark's own count."""
+"""Segmentation by hand, against scikit-learn, and against the benchmark's counts."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_means_are_the_benchmarks(seed: int) -> None:
         tally.add(score_map, mask == 1, mask >= 0)
     figures = tally.figures()
     for measure in MEASURES:
-        # One batch, and two that are put together.
+        # One batch, and two that are combined.
         whole = SEGMENTATION(image(maps), masks=masks, measure=measure)
         halves = [
             SEGMENTATION(image(maps[part]), masks=masks[part], measure=measure)
@@ -156,7 +156,7 @@ def test_a_flat_map_is_all_background() -> None:
 
 
 def test_nothing_to_find() -> None:
-    """All object, none of it, nothing labelled: what is not there does not count."""
+    """All object, none of it, nothing labelled: absent classes do not count."""
     maps = [[[1.0, 0.0]]] * 3
     masks = torch.tensor([[[1, 1]], [[0, 0]], [[-1, -1]]])
     for measure in MEASURES:

@@ -345,7 +345,7 @@ def test_features_of_another_width_are_told(
     (one,) = reproduce(SEVERAL, tmp_path, tmp_path / "out", parts=["lxmert-vqa-text"])
     assert re.search(said, one.missing)
     if len(odd) == 1:
-        with pytest.raises(InputError, match="12 numbers in one image and 13 in another"):
+        with pytest.raises(InputError, match="12 features in one image and 13 in another"):
             _explained(tmp_path, [0, 1])
 
 

@@ -28,7 +28,7 @@ from whyformer.datasets import Dataset, Sample, open_dataset
 from whyformer.errors import InputError, ModelError, OptionError, WhyformerError
 from whyformer.evaluation.bundled_samples import bundled_samples
 from whyformer.evaluation.default_metrics import default_metrics, no_classes_reason
-from whyformer.evaluation.evaluate import REPORT, TABLE, run_evaluation
+from whyformer.evaluation.evaluate import REPORT, TABLE, RunOptions, run_evaluation
 from whyformer.evaluation.plan import Plan, method_specs, metric_specs
 from whyformer.evaluation.results import Results
 from whyformer.evaluation.tables import terminal_tables
@@ -201,8 +201,10 @@ def _evaluate_model(
         samples if isinstance(samples, Dataset) else read,
         plan,
         out,
-        names=samples.labels if isinstance(samples, Dataset) else (),
-        facts={"command": _command(), "data": _facts(samples, data)},
+        RunOptions(
+            names=samples.labels if isinstance(samples, Dataset) else (),
+            facts={"command": _command(), "data": _facts(samples, data)},
+        ),
     ):
         if isinstance(event, Results):
             return event

@@ -23,7 +23,7 @@ Number = (int, float)
 class Instance:
     """One object in an image."""
 
-    category: int  # COCO's own number: 1 to 90, with gaps
+    category: int  # COCO's category id: 1 to 90, with gaps
     name: str
     box: tuple[float, float, float, float]  # left, top, right, bottom, in pixels
     size: tuple[int, int]  # of the image: height, width

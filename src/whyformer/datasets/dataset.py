@@ -110,22 +110,24 @@ class Format:
     licence: str = ""
     paper: str = ""
     package: str = ""  # an optional package that it needs
+    shared_options: tuple[str, ...] = ()  # options that the reader takes as **keywords
 
     @property
     def options(self) -> tuple[str, ...]:
         """The options of the reader."""
         parameters = inspect.signature(self.read).parameters.values()
-        return tuple(p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY)
+        declared = [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
+        return (*self.shared_options, *declared)
 
-    def split(self, wanted: str) -> str:
-        """Return the format's name of a split; "val", "dev" and "validation" are the same."""
+    def split(self, name: str) -> str:
+        """Return the format's name for a split; "val", "dev" and "validation" are the same."""
         same = ("dev", "val", "valid", "validation")
-        asked = (wanted, *(same if wanted in same else ()))
-        for known in sorted(self.splits, key=lambda known: known != wanted):
-            if known.startswith(asked):  # "val" is also COCO's "val2017"
+        prefixes = (name, *(same if name in same else ()))
+        for known in sorted(self.splits, key=lambda known: known != name):
+            if known.startswith(prefixes):  # "val" is also COCO's "val2017"
                 return known
         raise OptionError(
-            f"{self.name} has no split {wanted!r}.{nearest(wanted, self.splits)}"
+            f"{self.name} has no split {name!r}.{nearest(name, self.splits)}"
             f" It has: {', '.join(self.splits)}",
             argument="split",
         )
@@ -231,15 +233,15 @@ class Dataset:
 
     def subset(self, ids: Collection[str]) -> Dataset:
         """Return a dataset of the samples with these ids; the others are not read."""
-        wanted = frozenset(ids)
-        unknown = sorted(wanted - set(self.ids()))
+        chosen = frozenset(ids)
+        unknown = sorted(chosen - set(self.ids()))
         if unknown:
             raise InputError(f"{self!r} has no sample {', '.join(unknown[:3])}")
 
         def rows() -> Iterator[DatasetRow]:
-            return (row for row in self._rows() if row.id in wanted)
+            return (row for row in self._rows() if row.id in chosen)
 
-        contents = Contents(rows, self.labels, len(wanted))
+        contents = Contents(rows, self.labels, len(chosen))
         return Dataset(
             self.name, contents, split=self.split, task=self.task, on_error=self.on_error
         )
@@ -292,8 +294,8 @@ def _check_images(sample: Sample, spot: Spot) -> None:
 
     Called only if such rows may be skipped, because it decodes every image one more time.
     """
-    given = sample.inputs
-    for value in given.values() if isinstance(given, Mapping) else (given,):
+    inputs = sample.inputs
+    for value in inputs.values() if isinstance(inputs, Mapping) else (inputs,):
         try:
             if isinstance(value, Path):
                 with Image.open(value) as image:

@@ -59,8 +59,8 @@ def eraser(source: DatasetSource, *, query: str = "auto") -> Contents:
         label = str(get_entry(annotation, "classification", (str, bool, int), spot))
         groups = get_entry(annotation, "evidences", list, spot)
         evidence = [span for group in groups for span in _spans(group, spot)]
-        named = _docids(annotation, [e["docid"] for e in evidence])
-        docs = {docid: document(docid, spot) for docid in named}
+        docids = _docids(annotation, [e["docid"] for e in evidence])
+        docs = {docid: document(docid, spot) for docid in docids}
         tokens: list[str] = []
         starts: dict[str, int] = {}
         for docid, sentences in docs.items():
@@ -68,17 +68,17 @@ def eraser(source: DatasetSource, *, query: str = "auto") -> Contents:
             tokens += [token for sentence in sentences for token in sentence]
         spans = [_span(e, docs[e["docid"]], starts[e["docid"]], spot) for e in evidence]
         texts = [" ".join(t for sentence in d for t in sentence) for d in docs.values()]
-        asked = str(annotation.get("query") or "")
+        question = str(annotation.get("query") or "")
         extras = {
             "tokens": tuple(tokens),
             # Movies has empty spans.
             "rationale": tuple(sorted({(a, b) for a, b in spans if a < b})),
             "documents": tuple(docs),
-            "query": asked,
+            "query": question,
         }
-        if query == "no" or (query == "auto" and asked == SAME_FOR_ALL):
-            asked = ""
-        return Sample(name, _inputs(asked, texts), *_label(label, labels), extras)
+        if query == "no" or (query == "auto" and question == SAME_FOR_ALL):
+            question = ""
+        return Sample(name, _inputs(question, texts), *_label(label, labels), extras)
 
     def row(spot: Spot, line: str) -> DatasetRow:
         try:
@@ -122,11 +122,11 @@ def _spans(group: Any, spot: Spot) -> list[Any]:
 
 
 def _docids(annotation: Mapping[str, Any], evidence: list[str]) -> list[str]:
-    """The documents of a sample, in order: listed, of the evidence, or else named by its id."""
+    """The documents of a sample: those listed and in the evidence, else the one with its id."""
     listed = annotation.get("docids")
     listed = listed if isinstance(listed, list) else []
-    named = [*listed, *evidence] or [annotation["annotation_id"]]
-    ids = list(dict.fromkeys(map(str, named)))
+    every = [*listed, *evidence] or [annotation["annotation_id"]]
+    ids = list(dict.fromkeys(map(str, every)))
     # e-SNLI lists them in either order, and models expect the premise first.
     return sorted(ids, key=lambda docid: docid.endswith("_hypothesis"))
 
@@ -181,7 +181,7 @@ def _documents(source: DatasetSource) -> Callable[[str, Spot], Sentences]:
 
     def from_file(docid: str, spot: Spot) -> Sentences:
         if docid not in texts:
-            raise spot.error(f"{found.name} has no document {docid!r}", "a document for every one")
+            raise spot.error(f"{found.name} has no document {docid!r}", "a document for every id")
         return [_tokens(line) for line in texts[docid].split("\n")]
 
     return from_file

@@ -44,11 +44,11 @@ class DatasetSource:
     def missing_error(self, *names: str) -> InputError:
         """Return an error that lists these missing files and the expected layout."""
         if not self.path.exists():
-            looked = f"there is no file or folder {self.path}"
+            problem = f"there is no file or folder {self.path}"
         else:
-            looked = f"{self.path} has no {' and no '.join(names)}"
+            problem = f"{self.path} has no {' and no '.join(names)}"
         return InputError(
-            f"{looked}. The layout of {self.format.name} is: {self.format.layout}",
+            f"{problem}. The layout of {self.format.name} is: {self.format.layout}",
             argument="data",
             remedy=f"Pass the path that has these files, as in {self.format.name}:PATH",
         )
@@ -84,7 +84,7 @@ def file_within(folder: Path, name: str, spot: Spot) -> Path:
     """Return the file that a row names; raise RowError if it is outside the folder."""
     file = folder / name.replace("\0", "")
     if not file.resolve().is_relative_to(folder.resolve()):
-        raise spot.error(f"{name!r} leads out of {folder}", "the name of a file in that folder")
+        raise spot.error(f"{name!r} is outside {folder}", "the name of a file in that folder")
     return file
 
 
@@ -269,10 +269,10 @@ def parse_line(text: str, spot: Spot) -> dict[str, Any]:
 def get_entry(mapping: Any, key: str, kind: type | tuple[type, ...], spot: Spot) -> Any:
     """Return the value of a key; raise RowError if it is missing or of another type."""
     kinds = kind if isinstance(kind, tuple) else (kind,)
-    wanted = " or ".join(k.__name__ for k in kinds)
+    expected = " or ".join(k.__name__ for k in kinds)
     if not isinstance(mapping, dict) or key not in mapping:
-        raise spot.error(f"there is no {key!r}", f"an object with {key!r} ({wanted})")
+        raise spot.error(f"there is no {key!r}", f"an object with {key!r} ({expected})")
     value = mapping[key]
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-        raise spot.error(f"{key!r} is a {type(value).__name__}", wanted)
+        raise spot.error(f"{key!r} is a {type(value).__name__}", expected)
     return value

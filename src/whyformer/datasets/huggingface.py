@@ -49,17 +49,17 @@ def from_huggingface(
     names = getattr(features.get(found.label), "names", None) or ()
     found = choose_columns(columns, "the dataset", options, labels=names)
     origin = Path(f"datasets:{getattr(source, 'builder_name', None) or 'object'}")
-    listed = hasattr(source, "__len__")
+    has_length = hasattr(source, "__len__")
 
     def sample(number: int, row: Any, at: str, spot: Spot) -> Sample:
         return found.sample(at, source[number] if row is None else row, spot)
 
     def rows() -> Iterator[DatasetRow]:
         # By number if possible, so that images that are not chosen are not decoded.
-        pairs = ((i, None) for i in range(len(source))) if listed else enumerate(source)
+        pairs = ((i, None) for i in range(len(source))) if has_length else enumerate(source)
         for number, row in pairs:
             spot, at = Spot(origin, entry=f"row {number}"), f"{name}/{number}"
             yield DatasetRow(at, spot, partial(sample, number, row, at, spot))
 
-    contents = Contents(rows, found.labels, len(source) if listed else None)
+    contents = Contents(rows, found.labels, len(source) if has_length else None)
     return Dataset("huggingface", contents, split=name, **settings)

@@ -1,4 +1,4 @@
-"""Images of the user, one folder per class."""
+"""Read images from one folder per class."""
 
 from __future__ import annotations
 

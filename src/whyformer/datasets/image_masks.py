@@ -1,4 +1,4 @@
-"""Images and masks of their objects, in two folders, matched by name."""
+"""Read images and masks of their objects from two folders, matched by file name."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def _index_contents(source: DatasetSource, file: Path) -> Contents:
     found = open_csv(file)
     path = found.column("file")
     number = found.column("imagenet_index", "index", "label")
-    named, wnid = found.optional_column("name"), found.optional_column("wnid")
+    label_name, wnid = found.optional_column("name"), found.optional_column("wnid")
     folder = file.parent / "images" if (file.parent / "images").is_dir() else file.parent
 
     def read(name: str, record: Record) -> Sample:
@@ -103,7 +103,7 @@ def _index_contents(source: DatasetSource, file: Path) -> Contents:
         if value is None or value >= CLASSES:
             raise record.spot.error(f"{number} is {row[number]!r}", f"0 to {CLASSES - 1}")
         extras = {"wnid": row[wnid]} if wnid else {}
-        return Sample(name, image, value, row[named] if named else None, extras)
+        return Sample(name, image, value, row[label_name] if label_name else None, extras)
 
     def rows() -> Iterator[DatasetRow]:
         for number, record in enumerate(found.records()):

@@ -19,7 +19,7 @@ from whyformer.datasets.files import DatasetSource, import_optional
 from whyformer.datasets.mask import Mask
 from whyformer.errors import InputError
 
-TURNED = "images (3, width, height) of bytes and masks (width, height) of the same size"
+EXPECTED = "images (3, width, height) of bytes and masks (width, height) of the same size"
 
 
 @dataset(
@@ -52,12 +52,12 @@ def imagenet_segmentation(source: DatasetSource) -> Contents:
             cell = opened[opened["value/gt"][number, 0]]
             mask = numpy.asarray(opened[cell[0, 0]]).T
         except (KeyError, ValueError, TypeError, IndexError) as error:
-            raise spot.error(f"a reference leads nowhere ({error})", TURNED) from error
+            raise spot.error(f"a reference is broken ({error})", EXPECTED) from error
         grey = image.ndim == 2
         if image.dtype != numpy.uint8 or not (grey or image.shape[2:] == (3,)):
-            raise spot.error(f"an image of {image.dtype} {image.shape}", TURNED)
+            raise spot.error(f"an image of {image.dtype} {image.shape}", EXPECTED)
         if mask.shape != image.shape[:2]:
-            raise spot.error(f"a mask {mask.shape} for an image {image.shape}", TURNED)
+            raise spot.error(f"a mask {mask.shape} for an image {image.shape}", EXPECTED)
         picture = Image.fromarray(numpy.ascontiguousarray(image)).convert("RGB")
         extras = {"mask": Mask(numpy.ascontiguousarray(mask)), "name": _name(opened, number)}
         return Sample(at, picture, extras=extras)

@@ -37,8 +37,8 @@ def imdb(source: DatasetSource, *, encoding: str = "utf-8") -> Contents:
     In a folder all negative reviews come first, so draw a limited number with a seed.
     """
     archive = source.path if source.path.is_file() else source.find_optional("aclImdb.tar.gz")
-    named = (source.split, f"aclImdb/{source.split}")
-    folder = source.find_optional(*named) if source.path.is_dir() else None
+    names = (source.split, f"aclImdb/{source.split}")
+    folder = source.find_optional(*names) if source.path.is_dir() else None
 
     def row(group: str, name: str, spot: Spot, content: Callable[[], bytes]) -> DatasetRow:
         at = source.id(f"{group}/{name.removesuffix('.txt')}")
@@ -50,10 +50,10 @@ def imdb(source: DatasetSource, *, encoding: str = "utf-8") -> Contents:
                 yield row(group, file.name, Spot(file), file.read_bytes)
 
     def from_archive(
-        archive: Path, listed: list[tuple[str, str, int, int]]
+        archive: Path, members: list[tuple[str, str, int, int]]
     ) -> Iterator[DatasetRow]:
         with _open_archive(archive) as opened:
-            for group, name, start, size in listed:
+            for group, name, start, size in members:
                 spot = Spot(archive, entry=f"{source.split}/{group}/{name}")
                 yield row(group, name, spot, partial(_read_member, opened, start, size, spot))
 
@@ -66,14 +66,14 @@ def imdb(source: DatasetSource, *, encoding: str = "utf-8") -> Contents:
         raise source.missing_error(
             f"{source.split}/neg", f"aclImdb/{source.split}/neg", "aclImdb.tar.gz"
         )
-    listed = [
+    members = [
         (found[2], found[3], start, size)
-        for member, start, size in list_members(archive)
-        if (found := _MEMBER.fullmatch(member)) and found[1] == source.split
+        for path, start, size in list_members(archive)
+        if (found := _MEMBER.fullmatch(path)) and found[1] == source.split
     ]
-    if not listed:
+    if not members:
         raise source.missing_error(f"{source.split}/neg/*.txt and {source.split}/pos/*.txt")
-    return Contents(partial(from_archive, archive, listed), LABELS, len(listed))
+    return Contents(partial(from_archive, archive, members), LABELS, len(members))
 
 
 def list_members(archive: Path) -> list[tuple[str, int, int]]:

@@ -36,11 +36,11 @@ def mnist(source: DatasetSource) -> Contents:
     start = NAMES[source.split]
     images, labels = (_file(source, f"{start}-{end}") for end in ("images-idx3", "labels-idx1"))
     count, height, width = _shape(images, 3)
-    (answers,) = _shape(labels, 1)
+    (label_count,) = _shape(labels, 1)
     if not (0 < height <= LARGEST and 0 < width <= LARGEST):
         raise InputError(f"{images} states an image size of {height} x {width} pixels")
-    if count != answers:
-        raise InputError(f"{images} has {count} images and {labels} {answers} labels")
+    if count != label_count:
+        raise InputError(f"{images} has {count} images and {labels} {label_count} labels")
 
     def read(name: str, number: int, opened: IO[bytes], label: int, spot: Spot) -> Sample:
         opened.seek(16 + number * height * width)

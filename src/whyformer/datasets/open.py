@@ -47,19 +47,19 @@ def open_dataset(
         >>> open_dataset("csv:reviews.csv,text=review", limit=100)  # doctest: +SKIP
         <Dataset csv, split all>
     """
-    chosen: dict[str, Any] = {"limit": limit, "seed": seed, "on_error": on_error}
+    settings: dict[str, Any] = {"limit": limit, "seed": seed, "on_error": on_error}
     if is_huggingface(source):
-        return from_huggingface(source, split, options, **chosen)
-    name, path, written = parse_source(source)
+        return from_huggingface(source, split, options, **settings)
+    name, path, path_options = parse_source(source)
     known = datasets[name]
-    options = {**written, **options}
+    options = {**path_options, **options}
     known.check(options)
     place = Path(path).expanduser()
     located = DatasetSource(place, known.split(split or _split_in_name(place, known.splits)), known)
     if not place.exists():
         raise located.missing_error()
     contents = known.read(located, **options)
-    return Dataset(name, contents, split=located.split, task=known.task, **chosen)
+    return Dataset(name, contents, split=located.split, task=known.task, **settings)
 
 
 def parse_source(source: Any) -> tuple[str, str, dict[str, str]]:

@@ -1,14 +1,13 @@
-"""A Parquet file of the user, read in batches with pyarrow."""
+"""Read a Parquet file with pyarrow, a few hundred rows at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
 
-from whyformer.datasets.csv_table import SPLITS
 from whyformer.datasets.dataset import Contents, DatasetRow, Spot, dataset
 from whyformer.datasets.files import DatasetSource, import_optional
-from whyformer.datasets.tabular import choose_columns, label_names
+from whyformer.datasets.tabular import COLUMN_OPTIONS, SPLITS, columns_of_file
 from whyformer.errors import InputError
 
 AT_ONCE = 256  # rows in memory: they may contain images
@@ -22,35 +21,30 @@ AT_ONCE = 256  # rows in memory: they may contain images
     layout="a .parquet file, or a folder of train.parquet, dev.parquet, ..., with columns text,"
     " text2, image, label, or others named by options",
     package="pyarrow",
+    shared_options=COLUMN_OPTIONS,
 )
-def parquet(
-    source: DatasetSource,
-    *,
-    text: str = "",
-    text2: str = "",
-    image: str = "",
-    label: str = "",
-    labels: str = "",
-) -> Contents:
-    """Read one sample per row; an image is a path, or stored in the row as `datasets` does."""
+def parquet(source: DatasetSource, **columns: str) -> Contents:
+    """Read one sample per row; `columns` are COLUMN_OPTIONS.
+
+    An image is a path, or is stored in the row as the library `datasets` does.
+    """
     file = source.find(f"{source.split}.parquet")
     library = import_optional("pyarrow.parquet", f"Reading {file.name}")
     broken = import_optional("pyarrow", f"Reading {file.name}").ArrowException
     try:
-        with library.ParquetFile(file) as opened:
-            names, count = opened.schema_arrow.names, opened.metadata.num_rows
+        with library.ParquetFile(file) as table:
+            names, count = table.schema_arrow.names, table.metadata.num_rows
     except (broken, OSError) as error:
         raise InputError(f"{file} is not a Parquet file ({error})") from error
-    asked = {"text": text, "text2": text2, "image": image, "label": label}
-    columns = choose_columns(names, file, asked, labels=label_names(labels), folder=file.parent)
+    chosen = columns_of_file(names, file, columns)
 
     def rows() -> Iterator[DatasetRow]:
         number = 0
-        with library.ParquetFile(file) as opened:
-            for batch in opened.iter_batches(AT_ONCE, columns=columns.column_names):
+        with library.ParquetFile(file) as table:
+            for batch in table.iter_batches(AT_ONCE, columns=chosen.column_names):
                 for cells in batch.to_pylist():
                     spot, at = Spot(file, entry=f"row {number}"), source.id(number)
-                    yield DatasetRow(at, spot, partial(columns.sample, at, cells, spot))
+                    yield DatasetRow(at, spot, partial(chosen.sample, at, cells, spot))
                     number += 1
 
-    return Contents(rows, columns.labels, count)
+    return Contents(rows, chosen.labels, count)

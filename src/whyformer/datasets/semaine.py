@@ -3,7 +3,7 @@
 The licence of the recordings does not allow publishing a table, so there is no official CSV. This
 is the expected one; the case of column names does not matter:
 
-    text       what was said (or: transcript, utterance)
+    text       the utterance (or: transcript, utterance)
     label      negative, neutral or positive (or: sentiment); or, if there is no such column,
     valence    the raters' mean, a number from -1 to 1
     session, speaker, start, end    copied to `extras`, if present
@@ -19,7 +19,7 @@ from whyformer.datasets.files import DatasetSource, Record, open_csv
 from whyformer.errors import OptionError
 
 LABELS = ("negative", "neutral", "positive")
-KEPT = ("session", "speaker", "start", "end")
+COPIED = ("session", "speaker", "start", "end")
 
 
 @dataset(
@@ -44,14 +44,16 @@ def semaine(
         ) from None
     found = open_csv(source.find(f"{source.split}.csv", "semaine.csv"), encoding=encoding)
     text = found.column("text", "transcript", "utterance")
-    named = found.optional_column("label", "sentiment")
-    column = named or found.column("label", "sentiment", "valence")
-    kept = {part: name for part in KEPT if (name := found.optional_column(part)) is not None}
+    label_column = found.optional_column("label", "sentiment")
+    column = label_column or found.column("label", "sentiment", "valence")
+    kept = {part: name for part in COPIED if (name := found.optional_column(part)) is not None}
 
     def label_of(value: str, record: Record) -> int:
-        if named:
+        if label_column:
             if value.lower() not in LABELS:
-                raise record.spot.error(f"{named} is {value!r}", f"one of {', '.join(LABELS)}")
+                raise record.spot.error(
+                    f"{label_column} is {value!r}", f"one of {', '.join(LABELS)}"
+                )
             return LABELS.index(value.lower())
         try:
             valence = float(value)
@@ -64,7 +66,7 @@ def semaine(
     def read(name: str, record: Record) -> Sample:
         row = record.by_column()
         if not row[text].strip():
-            raise record.spot.error(f"{text} is empty", "what was said")
+            raise record.spot.error(f"{text} is empty", "the text of the utterance")
         label = label_of(row[column].strip(), record)
         extras = {part: row[there] for part, there in kept.items()}
         return Sample(name, row[text].strip(), label, LABELS[label], extras)

@@ -15,7 +15,7 @@ LABELS = ("negative", "positive")
 TEXT = ("sentence", "content", "text")
 HEADER = {*TEXT, "label", "index"}
 HIDDEN = "-1"  # some copies write this for the hidden labels of GLUE
-LOOKED_AT = 200
+LINES_INSPECTED = 200
 
 
 @dataset(
@@ -66,7 +66,9 @@ def _skip_header(found: Iterator[tuple[Spot, str]]) -> Iterator[tuple[Spot, str]
 
 def _columns(file: Path, encoding: str) -> tuple[int, int, int | None]:
     """The number of columns, and the indices of the text and the label."""
-    start = [line.split("\t") for _, line in islice(read_lines(file, encoding), LOOKED_AT) if line]
+    start = [
+        line.split("\t") for _, line in islice(read_lines(file, encoding), LINES_INSPECTED) if line
+    ]
     if not start:
         raise InputError(f"{file} is empty; expected lines of a text and a label")
     names = [cell.strip().lower() for cell in start[0]]

@@ -14,7 +14,7 @@ LABELS = {
     "5": ("very negative", "negative", "neutral", "positive", "very positive"),
 }
 NEUTRAL = "2"
-WRITTEN = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
+BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 FORM = "a tree as in (3 (2 It) (4 works)), every node with 0 to 4"
 _PART = re.compile(r"[()]|[^ ()]+")  # a word may hold a space of another kind
 
@@ -78,10 +78,10 @@ def parse_tree(line: str, spot: Spot) -> tuple[int, tuple[str, ...]]:
             root = root or part
             open_nodes[-1] = "children"
         elif open_nodes and open_nodes[-1] == "children":
-            words.append(WRITTEN.get(part, part).replace("\\/", "/").replace("\\*", "*"))
+            words.append(BRACKETS.get(part, part).replace("\\/", "/").replace("\\*", "*"))
             open_nodes[-1] = "end"
         else:
-            raise spot.error(f"{part!r} stands outside a node", FORM)
+            raise spot.error(f"{part!r} is outside a node", FORM)
     if open_nodes or not words:
         raise spot.error(f"{len(open_nodes)} brackets are not closed", FORM)
     return int(root), tuple(words)

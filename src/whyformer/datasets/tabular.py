@@ -22,6 +22,9 @@ USUAL = {
     "image": ("image", "img", "image_path"),
     "label": ("label", "labels", "class", "target"),
 }
+# Options of every reader of tables: the column of each part, and the labels' names ("bad|good").
+COLUMN_OPTIONS = (*USUAL, "labels")
+SPLITS = ("all", "train", "dev", "test", "validation")
 # If some labels are missing, spreadsheets and pandas write the others as 1.0.
 _NUMBER = re.compile(r"[+-]?[0-9]{1,18}(\.0*)?")
 
@@ -91,8 +94,8 @@ class Columns:
         if isinstance(value, float) and not value.is_integer():
             return str(value), None
         number = int(value.partition(".")[0] if isinstance(value, str) else value)
-        named = 0 <= number < len(self.labels)
-        return number, self.labels[number] if named else None
+        has_name = 0 <= number < len(self.labels)
+        return number, self.labels[number] if has_name else None
 
 
 def choose_columns(
@@ -107,14 +110,14 @@ def choose_columns(
     lower = {column.lower(): column for column in reversed(columns)}
     found: dict[str, str] = {}
     for part, usual in USUAL.items():
-        asked = options.get(part, "")
-        if asked and asked not in columns:
+        column = options.get(part, "")
+        if column and column not in columns:
             raise InputError(
-                f"{origin} has no column {asked!r}.{nearest(asked, columns)}"
+                f"{origin} has no column {column!r}.{nearest(column, columns)}"
                 f" The columns are: {', '.join(columns)}",
                 argument=part,
             )
-        found[part] = asked or next((lower[name] for name in usual if name in lower), "")
+        found[part] = column or next((lower[name] for name in usual if name in lower), "")
     if not found["text"] and not found["image"]:
         raise InputError(
             f"{origin} has no column that is called text or image."
@@ -124,6 +127,8 @@ def choose_columns(
     return Columns(**found, labels=tuple(labels), folder=folder)
 
 
-def label_names(labels: str) -> tuple[str, ...]:
-    """Return the names of the labels from "negative|positive"."""
-    return tuple(name.strip() for name in labels.split("|")) if labels else ()
+def columns_of_file(names: Sequence[str], file: Path, options: Mapping[str, str]) -> Columns:
+    """Return the columns of a file with these column names; `options` are COLUMN_OPTIONS."""
+    labels = options.get("labels", "")
+    label_names = tuple(name.strip() for name in labels.split("|")) if labels else ()
+    return choose_columns(names, file, options, labels=label_names, folder=file.parent)

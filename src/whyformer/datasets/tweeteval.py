@@ -46,11 +46,13 @@ def tweeteval(source: DatasetSource, *, subset: str = "", encoding: str = "utf-8
         if text is None or label is None:
             spot, _ = text or label or (Spot(texts), "")
             other = labels if label is None else texts
-            raise spot.error(f"{other.name} has no such line", "as many lines in both files")
-        written = require_utf8(label[1], label[0]).strip()
-        value = parse_whole(written)
+            raise spot.error(
+                f"{other.name} has no such line", "the same number of lines in both files"
+            )
+        label_text = require_utf8(label[1], label[0]).strip()
+        value = parse_whole(label_text)
         if value is None or value >= len(names):
-            raise label[0].error(f"the label is {written!r}", f"0 to {len(names) - 1}")
+            raise label[0].error(f"the label is {label_text!r}", f"0 to {len(names) - 1}")
         return Sample(name, require_utf8(text[1], text[0]).strip(), value, names[value])
 
     def rows() -> Iterator[DatasetRow]:

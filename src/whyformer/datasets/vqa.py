@@ -64,7 +64,7 @@ def vqa(source: DatasetSource, *, images: str = "", features: str = "") -> Conte
     stem = f"COCO_{split.replace('test-dev', 'test')}_"
 
     def read(at: str, question: Any, spot: Spot) -> Sample:
-        asked = get_entry(question, "question_id", int, spot)
+        question_id = get_entry(question, "question_id", int, spot)
         text = get_entry(question, "question", str, spot)
         number = get_entry(question, "image_id", int, spot)
         inputs: dict[str, Any] = {"text": text}
@@ -78,7 +78,7 @@ def vqa(source: DatasetSource, *, images: str = "", features: str = "") -> Conte
             extras |= regions(number, spot)
         label = None
         if answers is not None:
-            label, extras["answers"], extras["answer_type"] = answers(asked, spot)
+            label, extras["answers"], extras["answer_type"] = answers(question_id, spot)
         return Sample(at, inputs, label, label, extras)
 
     def rows() -> Iterator[DatasetRow]:
@@ -107,15 +107,17 @@ def _answers(
         spot = Spot(file, entry=f"annotations[{i}]")
         annotations[get_entry(annotation, "question_id", int, spot)] = i, annotation
 
-    def answers(question: int, asked: Spot) -> tuple[str, tuple[str, ...], str]:
+    def answers(question: int, question_spot: Spot) -> tuple[str, tuple[str, ...], str]:
         if question not in annotations:
-            raise asked.error(f"{file.name} has no question {question}", "answers to every one")
+            raise question_spot.error(
+                f"{file.name} has no question {question}", "answers to every question"
+            )
         i, annotation = annotations[question]
         spot = Spot(file, entry=f"annotations[{i}]")
-        given = get_entry(annotation, "answers", list, spot)
+        entries = get_entry(annotation, "answers", list, spot)
         return (
             get_entry(annotation, "multiple_choice_answer", str, spot),
-            tuple(get_entry(answer, "answer", str, spot) for answer in given),
+            tuple(get_entry(answer, "answer", str, spot) for answer in entries),
             str(annotation.get("answer_type", "")),
         )
 

@@ -25,9 +25,8 @@ class AgreementMatrix:
     """Methods by methods: the mean agreement of their attributions."""
 
     names: tuple[str, ...]
-    rows: tuple[
-        tuple[MethodSummary | None, ...], ...
-    ]  # None where a method meets itself, or nothing
+    # None on the diagonal, and for pairs that were not compared.
+    rows: tuple[tuple[MethodSummary | None, ...], ...]
 
 
 def agreement_matrix(figures: Sequence[MetricSummary]) -> AgreementMatrix:
@@ -39,8 +38,8 @@ def agreement_matrix(figures: Sequence[MetricSummary]) -> AgreementMatrix:
     }
     names = tuple(dict.fromkeys(name for pair in found for name in pair))
     # In the order of the run: measured methods, then those that were only compared with.
-    asked = tuple(dict.fromkeys(one for one, _ in found))
-    names = (*asked, *(name for name in names if name not in asked))
+    measured = tuple(dict.fromkeys(one for one, _ in found))
+    names = (*measured, *(name for name in names if name not in measured))
     return AgreementMatrix(
         names,
         tuple(

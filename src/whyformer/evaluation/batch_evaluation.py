@@ -41,7 +41,7 @@ class BatchEvaluation:
 
     @cached_property
     def prepared(self) -> Batch:
-        """The inputs as the model takes them."""
+        """The inputs as the model expects them."""
         loaded = self.model.loaded
         try:
             inputs = inputs_of(self.samples.samples, loaded)
@@ -66,7 +66,7 @@ class BatchEvaluation:
         return Rerun(self.removal)
 
     @cached_property
-    def predicted(self) -> tuple[int, ...]:
+    def predicted_classes(self) -> tuple[int, ...]:
         """The classes that the model predicts."""
         return tuple(predict(self.model.loaded.module, self.prepared).argmax(1).tolist())
 
@@ -89,7 +89,7 @@ class BatchEvaluation:
 
     def _explained_target(self, target: str) -> str:
         """ "predicted" if the true classes are those that the model predicts, else the target."""
-        if target == "label" and tuple(self.samples.labels) == self.predicted:
+        if target == "label" and tuple(self.samples.labels) == self.predicted_classes:
             return "predicted"
         return target
 
@@ -112,11 +112,11 @@ class BatchEvaluation:
             try:
                 alone = inputs_of([sample], self.model.loaded)
                 _prepare(alone, self.model.loaded, self.plan.truncation)
-            except InputError as own:
-                return own.prefixed(f"sample {sample.id!r}")
+            except InputError as sample_error:
+                return sample_error.prefixed(f"sample {sample.id!r}")
         return error
 
-    def randomised(self, method: MethodSpec, target: str) -> list[Attribution]:
+    def randomised_attributions(self, method: MethodSpec, target: str) -> list[Attribution]:
         """The attributions of the same classes by models with randomised weights."""
         attribution = self.attribution(method, target)
         loaded = self.model.loaded
@@ -153,19 +153,19 @@ class BatchEvaluation:
         if any(need.dataset_words for need in needs) and options.get("level", "word") == "word":
             samples = self.samples.samples
             attribution = with_dataset_words(attribution, samples, self.model.loaded)
-        given = {
+        needed = {
             need.name: self._value(need, attribution, method, target)
             for need in needs
             if need.source != "methods"
         }
         if not metric.compares_methods:
-            found = metric.scores(attribution, **given, **options)
+            found = metric.scores(attribution, **needed, **options)
             return {row_label(spec, measure): score for measure, score in found.items()}
         (compared,) = (need.name for need in needs if need.source == "methods")
         others = self.attributions([(other, target) for other in self.plan.methods])
         return {
             row_label(spec, other.label): metric(
-                attribution, **{compared: found}, **given, **options
+                attribution, **{compared: found}, **needed, **options
             )
             for other, found in zip(self.plan.methods, others, strict=True)
         }
@@ -177,7 +177,7 @@ class BatchEvaluation:
         if need.source == "labels":
             return self.samples.classes()
         if need.source == "randomised":
-            return self.randomised(method, target)
+            return self.randomised_attributions(method, target)
         return read_need(need, self.samples.samples, self.model.loaded)
 
     def _rows(

@@ -21,18 +21,18 @@ def bundled_samples(model: BundledModel) -> list[Sample]:
     place = model.folder / model.shown
     if len(model.streams) < 2:
         return [Sample(f"{model.name}/{i}", inputs) for i, inputs in enumerate(model.samples())]
-    asked: list[dict[str, Any]] = json.loads((place / QUESTIONS).read_text(encoding="utf-8"))
+    questions: list[dict[str, Any]] = json.loads((place / QUESTIONS).read_text(encoding="utf-8"))
     config = json.loads((model.folder / "config.json").read_text(encoding="utf-8"))
     classes = config.get("label2id", {})
     found = []
-    for i, (one, inputs) in enumerate(zip(asked, model.samples(), strict=True)):
+    for i, (question, inputs) in enumerate(zip(questions, model.samples(), strict=True)):
         extras: dict[str, Any] = {}
-        if "about" in one:
-            with Image.open(place / one["image"]) as image:
+        if "about" in question:
+            with Image.open(place / question["image"]) as image:
                 shape = numpy.zeros((image.height, image.width), dtype=numpy.uint8)
-            left, top, right, bottom = one["about"]
+            left, top, right, bottom = question["about"]
             shape[top:bottom, left:right] = 1
             extras["mask"] = Mask(shape)
-        answer = one.get("answer") if one.get("answer") in classes else None
+        answer = question.get("answer") if question.get("answer") in classes else None
         found.append(Sample(f"{model.name}/{i}", inputs, answer, answer, extras))
     return found

@@ -78,14 +78,14 @@ def _boxes(samples: Sequence[Sample], source: Source) -> dict[str, Tensor]:
 
 
 def _question(sample: Sample) -> str:
-    asked = sample.inputs.get("text") if isinstance(sample.inputs, Mapping) else sample.inputs
-    if not isinstance(asked, str):
+    question = sample.inputs.get("text") if isinstance(sample.inputs, Mapping) else sample.inputs
+    if not isinstance(question, str):
         raise InputError(
             f"sample {sample.id!r} has regions but no question",
             argument="samples",
             remedy="Add the question as the sample's text",
         )
-    return asked
+    return question
 
 
 def _size(sample: Sample) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""The metrics that fit a model and its data, for users who name none."""
+"""The metrics that fit a model and its data, used if the user names no metrics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from whyformer.models.load import Loaded
 
 
 def default_metrics(loaded: Loaded, samples: Sequence[Sample]) -> tuple[tuple[str, ...], str]:
-    """The names of the metrics that fit, and why those that rerun the model do not, or "".
+    """The names of the metrics that fit, and why metrics that rerun the model do not fit, or "".
 
     A metric fits if the model and the first sample provide all that it needs. Metrics that rerun
     the model come first, those that need data from the sample last.

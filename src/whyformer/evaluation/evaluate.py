@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from whyformer.evaluation import fingerprint
 from whyformer.evaluation.batch_evaluation import BatchEvaluation
 from whyformer.evaluation.examples import Choice, ReportExample, choose_examples
 from whyformer.evaluation.plan import MethodSpec, MetricSpec, Plan
-from whyformer.evaluation.report import build_report as page
+from whyformer.evaluation.report import build_report
 from whyformer.evaluation.results import RESULTS, SETTINGS, Results
 from whyformer.evaluation.sample_batches import (
     SampleBatch,
@@ -46,6 +46,15 @@ class PendingBatch:
 
     samples: SampleBatch
     methods: Sequence[tuple[MethodSpec, Pending]]
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """The keyword arguments of `evaluate`, which describes them."""
+
+    names: Sequence[str] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    report: bool = True
 
 
 def evaluate(
@@ -82,8 +91,8 @@ def evaluate(
         >>> plan = Plan(method_specs(["gae"]), metric_specs(["auac"]))  # doctest: +SKIP
         >>> evaluate(load_model("sst2", None, None), samples, plan, "run")  # doctest: +SKIP
     """
-    events = run_evaluation(loaded, samples, plan, out, names=names, facts=facts, report=report)
-    *_, results = events
+    options = RunOptions(names, facts or {}, report)
+    *_, results = run_evaluation(loaded, samples, plan, out, options)
     assert isinstance(results, Results)
     return results
 
@@ -93,15 +102,13 @@ def run_evaluation(
     samples: Iterable[Sample],
     plan: Plan,
     out: Path | str,
-    *,
-    names: Sequence[str] = (),
-    facts: Mapping[str, Any] | None = None,
-    report: bool = True,
+    options: RunOptions | None = None,
 ) -> Iterator[Progress | Results]:
     """Evaluate step by step: yield a `Progress` before each step, and the `Results` at the end.
 
     The arguments are those of `evaluate`.
     """
+    options = options or RunOptions()
     store = Store(Path(out))
     yield Progress("reading samples", 0, 0)
     read = list(samples)
@@ -113,7 +120,7 @@ def run_evaluation(
         )
     check_ids(read)
     model = EvaluatedModel(loaded, fingerprint.of_loaded(loaded))
-    batches = split_samples(read, loaded, names)
+    batches = split_samples(read, loaded, options.names)
     check_labels(batches, plan)
     pending = list(_pending_batches(batches, model, plan, store))
     total = len(batches) * len(plan.methods)
@@ -125,12 +132,12 @@ def run_evaluation(
             rows += batch.rows(method, metrics)
             done += 1
         store.add(rows)
-    results = _write_results(read, batches, model, plan, store, _skipped(samples), facts or {})
-    if report:
+    results = _write_results(read, batches, model, plan, store, _skipped(samples), options.facts)
+    if options.report:
         yield Progress("writing the report", done, total)
         figures = summary(results)
         examples = _examples(choose_examples(results, PER_SIDE, figures), batches, model, plan)
-        store.write_text(REPORT, page(results, examples, figures))
+        store.write_text(REPORT, build_report(results, examples, figures))
     yield results
 
 

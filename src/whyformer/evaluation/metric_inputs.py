@@ -30,8 +30,8 @@ from whyformer.models.processors import first_line, image_processor_of, tokenize
 
 def classes_of(loaded: Loaded) -> dict[int, str]:
     """The names of the model's classes by index; empty if its config has none."""
-    named = getattr(getattr(loaded.module, "config", None), "id2label", None) or {}
-    return {int(index): str(name) for index, name in named.items()}
+    names = getattr(getattr(loaded.module, "config", None), "id2label", None) or {}
+    return {int(index): str(name) for index, name in names.items()}
 
 
 def label_of(sample: Sample, names: Sequence[str], classes: dict[int, str]) -> int | None:
@@ -49,8 +49,8 @@ def label_of(sample: Sample, names: Sequence[str], classes: dict[int, str]) -> i
         return numbers[name.lower()]
     if not isinstance(sample.label, int):
         raise InputError(
-            f"sample {sample.id!r} is labelled {sample.label!r}, which is none of the model's"
-            f" classes: {_class_list(classes)}",
+            f"sample {sample.id!r} is labelled {sample.label!r}, which is not one of the"
+            f" model's classes: {_class_list(classes)}",
             argument="samples",
             remedy="Use data with these labels, or without labels",
         )
@@ -117,14 +117,14 @@ def _mask(sample: Sample, loaded: Loaded) -> Tensor:
         pixels = torch.from_numpy(numpy.array(small)).float()
     else:
         picture = grey.convert(MODES[channels])
-        made = steps(
+        processed = steps(
             images=[picture],
             return_tensors="pt",
             do_rescale=False,
             do_normalize=False,
             resample=Image.Resampling.NEAREST,
         )
-        pixels = made["pixel_values"][0, 0].float()
+        pixels = processed["pixel_values"][0, 0].float()
     # A processor pads with 0, which means ignored here.
     return (pixels / 100).round().long() - 1
 
@@ -159,7 +159,7 @@ def with_dataset_words(
 ) -> Attribution:
     """The attribution with the dataset's words in place of the tokenizer's.
 
-    A tokenizer splits "don't" in three words; the annotators may have split it otherwise.
+    A tokenizer splits "don't" into three words; the annotators may have split it differently.
     """
     name = attribution.main
     stream = attribution.streams[name]

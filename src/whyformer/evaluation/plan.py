@@ -55,7 +55,7 @@ class Plan:
         truncation: Whether to cut texts that are longer than the model takes.
 
     Raises:
-        OptionError: An option, target or fill is unknown, or nothing is left to evaluate.
+        OptionError: An option, target or fill is unknown, or there is nothing to evaluate.
     """
 
     methods: tuple[MethodSpec, ...]
@@ -131,18 +131,18 @@ def method_specs(
         >>> [spec.method for spec in method_specs(["gae", "random"])]
         ['gae', 'random']
     """
-    wanted = list(names)
-    if "all" in wanted:
+    selected = list(names)
+    if "all" in selected:
         every = [name for name, method in methods.items() if not method.slow]
-        at = wanted.index("all")
-        wanted = [*wanted[:at], *(n for n in every if n not in wanted), *wanted[at + 1 :]]
-    given = _options_by_name("method", wanted, options)
+        at = selected.index("all")
+        selected = [*selected[:at], *(n for n in every if n not in selected), *selected[at + 1 :]]
+    by_name = _options_by_name("method", selected, options)
     found = []
-    for name in wanted:
-        own = given.get(name, {})
+    for name in selected:
+        chosen = by_name.get(name, {})
         if "seed" in methods[name].options:
-            own.setdefault("seed", seed)
-        found.append(MethodSpec(name, name, own))
+            chosen.setdefault("seed", seed)
+        found.append(MethodSpec(name, name, chosen))
     return tuple(found)
 
 
@@ -169,15 +169,15 @@ def metric_specs(
         >>> metric_specs(["auac"])[0].options
         {'special': 'keep'}
     """
-    wanted = list(names)
-    given = _options_by_name("metric", wanted, options)
+    selected = list(names)
+    by_name = _options_by_name("metric", selected, options)
     found = []
-    for name in wanted:
-        known, own = metrics[name], given.get(name, {})
-        known.check(own)
+    for name in selected:
+        known, chosen = metrics[name], by_name.get(name, {})
+        known.check(chosen)
         if fill in (None, "drop") and "special" in known.options:
-            own.setdefault("special", "keep")
-        found.append(MetricSpec(name, name, own))
+            chosen.setdefault("special", "keep")
+        found.append(MetricSpec(name, name, chosen))
     return tuple(found)
 
 
@@ -192,4 +192,4 @@ def _options_by_name(
                 argument="options",
                 remedy=f"Add {name!r} to the {kind}s, or leave out its options",
             )
-    return {name: dict(own) for name, own in (options or {}).items()}
+    return {name: dict(chosen) for name, chosen in (options or {}).items()}

@@ -48,7 +48,7 @@ class Results:
         for name in (RESULTS, SETTINGS):
             if not (place / name).is_file():
                 raise InputError(
-                    f"{str(place)!r} is no finished run: it has no {name}",
+                    f"{str(place)!r} is not a finished run: it has no {name}",
                     argument="folder",
                     remedy="Run the evaluation to its end",
                 )
@@ -61,7 +61,7 @@ class Results:
                 raise InputError(
                     f"{str(place / name)!r} cannot be read ({error})",
                     argument="folder",
-                    remedy="Run the same evaluation again, which writes the file anew",
+                    remedy="Run the same evaluation again, which writes the file again",
                 ) from error
         return cls(read[RESULTS], read[SETTINGS])
 

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from whyformer.batching.budget import pass_cost
 from whyformer.batching.plan import plan_batches
 from whyformer.datasets import Sample
 from whyformer.errors import InputError
@@ -25,7 +26,6 @@ from whyformer.models.signature import stream_of
 SAMPLES = 32  # in one batch at most; after a kill an unfinished batch is computed again
 IMAGES = 8
 TOKENS = 4096  # padding included
-PASS_COST = 64  # tokens
 
 
 @dataclass(frozen=True)
@@ -61,17 +61,18 @@ def split_samples(
 ) -> list[SampleBatch]:
     """The samples in batches of similar length, the shortest first.
 
-    The cut depends on the samples alone, not on what is finished: a run that goes on has the same
-    batches as one that was never stopped. `names` are the dataset's names of its labels.
+    The batches depend on the samples and the model alone, not on what is finished: a resumed run
+    has the same batches as one that was never stopped. `names` are the dataset's label names.
     """
     classes = classes_of(loaded)
     labels = tuple(label_of(sample, names, classes) for sample in samples)
-    everyone = SampleBatch(tuple(samples), tuple(map(_fingerprint, samples, labels)), labels)
+    all_samples = SampleBatch(tuple(samples), tuple(map(_fingerprint, samples, labels)), labels)
     texts = _text_lengths(samples, loaded)
     lengths, most = (texts, SAMPLES) if texts else ([1] * len(samples), IMAGES)
-    plan = plan_batches(lengths, tokens=TOKENS, samples=most, pass_cost=PASS_COST)
+    cost = pass_cost(loaded.module)
+    plan = plan_batches(lengths, tokens=TOKENS, samples=most, pass_cost=cost)
     order = sorted(sorted((lengths[row], row) for row in rows) for rows in plan)
-    return [everyone.take([row for _, row in rows]) for rows in order]
+    return [all_samples.take([row for _, row in rows]) for rows in order]
 
 
 def check_ids(samples: Sequence[Sample]) -> None:
@@ -111,7 +112,7 @@ def _fingerprint(sample: Sample, label: int | None) -> str:
     except UnicodeEncodeError as error:
         raise InputError(
             f"sample {sample.id!r}: its name or text has {error.object[error.start : error.end]!r},"
-            " which is no character of UTF-8",
+            " which is not valid UTF-8",
             argument="samples",
             remedy="Rename the file, or correct the text",
         ) from error
@@ -129,7 +130,7 @@ def _text_lengths(samples: Sequence[Sample], loaded: Loaded) -> list[int]:
 
 
 def _text_part(inputs: Any) -> Any:
-    """The text of an input that is a mapping with a text; any other input as it is."""
+    """The text of an input that is a mapping with a text; any other input unchanged."""
     if isinstance(inputs, Mapping) and isinstance(inputs.get("text"), str):
         return inputs["text"]
     return inputs

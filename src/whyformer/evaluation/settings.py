@@ -25,7 +25,7 @@ def settings_of(
     skipped: Sequence[object],
     facts: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Everything that decides the numbers, and what they mean; neither time nor machine."""
+    """Everything that decides the numbers, and what they mean; no times and no machine names."""
     module = model.loaded.module
     family = model.loaded.family
     last = {row["metric"]: row for row in rows}

@@ -25,10 +25,10 @@ class Store:
     """The finished rows of a run by unit id, in many small Parquet files.
 
     Args:
-        folder: The folder of the run; it is made if it does not exist.
+        folder: The folder of the run; it is created if it does not exist.
 
     Raises:
-        StoreError: The folder cannot be made, or one of its files cannot be read.
+        StoreError: The folder cannot be created, or one of its files cannot be read.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -37,7 +37,7 @@ class Store:
             (folder / PARTS).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(
-                f"the folder {str(folder)!r} cannot be made: {_reason(error)}",
+                f"the folder {str(folder)!r} cannot be created: {_reason(error)}",
                 argument="out",
                 remedy="Choose another folder",
             ) from error
@@ -54,7 +54,7 @@ class Store:
             if FILL not in table.column_names:  # written by an earlier version
                 table = table.append_column(FILL, pyarrow.nulls(len(table), pyarrow.string()))
             if not table.schema.equals(_schema()):
-                raise OSError("it has other columns")
+                raise OSError("it has different columns")
             rows: list[ResultRow] = table.to_pylist()
         except (OSError, pyarrow.ArrowException, UnicodeDecodeError) as error:
             raise StoreError(
@@ -99,7 +99,7 @@ class Store:
                 f"{str(path)!r} cannot be written: {_reason(error)}. The {len(self.done)} finished"
                 " rows are kept",
                 argument="out",
-                remedy="Make room, and run the same evaluation again to go on",
+                remedy="Free some disk space, and run the same evaluation again to resume it",
             ) from error
 
 

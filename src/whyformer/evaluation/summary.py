@@ -87,11 +87,11 @@ class MetricSummary:
 def bootstrap_of(
     results: Results, level: float | None = None, draws: int | None = None, seed: int | None = None
 ) -> Bootstrap:
-    """The given settings, else those of the run, else the defaults."""
-    given = {"level": level, "draws": draws, "seed": seed}
+    """The arguments that are not None, else those of the run, else the defaults."""
+    arguments = {"level": level, "draws": draws, "seed": seed}
     known = settings_group(results.settings, "bootstrap")
     chosen: dict[str, Any] = {
-        name: known.get(name) if value is None else value for name, value in given.items()
+        name: known.get(name) if value is None else value for name, value in arguments.items()
     }
     return Bootstrap(**{name: value for name, value in chosen.items() if value is not None})
 

@@ -1,4 +1,4 @@
-"""Units of work: one sample, method, target and metric, named by all that decides their value."""
+"""Units of work (one sample, method, target and metric), and the ids of their results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from whyformer.evaluation.plan import MethodSpec, MetricSpec, Plan
 from whyformer.metrics import metrics
 from whyformer.models.load import Loaded
 
-FORMAT = 2  # raise it if the same settings would give other numbers
+FORMAT = 2  # increase it if the same settings would give other numbers
 
 ResultRow = dict[str, Any]
 

@@ -41,8 +41,8 @@ def conservation(
         scores = finite_scores(stream.scores, stream.mask).double() * stream.mask
         relevance = relevance + scores.sum(1).to(output.device)
     if sinks:
-        for taken in attribution.sinks.values():
-            relevance = relevance + taken.detach().double().to(output.device)
+        for absorbed in attribution.sinks.values():
+            relevance = relevance + absorbed.detach().double().to(output.device)
     values = (relevance - output).abs()
     if error == "relative":
         scale = torch.maximum(relevance.abs(), output.abs())

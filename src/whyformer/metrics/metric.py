@@ -59,14 +59,14 @@ class Metric:
             **arguments: What the metric needs, and its options.
 
         Raises:
-            InputError: A need is missing, or an argument is of no use to this metric.
+            InputError: A need is missing, or the metric does not take an argument.
             OptionError: An option is unknown or has a wrong value.
         """
         self._check_arguments(arguments)
         return self.compute(attribution, **arguments)
 
     def scores(self, attribution: Attribution, **arguments: Any) -> dict[str, Score]:
-        """Return the score of every measure, by name; of a metric without measures by ""."""
+        """Return the score of every measure by name; the name is "" if there are no measures."""
         if self.compute_all is None or "measure" in arguments:
             return {"": self(attribution, **arguments)}
         self._check_arguments(arguments)
@@ -113,7 +113,7 @@ class Metric:
                 )
 
     def _check_arguments(self, arguments: Mapping[str, Any]) -> None:
-        """Raise if a need is missing, an argument is of no use, or an option is wrong."""
+        """Raise if a need is missing, an argument is not taken, or an option is wrong."""
         known = {**NEEDS, **self.declared}
         self.check({k: v for k, v in arguments.items() if k not in known or k in self.options})
         for name in self.needs:
@@ -126,7 +126,7 @@ class Metric:
             if name not in (*self.needs, *self.accepts):
                 takes = ", ".join((*self.needs, *self.accepts)) or "the attribution only"
                 raise InputError(
-                    f"metric '{self.name}' has no use for {name}; it takes {takes}", argument=name
+                    f"metric '{self.name}' does not take {name}; it takes {takes}", argument=name
                 )
 
 

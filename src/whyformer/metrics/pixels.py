@@ -42,9 +42,9 @@ def pixel_map(stream: Stream, size: tuple[int, int]) -> tuple[Tensor, Tensor]:
     """
     inside = pixels_of(stream, stream.mask, size)
     if stream.pixels is not None:
-        reached = finite_scores(stream.pixels, torch.ones_like(stream.pixels, dtype=torch.bool))
-        same = reached.shape[-2:] == torch.Size(size)
-        return (reached if same else _resize(reached, size, "bilinear")), inside
+        pixels = finite_scores(stream.pixels, torch.ones_like(stream.pixels, dtype=torch.bool))
+        same = pixels.shape[-2:] == torch.Size(size)
+        return (pixels if same else _resize(pixels, size, "bilinear")), inside
     mask = stream.mask.unflatten(1, stream.grid or (1, -1))
     scores = finite_scores(stream.scores, stream.mask).unflatten(1, mask.shape[1:])
     # Padding takes its neighbours' scores, so that a pixel beside it equals, to the last bit, what

@@ -1,4 +1,4 @@
-"""What a metric asks of the model: logits of the kept tokens, and the class that it follows."""
+"""The logits of the kept tokens, and the class that a metric follows."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Predictor(Protocol):
     """Logits (batch, classes) of the samples with only the kept tokens of the named streams.
 
     `kept` maps a stream to a mask (batch, tokens), False at padding; if pixels are removed the
-    mask is (batch, height * width). Other streams stay as they are. What replaces removed tokens
-    is up to the callable. `Rerun` is the one that evaluations use.
+    mask is (batch, height * width). Other streams are unchanged. The callable decides what
+    replaces removed tokens. Evaluations use `Rerun`.
     """
 
     def __call__(self, kept: Mapping[str, Tensor]) -> Tensor: ...
@@ -39,7 +39,7 @@ def kept_logits_each(rerun: Predictor, stream: str, masks: Sequence[Tensor]) -> 
 
 
 def _check_logits(logits: Tensor, kept: Tensor) -> Tensor:
-    """The logits in double precision on the mask's device; raise if they are none."""
+    """The logits in double precision on the mask's device; raise if they are malformed."""
     logits = logits.detach()
     if logits.ndim != 2 or len(logits) != len(kept):
         raise InputError(
@@ -75,7 +75,7 @@ def followed_class(
             f"against={against!r}: class {int(classes[wrong][0])} is not one of the model's"
             f" {full.shape[1]}",
             argument="against",
-            remedy="If the target is no class, use against='predicted'",
+            remedy="If the target is not a class, use against='predicted'",
         )
     return classes
 

@@ -1,4 +1,4 @@
-"""Run the model again on the kept tokens, in batches of similar length, each mask once."""
+"""Run the model again on the kept tokens, in batches of similar length; each mask runs once."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from whyformer.attribution import Attribution
+from whyformer.batching.budget import pass_cost
 from whyformer.batching.plan import plan_batches
 from whyformer.engine.predict import predict
 from whyformer.inputs.removal import FILL_TEXTS, Removal
 
 TOKENS = 4096  # in one forward pass
 IMAGES = 32
-PASS_COST = 64  # tokens
 REMEMBERED = 64_000_000  # numbers: a language model's logits are as long as its vocabulary
 
 Key = tuple[str, int, bytes]  # stream, sample, digest of the mask
@@ -35,7 +35,7 @@ class _Answers:
 class Rerun:
     """Logits (batch, classes) of one batch with only the kept tokens; a `Predictor`.
 
-    Each mask of a sample runs once, whichever metric or method asks for it.
+    Each mask of a sample runs once, whichever metric or method needs it.
 
     Args:
         removal: The batch, the model, and what replaces removed tokens.
@@ -103,15 +103,15 @@ class Rerun:
 
     def _batches(self, stream: str, new: Mapping[Key, Tensor]) -> list[list[Key]]:
         """The samples of each forward pass: of similar length if tokens are dropped."""
-        keys = list(new)
+        keys, cost = list(new), pass_cost(self.module)
         if self._removal.source(stream).kind in ("pixels", "sound"):
-            plan = plan_batches([1] * len(keys), tokens=IMAGES, pass_cost=PASS_COST)
+            plan = plan_batches([1] * len(keys), tokens=IMAGES, pass_cost=cost)
         else:
             dropped = self._removal.fill_of(stream) == "drop"
             lengths = [max(1, int(row.sum())) if dropped else len(row) for row in new.values()]
             # Without a padding mask only samples of one length can run together.
             kinds = None if self._removal.runs_together(stream) else lengths
-            plan = plan_batches(lengths, tokens=TOKENS, kinds=kinds, pass_cost=PASS_COST)
+            plan = plan_batches(lengths, tokens=TOKENS, kinds=kinds, pass_cost=cost)
         return [[keys[i] for i in batch] for batch in plan]
 
 

@@ -16,7 +16,7 @@ from whyformer.statistics.bootstrap import Bootstrap, Resamples
 
 @dataclass(frozen=True)
 class Score:
-    """One value per sample, with the sentence that must be printed beside it.
+    """One value per sample, with the convention to print beside it.
 
     `shares` are the numerators and denominators of each sample, (batch, parts) each. If they are
     set, the mean is a ratio of sums over all samples, as for pixel accuracy and mIoU, instead of
@@ -52,8 +52,8 @@ class Score:
     @property
     def mean(self) -> float:
         """The mean over all samples that count; NaN if none does."""
-        everyone = torch.arange(len(self), device=self.values.device).unsqueeze(0)
-        return float(self.means(everyone)[0])
+        all_samples = torch.arange(len(self), device=self.values.device).unsqueeze(0)
+        return float(self.means(all_samples)[0])
 
     def means(self, picks: Tensor) -> Tensor:
         """The mean of each selection of samples, (selections,), from (selections, samples)."""

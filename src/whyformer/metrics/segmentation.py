@@ -104,7 +104,7 @@ def segmentation(
 def average_precision(scores: Tensor, truth: Tensor, counted: Tensor) -> Tensor:
     """Area under the precision-recall steps of each sample, (batch,), in double precision.
 
-    Equal scores are one step. 0 if nothing is true.
+    Equal scores are one step. The area is 0 if no item is true.
     """
     # Items that do not count sort last and are no hits, so they change no precision.
     ordered, order = scores.masked_fill(~counted, -torch.inf).sort(dim=1, descending=True)
@@ -115,7 +115,7 @@ def average_precision(scores: Tensor, truth: Tensor, counted: Tensor) -> Tensor:
 
 
 def _precisions(scaled: Tensor, truth: Tensor, counted: Tensor) -> dict[str, Shares]:
-    """Three ways to average precision; they differ by ten points and more."""
+    """Three ways to average precision; they can differ by more than ten points."""
     both = torch.cat((scaled, 1 - scaled), 1)
     joint = average_precision(both, torch.cat((truth, ~truth), 1), torch.cat((counted, counted), 1))
     sides = [(truth & counted).any(1), (~truth & counted).any(1)]

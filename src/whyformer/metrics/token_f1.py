@@ -44,9 +44,9 @@ def token_f1(
 ) -> Score:
     """F1 of the top-k words, mean over k, (batch,).
 
-    Special tokens, and those in `keep`, are never selected. A text of fewer than k words gives
-    all. If the text was truncated, marked words after the cut are missed, as in the authors'
-    evaluation.
+    Special tokens, and those in `keep`, are never selected. If a text has fewer than k words,
+    all are selected. If the text was truncated, marked words after the cut are missed, as in the
+    authors' evaluation.
     """
     if not k or min(k) < 1 or list(k) != sorted(set(k)):
         raise OptionError(
@@ -76,10 +76,10 @@ def token_f1(
     there = marked.sum(1).double()
     heights = []
     for top in k:
-        taken = (places < top) & among
-        hits = (taken & marked).sum(1).double()
+        selected = (places < top) & among
+        hits = (selected & marked).sum(1).double()
         # 2PR / (P + R), written so that 0 is not divided by 0.
-        heights.append(2 * hits / (taken.sum(1) + there).clamp(min=1))
+        heights.append(2 * hits / (selected.sum(1) + there).clamp(min=1))
     curve = torch.stack(heights, 1)
     return Score(
         curve.mean(1),

@@ -1,4 +1,4 @@
-"""The order in which tokens are removed and how many at each step; ties go by position."""
+"""The order in which tokens are removed and how many at each step; ties are ordered by position."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Rounding = Literal["down", "up"]
 
 
 def find_stream(attribution: Attribution, stream: str | None) -> Stream:
-    """The stream of that name; the main stream if the name is None."""
+    """The stream with this name; the main stream if the name is None."""
     name = attribution.main if stream is None else stream
     if name not in attribution.streams:
         raise InputError(

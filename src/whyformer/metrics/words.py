@@ -49,7 +49,7 @@ def word_scores(
 
 
 def _continued_numbers(words: tuple[int | None, ...]) -> list[int]:
-    """Word numbers that go on rising where a second text starts again from 0; -1 for None."""
+    """Word numbers that keep rising where a second text starts again from 0; -1 for None."""
     found, offset, last = [], 0, -1
     for word in words:
         if word is None:

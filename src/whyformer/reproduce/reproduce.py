@@ -9,7 +9,7 @@ from typing import Any
 
 from whyformer.batching.progress import Progress
 from whyformer.errors import InputError, ModelError, OptionError
-from whyformer.evaluation.evaluate import run_evaluation
+from whyformer.evaluation.evaluate import RunOptions, run_evaluation
 from whyformer.evaluation.plan import MethodSpec, Plan
 from whyformer.evaluation.results import Results
 from whyformer.models import bundled
@@ -154,8 +154,7 @@ def _evaluate_part(part: ExperimentPart, options: ReproduceOptions) -> Iterator[
         drop_unknown_labels(samples, loaded),
         Plan(rows, part.measures, part.targets, part.fill, seed=0, truncation=True),
         options.out / options.experiment.name / part.name,
-        names=names,
-        facts={"experiment": options.experiment.name, "part": part.name},
+        RunOptions(names, {"experiment": options.experiment.name, "part": part.name}),
     )
     differences = tuple(filter(None, (*part.notes, model.note, left_out)))
     for step in events:

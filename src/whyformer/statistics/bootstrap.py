@@ -1,7 +1,7 @@
 """Percentile bootstrap intervals (Efron, 1979) of means, of group differences and of pairs.
 
-A grid is a tensor (templates, names) in which each name stands in each template. Rows and columns
-are drawn independently, so that an interval holds for other templates and for other names.
+A grid is a tensor (templates, names) with one value for each name in each template. Rows and
+columns are drawn independently, so that an interval holds for other templates and other names.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class Bootstrap:
         return self._estimate(float(value), draws)
 
     def pair_mean(self, distance: Tensor, counts: Tensor, *, within: bool) -> Estimate | None:
-        """The mean of (templates, names, other names) over the pairs that count; None for none.
+        """The mean of (templates, names, other names) over the pairs that count, or None.
 
         `counts` (names, other names) is 1 for each pair that counts. With `within` both sides are
         the same group, and are drawn once.
@@ -166,7 +166,7 @@ class Resamples:
         self._often: dict[int, Tensor] = {}
 
     def picks(self, count: int) -> Iterator[Tensor]:
-        """The numbers of the samples in every draw, (draws, count), in parts of some draws."""
+        """The numbers of the samples in every draw, (draws, count), a few draws at a time."""
         if count not in self._picks:
             (self._picks[count],) = self.bootstrap.picks(count)
         yield from self._picks[count].split(max(1, PICKS_AT_ONCE // count))
