@@ -15,7 +15,8 @@ import pytest
 
 from tests.evaluation.conftest import known, row
 from whyformer.attribution import Attribution
-from whyformer.evaluation.report import ReportExample, bar, build_report, choose_examples
+from whyformer.evaluation.report import ReportExample, build_report, choose_examples
+from whyformer.evaluation.report_target import bar
 from whyformer.evaluation.results import Results
 from whyformer.evaluation.summary import summary
 

@@ -25,6 +25,10 @@ def build_report(audit: Audit) -> str:
         f"{FOLDER}/report.jinja",
         audit=audit,
         styles=[read_text(f"{FOLDER}/report.css"), *unique_styles([one for _, one in examples])],
+        tables=[
+            (name, table, [table.format_row(row) for row in table.rows])
+            for name, table in audit.tables.items()
+        ],
         charts=[(chart.title, draw_intervals(interval_chart(chart))) for chart in audit.charts],
         examples=[(caption, fragment.element) for caption, fragment in examples],
         facts=_facts(audit.settings),
