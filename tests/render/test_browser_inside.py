@@ -98,7 +98,7 @@ def test_a_token_is_kept_by_pressing_and_let_go_by_escape(
     browser.press("ArrowRight", "ArrowRight", "Enter")
     assert "“ping”" in browser.run(SHOWS)
     assert browser.run("document.activeElement.getAttribute('aria-pressed')") == "true"
-    told = browser.run("document.querySelector('.inside .told').textContent")
+    told = browser.run("document.querySelector('.inside .status').textContent")
     assert told.startswith("strongest: ")
     choose(browser, "layer", "1")
     browser.point("h2")
@@ -124,7 +124,7 @@ def test_a_patch_asks_and_patches_answer(image: Make, attended: Kept, browser: B
     assert dot == [32, 24, False]
     assert layer.attention is not None
     row = layer.attention[0].mean(0)[4]
-    said = browser.run("document.querySelector('.inside .told').textContent")
+    said = browser.run("document.querySelector('.inside .status').textContent")
     best = int(row.argmax())
     name = "class token" if best == 0 else f"row {(best - 1) // 4 + 1}, column {(best - 1) % 4 + 1}"
     assert name in said.split(";")[0]

@@ -94,7 +94,7 @@ def test_the_slider_stays_where_it_was_while_streams_are_linked(
 
 def test_a_cell_is_read_out(translation: Make, browser: Browser) -> None:
     browser.show(views["html"].render(translation()))
-    told = "document.querySelector('.told').textContent"
+    told = "document.querySelector('.status').textContent"
     start = browser.run(told)
     browser.point(".matrix td[class]", 18)
     assert browser.run(told) == "“magnificent” for “großartig”: +1.80"

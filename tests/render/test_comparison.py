@@ -38,7 +38,7 @@ def test_different_targets_are_told_apart_by_their_labels(sentence: Make) -> Non
 
 
 def test_other_inputs_are_refused(sentence: Make, text: Make, image: Make) -> None:
-    with pytest.raises(InputError, match=r"'gae' was given .*text of 1 words.*text of 6 words"):
+    with pytest.raises(InputError, match=r"'gae' has .*text of 1 words.*text of 6 words"):
         compare_samples([sentence(), text([("other", 1.0, 0)], method="gae")])
     with pytest.raises(InputError, match="image of 2 x 2 patches"):
         compare_samples([sentence(), image(torch.ones(2, 2))])
