@@ -1,4 +1,4 @@
-"""Comparisons: of one input only, and with columns that can be told apart."""
+"""Comparisons: one input only, and columns with distinct titles."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_methods_are_the_titles(sentence: Make) -> None:
     assert titles(sentence(), sentence(method="gae")) == ("lrp_ah_ln", "gae")
 
 
-def test_namesakes_are_told_apart_by_their_options(sentence: Make) -> None:
+def test_namesakes_differ_by_their_options(sentence: Make) -> None:
     one, other = {"start_layer": 0, "seed": 1}, {"start_layer": 2, "seed": 1}
     made = [
         sentence(method="gae", options=one),
@@ -32,7 +32,7 @@ def test_namesakes_are_told_apart_by_their_options(sentence: Make) -> None:
     assert titles(*made) == ("gae, start_layer=0", "gae, start_layer=2", "lrp_ah_ln")
 
 
-def test_different_targets_are_told_apart_by_their_labels(sentence: Make) -> None:
+def test_different_targets_differ_by_their_labels(sentence: Make) -> None:
     made = (sentence(label="good"), sentence(label="bad"))
     assert titles(*made) == ("lrp_ah_ln, good", "lrp_ah_ln, bad")
 
@@ -61,7 +61,7 @@ def test_the_same_sum_is_said_once(sentence: Make) -> None:
         sentence(conservation=torch.tensor([1.0])),
         sentence(method="rollout"),
     ]
-    (first, said), (second, whole) = compare_samples(made)[0].sums
+    (first, not_expected), (second, whole) = compare_samples(made)[0].sums
     assert (first, second) == ("gae, rollout", "lrp_ah_ln")
-    assert "not expected to sum" in said
+    assert "not expected to sum" in not_expected
     assert "sum to the output" in whole

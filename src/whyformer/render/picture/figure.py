@@ -145,7 +145,7 @@ class _Places:
 
     left: float
     width: float  # of a cell
-    picture: float  # of a picture in it, 0 where there is none
+    picture: float  # of a picture in a cell, 0 if there are only words
     count: int
     first: int  # of the columns of the grid
 
