@@ -1,4 +1,4 @@
-"""The report: one page of its own, escaped, with the right examples, quick and small."""
+"""The report: one self-contained page, escaped, with the right examples, quick and small."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ import pytest
 
 from tests.evaluation.conftest import known, row
 from whyformer.attribution import Attribution
-from whyformer.evaluation.report import ReportExample, bar, build_report, choose_examples
+from whyformer.evaluation.report import ReportExample, build_report, choose_examples
+from whyformer.evaluation.report_target import bar
 from whyformer.evaluation.results import Results
 from whyformer.evaluation.summary import summary
 
@@ -60,11 +61,11 @@ class Page(HTMLParser):
         elif inside != "style":
             self.text.append(data)
 
-    def named(self, tag: str) -> list[dict[str, str | None]]:
+    def with_tag(self, tag: str) -> list[dict[str, str | None]]:
         return [attributes for name, attributes in self.tags if name == tag]
 
     @property
-    def said(self) -> str:
+    def visible_text(self) -> str:
         return " ".join("".join(self.text).split())
 
 
@@ -147,8 +148,8 @@ def test_agreement_is_one_metric_with_the_pair_that_agrees_most_or_least() -> No
 def test_the_page_says_what_was_measured(run: Make, words: Words) -> None:
     results = run()
     page = Page(build_report(results, examples(results, words)))
-    assert page.named("html") == [{"lang": "en"}]
-    for said in (
+    assert page.with_tag("html") == [{"lang": "en"}]
+    for piece in (
         "Evaluation of sst2",
         "BertForSequenceClassification",
         "fingerprint",
@@ -165,24 +166,26 @@ def test_the_page_says_what_was_measured(run: Make, words: Words) -> None:
         "torch 2.13",
         "the method with the best mean scores best and worst",
     ):
-        assert said in page.said, said
-    tables = [a for a in page.named("table") if a.get("class") == "summary"]
+        assert piece in page.visible_text, piece
+    tables = [a for a in page.with_tag("table") if a.get("class") == "summary"]
     assert len(tables) == 2
-    assert len([a for a in page.named("table") if a.get("class") == "heat"]) == 2
-    assert len([a for a in page.named("svg") if (a.get("class") or "").startswith("curves")]) == 4
+    assert len([a for a in page.with_tag("table") if a.get("class") == "heat"]) == 2
+    assert (
+        len([a for a in page.with_tag("svg") if (a.get("class") or "").startswith("curves")]) == 4
+    )
 
 
 def test_every_number_of_the_table_is_the_summarys(run: Make) -> None:
     results = run(targets=["label"], agreement=False)
     page = Page(build_report(results))
-    told = [float(a["data-value"] or 0) for a in page.named("td") if "data-value" in a]
+    values = [float(a["data-value"] or 0) for a in page.with_tag("td") if "data-value" in a]
     figures = summary(results)
-    wanted = [f.by_method[m].mean for m in results.methods for f in figures]
-    assert told == pytest.approx(wanted)
+    expected = [f.by_method[m].mean for m in results.methods for f in figures]
+    assert values == pytest.approx(expected)
     for figure in figures:
         for found in figure.rows:
-            assert f"[{found.low:.3f}, {found.high:.3f}]" in page.said
-    marks = Counter(a.get("class") for a in page.named("td"))
+            assert f"[{found.low:.3f}, {found.high:.3f}]" in page.visible_text
+    marks = Counter(a.get("class") for a in page.with_tag("td"))
     assert marks["best"] == sum(r.best for f in figures for r in f.rows)
     assert marks["alike"] == sum(r.alike for f in figures for r in f.rows)
 
@@ -203,7 +206,7 @@ def test_user_text_is_escaped_everywhere(words: Words) -> None:
         for method, value in ((HOSTILE, 0.5), ("b", 0.25))
         for metric in (HOSTILE, f"agreement/{HOSTILE}")
     ]
-    told = known(
+    settings = known(
         title=HOSTILE, convention=HOSTILE, paper=HOSTILE, steps=[0, 1], options={HOSTILE: HOSTILE}
     )
     results = Results(
@@ -213,7 +216,7 @@ def test_user_text_is_escaped_everywhere(words: Words) -> None:
             "model": dict.fromkeys(("name", "class", "family", "fingerprint"), HOSTILE),
             "data": {"source": HOSTILE, "split": HOSTILE, "skipped": [HOSTILE]},
             "methods": {HOSTILE: {"method": HOSTILE, "options": {HOSTILE: HOSTILE}}},
-            "metrics": {HOSTILE: told, f"agreement/{HOSTILE}": told},
+            "metrics": {HOSTILE: settings, f"agreement/{HOSTILE}": settings},
             "fill": HOSTILE,
             "seed": HOSTILE,
             "versions": {HOSTILE: HOSTILE},
@@ -228,11 +231,11 @@ def test_user_text_is_escaped_everywhere(words: Words) -> None:
     ]
     page = Page(build_report(results, shown))
     plain = Page(build_report(Results(rows[:0], {}), shown))
-    assert page.named("img") == plain.named("img") == []
-    assert len(page.named("script")) == 1  # the page's own
+    assert page.with_tag("img") == plain.with_tag("img") == []
+    assert len(page.with_tag("script")) == 1  # the page's own
     assert not any(name.startswith("on") for _, attrs in page.tags for name in attrs)
-    assert page.said.count("alert('x')") > 20
-    assert "49" not in page.said
+    assert page.visible_text.count("alert('x')") > 20
+    assert "49" not in page.visible_text
     assert HOSTILE in "".join(page.text)
 
 
@@ -243,10 +246,10 @@ def test_the_policy_lets_only_the_pages_own_scripts_run(
     for shown, count in (([], 1), (examples(results, words), 1), (examples(results, linked), 2)):
         text = build_report(results, shown)
         page = Page(text)
-        (policy,) = [a["content"] for a in page.named("meta") if a.get("http-equiv")]
+        (policy,) = [a["content"] for a in page.with_tag("meta") if a.get("http-equiv")]
         scripts = [
             script
-            for script, attrs in zip(page.scripts, page.named("script"), strict=True)
+            for script, attrs in zip(page.scripts, page.with_tag("script"), strict=True)
             if "type" not in attrs
         ]
         assert len(scripts) == count  # once, however many examples need it
@@ -256,7 +259,7 @@ def test_the_policy_lets_only_the_pages_own_scripts_run(
             "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src " + allowed
         )
         assert not re.search(r"https?:|@import|url\(", text)
-        assert not [a for a in page.named("link") if a]
+        assert not [a for a in page.with_tag("link") if a]
 
 
 def test_styles_of_examples_stand_once_and_ids_are_unique(
@@ -268,10 +271,10 @@ def test_styles_of_examples_stand_once_and_ids_are_unique(
     page = Page(text)
     ids = [a["id"] for _, a in page.tags if "id" in a]
     assert len(ids) == len(set(ids)) > 4
-    drawn = [a for a in page.named("div") if a.get("class") == "whyformer cell"]
+    drawn = [a for a in page.with_tag("div") if a.get("class") == "whyformer cell"]
     assert len(drawn) == sum(len(e.attributions) for e in shown)
-    assert len(page.named("style")) == 3  # the report's, and one for each kind of example
-    targets = {a["href"] for a in page.named("a")}
+    assert len(page.with_tag("style")) == 3  # the report's, and one for each kind of example
+    targets = {a["href"] for a in page.with_tag("a")}
     assert targets <= {f"#{name}" for name in ids}
     for _, attrs in page.tags:
         for name in ("aria-labelledby", "aria-describedby"):
@@ -290,18 +293,20 @@ def test_examples_show_each_methods_value_and_attribution(run: Make, words: Word
         if (r["sample"], r["metric"]) == (choice.sample, choice.metric)
     }
     for method in choice.methods:
-        assert f"{method} {values[method]:.3f} Why good ?" in page.said.replace("good?", "good ?")
-    assert "gripping" in page.said
+        assert f"{method} {values[method]:.3f} Why good ?" in page.visible_text.replace(
+            "good?", "good ?"
+        )
+    assert "gripping" in page.visible_text
 
 
 def test_where_nothing_is_better_nothing_is_called_best(tiny: Make, words: Words) -> None:
     values = {"m": {"a": [0.1, 0.9]}, "agreement/b": {"a": [0.1, 0.9]}}
     results = tiny(values, {"m": known("neither")})
-    said = Page(build_report(results, examples(results, words))).said
-    assert "Highest s1 0.900" in said
-    assert "Lowest s0 0.100" in said
-    assert "The methods agree most s1 0.900" in said
-    assert " leads " not in said
+    visible_text = Page(build_report(results, examples(results, words))).visible_text
+    assert "Highest s1 0.900" in visible_text
+    assert "Lowest s0 0.100" in visible_text
+    assert "The methods agree most s1 0.900" in visible_text
+    assert " leads " not in visible_text
 
 
 def test_the_same_run_gives_the_same_page(run: Make, words: Words) -> None:
@@ -316,26 +321,28 @@ def test_missing_settings_are_left_out(run: Make, missing: str) -> None:
     results = run(samples=4, methods=2)
     kept = {k: v for k, v in results.settings.items() if missing not in (k, "everything")}
     page = Page(build_report(Results(results.rows, kept)))
-    assert "None" not in page.said
-    assert "undefined" not in page.said.lower()
-    assert len([a for a in page.named("table") if a.get("class") == "summary"]) == 2
+    assert "None" not in page.visible_text
+    assert "undefined" not in page.visible_text.lower()
+    assert len([a for a in page.with_tag("table") if a.get("class") == "summary"]) == 2
 
 
 def test_empty_and_small_runs_have_a_page(tiny: Make) -> None:
-    assert "There are no results." in Page(build_report(Results([], {}))).said
+    assert "There are no results." in Page(build_report(Results([], {}))).visible_text
     one = Page(build_report(tiny({"m": {"a": [0.5]}})))
-    assert "1 sample" in one.said
-    assert "leads" not in one.said  # of one method there is no leader
+    assert "1 sample" in one.visible_text
+    assert "leads" not in one.visible_text  # a single method does not lead
     rows = [row("a", "m", "s0", 0.0, found=[0.0], there=[0.0])]
-    assert "no samples" in Page(build_report(Results(rows, {"metrics": {"m": known()}}))).said
-    assert "nan" not in one.said
+    assert (
+        "no samples" in Page(build_report(Results(rows, {"metrics": {"m": known()}}))).visible_text
+    )
+    assert "nan" not in one.visible_text
 
 
 def test_methods_that_lack_a_metric_have_a_dash(tiny: Make) -> None:
     page = Page(
         build_report(tiny({"m": {"a": [0.5, 0.6], "b": [0.1, 0.2]}, "n": {"a": [0.5, 0.6]}}))
     )
-    assert Counter(a.get("class") for a in page.named("td"))["none"] == 1
+    assert Counter(a.get("class") for a in page.with_tag("td"))["none"] == 1
 
 
 def test_a_large_run_is_quick_and_small(run: Make) -> None:

@@ -52,7 +52,7 @@ def test_the_page_works_in_a_browser(
         const table = document.querySelector("table[data-sortable]");
         const order = () => [...table.tBodies[0].rows].map((r) => r.cells[0].textContent);
         const [name, auac, mse] = table.tHead.querySelectorAll("button");
-        found.asked = order();
+        found.unsorted = order();
         auac.click();
         found.auac = order();
         found.sort = auac.parentElement.getAttribute("aria-sort");
@@ -79,7 +79,7 @@ def test_the_page_works_in_a_browser(
         press(svg, "ArrowDown");
         const picked = () => [...svg.querySelectorAll(".label.picked title")];
         found.picked = picked().map((t) => t.textContent);
-        found.said = svg.parentElement.nextElementSibling.textContent;
+        found.status = svg.parentElement.nextElementSibling.textContent;
         found.second = svg.querySelectorAll(".label title")[1].textContent;
         press(svg, "Escape");
         found.escaped = picked().length;
@@ -104,7 +104,7 @@ def test_the_page_works_in_a_browser(
     def ordered(metric: str, falling: bool) -> list[str]:
         return sorted(methods, key=lambda m: by[metric].by_method[m].mean, reverse=falling)
 
-    assert found["asked"] == found["again"] == methods
+    assert found["unsorted"] == found["again"] == methods
     assert found["auac"] == ordered("auac", True)  # the best first: higher is better
     assert found["sort"] == "descending"
     assert found["turned"] == ordered("auac", False)
@@ -113,7 +113,7 @@ def test_the_page_works_in_a_browser(
     assert found["names"] == sorted(methods)
     assert found["hidden"] == found["left"] == 0  # nine bands at once would hide each other
     assert found["pointed"] > 0
-    assert found["picked"] == [found["second"]] == [found["said"]]
+    assert found["picked"] == [found["second"]] == [found["status"]]
     assert found["escaped"] == 0
     assert found["button"] == "button"  # the examples' own script runs too
     assert found["linked"].startswith("relevance for")

@@ -260,15 +260,15 @@ def translation() -> Make:
 
     def make(**more: Any) -> Attribution:
         source = ("this", "film", "is", "mag", "nificent", "</s>")
-        given = ("<pad>", "dieser", "Film", "ist", "groß", "artig")
-        said = (*given[1:], "</s>")
+        decoder_input = ("<pad>", "dieser", "Film", "ist", "groß", "artig")
+        said = (*decoder_input[1:], "</s>")
         near = torch.eye(6) + 0.3 * torch.rand(6, 6, generator=_seeded())
         near[3:5, 3:5] = torch.tensor([[0.6, 0.3], [0.2, 0.7]])
         near[2, 1] = -0.4
         before = torch.rand(6, 6, generator=_seeded()).tril()
         streams = [
             _words("source", source, near.sum(0), (0, 1, 2, 3, 3, None)),
-            _words("generated", given, before.sum(0), (None, 0, 1, 2, 3, 3), said=(said,)),
+            _words("generated", decoder_input, before.sum(0), (None, 0, 1, 2, 3, 3), said=(said,)),
         ]
         maps = {("generated", "source"): near[None], ("generated", "generated"): before[None]}
         return _several(streams, "dieser Film ist großartig", **({"maps": maps} | more))
@@ -278,7 +278,7 @@ def translation() -> Make:
 
 @pytest.fixture
 def continuation() -> Make:
-    """Makes a text that a decoder went on with: the generated stream lists what it said."""
+    """Makes a text that a decoder continued: the generated stream lists its output."""
 
     def make(**more: Any) -> Attribution:
         text = _words("text", ("once", "up", "on", "a"), torch.rand(4), (0, 1, 1, 2))
@@ -295,13 +295,13 @@ def caption() -> Make:
     """Makes an image's caption whose every token was explained."""
 
     def make(**more: Any) -> Attribution:
-        grid, given = (6, 8), ("<s>", "a", "red", "ball")
+        grid, decoder_input = (6, 8), ("<s>", "a", "red", "ball")
         red, blue = _spot(grid, 0.28, 0.4), _spot(grid, 0.75, 0.65)
         seen = torch.stack([red + blue, red, 2 * red - blue, blue])
         said = ("a", "red", "ball", "</s>")
         streams = [
             _picture(grid, red, (72, 96)),
-            _words("generated", given, torch.zeros(4), (None, 0, 1, 2), said=(said,)),
+            _words("generated", decoder_input, torch.zeros(4), (None, 0, 1, 2), said=(said,)),
         ]
         return _several(
             streams, "a red ball", **({"maps": {("generated", "image"): seen[None]}} | more)

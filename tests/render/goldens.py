@@ -124,7 +124,7 @@ def _missing(drawn: numpy.ndarray, before: numpy.ndarray) -> float:
 
 
 def main() -> None:
-    """Nothing; writes every picture."""
+    """Write every picture."""
     FOLDER.mkdir(exist_ok=True)
     for name, draw in PICTURES.items():
         small(draw()).save(FOLDER / f"{name}.png", optimize=True)

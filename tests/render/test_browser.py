@@ -87,9 +87,9 @@ def test_a_word_shows_its_row_and_leaving_returns_to_the_answer(
     assert isinstance(panel, ImagePanel)
     assert panel.image is not None
     shares = spread_patches(row / row.abs().max(), (72, 96), "bilinear")
-    wanted = (overlay_image(panel.image, shares) * 255).flatten().tolist()
+    expected = (overlay_image(panel.image, shares) * 255).flatten().tolist()
     assert found["size"] == [96, 72]
-    assert max(abs(a - b) for a, b in zip(found["dots"], wanted, strict=True)) <= 2
+    assert max(abs(a - b) for a, b in zip(found["dots"], expected, strict=True)) <= 2
     assert "image: row" in found["live"]
 
 
@@ -114,8 +114,8 @@ def test_a_patch_shows_its_words_and_says_which_way(question: Make, browser: Bro
 
     one_way = question(maps={("text", "image"): made.maps["text", "image"]})
     found = drive(browser, one_way, steps)
-    said = "relevance of patch row 1, column 1 for each of these words"
-    assert found["during"].startswith(said)
+    start = "relevance of patch row 1, column 1 for each of these words"
+    assert found["during"].startswith(start)
 
 
 def test_the_keyboard_reaches_everything(question: Make, browser: Browser) -> None:
@@ -151,22 +151,22 @@ def test_an_output_word_shows_its_sources_and_a_source_its_output(
         browser,
         translation(),
         """
-        const said = [...document.querySelectorAll("[data-said] .word")];
-        said[3].focus();
+        const output = [...document.querySelectorAll("[data-said] .word")];
+        output[3].focus();
         found.source = colours();
         found.caption = shows(0);
-        found.given = shows(1);
-        said[3].blur();
+        found.input = shows(1);
+        output[3].blur();
         words()[3].focus();
-        found.said = said.map((word) => word.className.match(/[pn]\\d+/)[0]);
+        found.output = output.map((word) => word.className.match(/[pn]\\d+/)[0]);
         found.column = document.querySelector("[data-said] .shows").textContent;
         """,
     )
     assert found["caption"].startswith("relevance for “großartig”")
-    assert found["given"].startswith("relevance for “großartig”")
+    assert found["input"].startswith("relevance for “großartig”")
     over = read_samples(translation())[0].matrices[0].values
     assert found["source"] == classes(over[3], special=4)
-    assert found["said"] == classes(over[:, 3])
+    assert found["output"] == classes(over[:, 3])
     assert found["column"].startswith("relevance of “magnificent” for each of these words")
 
 

@@ -43,13 +43,13 @@ def colours(row: Tensor, special: tuple[int, ...]) -> list[str]:
     return [f"n{-s}" if s < 0 else f"p{s}" for s in steps]
 
 
-def nearly(found: list[str], wanted: list[str]) -> bool:
+def nearly(found: list[str], expected: list[str]) -> bool:
     """Whether two rows of colours are the same but for the last step, which rounding may take."""
 
     def value(name: str) -> int:
         return int(name[1:]) * (-1 if name[0] == "n" else 1)
 
-    return all(abs(value(a) - value(b)) <= 1 for a, b in zip(found, wanted, strict=True))
+    return all(abs(value(a) - value(b)) <= 1 for a, b in zip(found, expected, strict=True))
 
 
 def choose(browser: Browser, title: str, name: str) -> None:
@@ -58,9 +58,9 @@ def choose(browser: Browser, title: str, name: str) -> None:
         "[...document.querySelectorAll('.inside fieldset')]"
         f".find((set) => set.querySelector('legend').textContent === '{title}')"
         f".querySelectorAll('label').forEach((l) => l.id = l.textContent === '{name}'"
-        " ? 'wanted' : '')"
+        " ? 'expected' : '')"
     )
-    browser.click("#wanted")
+    browser.click("#expected")
 
 
 def test_layer_head_and_kind_can_be_chosen(
@@ -98,8 +98,8 @@ def test_a_token_is_kept_by_pressing_and_let_go_by_escape(
     browser.press("ArrowRight", "ArrowRight", "Enter")
     assert "“ping”" in browser.run(SHOWS)
     assert browser.run("document.activeElement.getAttribute('aria-pressed')") == "true"
-    told = browser.run("document.querySelector('.inside .told').textContent")
-    assert told.startswith("strongest: ")
+    status = browser.run("document.querySelector('.inside .status').textContent")
+    assert status.startswith("strongest: ")
     choose(browser, "layer", "1")
     browser.point("h2")
     assert browser.run(SHOWS) == "Layer 1, mean of 2 heads: where “ping” looks"
@@ -124,10 +124,10 @@ def test_a_patch_asks_and_patches_answer(image: Make, attended: Kept, browser: B
     assert dot == [32, 24, False]
     assert layer.attention is not None
     row = layer.attention[0].mean(0)[4]
-    said = browser.run("document.querySelector('.inside .told').textContent")
+    status = browser.run("document.querySelector('.inside .status').textContent")
     best = int(row.argmax())
     name = "class token" if best == 0 else f"row {(best - 1) // 4 + 1}, column {(best - 1) % 4 + 1}"
-    assert name in said.split(";")[0]
+    assert name in status.split(";")[0]
     browser.run("document.querySelector('.inside .stage').focus()")
     browser.press("ArrowDown")
     assert "“patch row 2, column 1”" in browser.run(SHOWS)

@@ -40,7 +40,7 @@ def far(one: list[int], other: list[float]) -> float:
 
 
 def quiet(browser: Browser) -> bool:
-    """Whether the page complained of nothing and asked nobody for anything."""
+    """Whether the page has logged no problem and sent no request."""
     return not browser.complaints and not browser.requests
 
 
@@ -94,20 +94,20 @@ def test_the_slider_stays_where_it_was_while_streams_are_linked(
 
 def test_a_cell_is_read_out(translation: Make, browser: Browser) -> None:
     browser.show(views["html"].render(translation()))
-    told = "document.querySelector('.told').textContent"
-    start = browser.run(told)
+    status = "document.querySelector('.status').textContent"
+    start = browser.run(status)
     browser.point(".matrix td[class]", 18)
-    assert browser.run(told) == "“magnificent” for “großartig”: +1.80"
+    assert browser.run(status) == "“magnificent” for “großartig”: +1.80"
     browser.point("h2")
-    assert browser.run(told) == start
+    assert browser.run(status) == start
     browser.run("document.querySelector('.table .wide').focus()")
     browser.press("ArrowDown", "ArrowDown", "ArrowRight", "ArrowUp")
-    assert browser.run(told) == "“film” for “dieser”: " + browser.run(
+    assert browser.run(status) == "“film” for “dieser”: " + browser.run(
         "document.querySelector('.matrix').tBodies[0].rows[0].cells[2].textContent"
     )
     assert browser.run("document.querySelectorAll('.matrix .at').length") == 3
     browser.press("Escape")
-    assert browser.run(told) == start
+    assert browser.run(status) == start
     assert quiet(browser)
 
 
@@ -117,11 +117,11 @@ def test_everything_can_be_copied(sentence: Make, browser: Browser) -> None:
     # Whether a page from a file may write to the clipboard is the browser's to say.
     browser.run("document.querySelector('.copy').focus()")
     browser.press("Enter")
-    said = browser.run(
+    status = browser.run(
         "new Promise((done) => setTimeout(() =>"
         " done(document.querySelector('.tools [role=status]').textContent), 100))"
     )
-    assert said.startswith(("Copied", "Selected"))
+    assert status.startswith(("Copied", "Selected"))
     # Where it may not, all of the text is selected for the reader to copy.
     browser.show(views["html"].render(made))
     browser.run("navigator.clipboard.writeText = () => Promise.reject(new Error('no'))")
@@ -131,8 +131,8 @@ def test_everything_can_be_copied(sentence: Make, browser: Browser) -> None:
     browser.run("new Promise((done) => setTimeout(done, 50))")
     text = browser.run(f"{area}.value.slice({area}.selectionStart, {area}.selectionEnd)")
     assert json.loads(text) == json.loads(views["json"].render(made))
-    said = browser.run("document.querySelector('.tools [role=status]').textContent")
-    assert "Ctrl+C" in said
+    status = browser.run("document.querySelector('.tools [role=status]').textContent")
+    assert "Ctrl+C" in status
     assert quiet(browser)
 
 

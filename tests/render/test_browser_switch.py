@@ -65,10 +65,10 @@ def test_methods_are_switched_on_one_picture(image: Make, browser: Browser) -> N
         panel = read_samples(one)[0].panels[0]
         assert isinstance(panel, ImagePanel)
         assert panel.image is not None
-        wanted = (
+        expected = (
             overlay_image(panel.image, spread_patches(panel.shares, (24, 32), "bilinear")) * 255
         )
-        assert max(abs(a - b) for a, b in zip(dots, wanted.flatten().tolist(), strict=True)) <= 2
+        assert max(abs(a - b) for a, b in zip(dots, expected.flatten().tolist(), strict=True)) <= 2
         seen.append(dots)
     assert seen[0] != seen[1] != seen[2]
     browser.run("document.querySelector('.slider input').focus()")
@@ -86,8 +86,8 @@ def test_methods_are_switched_on_one_picture(image: Make, browser: Browser) -> N
 
 def test_streams_are_switched_together(question: Make, browser: Browser) -> None:
     made = [question(), question(method="rollout", maps={}), question(size=None)]
-    for given in (made[:2], [made[2], made[2]]):
-        browser.show(views["html"].render_comparison(given), width=400)
+    for attributions in (made[:2], [made[2], made[2]]):
+        browser.show(views["html"].render_comparison(attributions), width=400)
         browser.press("Tab", "ArrowRight")
         assert browser.run("document.querySelectorAll('.switch canvas:not([hidden])').length") == 1
         assert browser.run("document.documentElement.scrollWidth") <= 400

@@ -1,4 +1,4 @@
-"""Comparisons: of one input only, and with columns that can be told apart."""
+"""Comparisons: one input only, and columns with distinct titles."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_methods_are_the_titles(sentence: Make) -> None:
     assert titles(sentence(), sentence(method="gae")) == ("lrp_ah_ln", "gae")
 
 
-def test_namesakes_are_told_apart_by_their_options(sentence: Make) -> None:
+def test_namesakes_differ_by_their_options(sentence: Make) -> None:
     one, other = {"start_layer": 0, "seed": 1}, {"start_layer": 2, "seed": 1}
     made = [
         sentence(method="gae", options=one),
@@ -32,13 +32,13 @@ def test_namesakes_are_told_apart_by_their_options(sentence: Make) -> None:
     assert titles(*made) == ("gae, start_layer=0", "gae, start_layer=2", "lrp_ah_ln")
 
 
-def test_different_targets_are_told_apart_by_their_labels(sentence: Make) -> None:
+def test_different_targets_differ_by_their_labels(sentence: Make) -> None:
     made = (sentence(label="good"), sentence(label="bad"))
     assert titles(*made) == ("lrp_ah_ln, good", "lrp_ah_ln, bad")
 
 
 def test_other_inputs_are_refused(sentence: Make, text: Make, image: Make) -> None:
-    with pytest.raises(InputError, match=r"'gae' was given .*text of 1 words.*text of 6 words"):
+    with pytest.raises(InputError, match=r"'gae' has .*text of 1 words.*text of 6 words"):
         compare_samples([sentence(), text([("other", 1.0, 0)], method="gae")])
     with pytest.raises(InputError, match="image of 2 x 2 patches"):
         compare_samples([sentence(), image(torch.ones(2, 2))])
@@ -61,7 +61,7 @@ def test_the_same_sum_is_said_once(sentence: Make) -> None:
         sentence(conservation=torch.tensor([1.0])),
         sentence(method="rollout"),
     ]
-    (first, said), (second, whole) = compare_samples(made)[0].sums
+    (first, not_expected), (second, whole) = compare_samples(made)[0].sums
     assert (first, second) == ("gae, rollout", "lrp_ah_ln")
-    assert "not expected to sum" in said
+    assert "not expected to sum" in not_expected
     assert "sum to the output" in whole

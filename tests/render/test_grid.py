@@ -45,7 +45,7 @@ def spans(made: Any, scale: str = "method") -> list[list[float]]:
 def test_rows_of_cells_batches_and_single_ones() -> None:
     a, b = one([1.0]), one([2.0])
     both = batch("gae", [1.0], [2.0], labels=("cat", "dog"))
-    for given, shape in (
+    for cells, shape in (
         (a, (1, 1)),
         ([a, b], (1, 2)),
         ([[a], [b]], (2, 1)),
@@ -55,13 +55,13 @@ def test_rows_of_cells_batches_and_single_ones() -> None:
         ([[a, b], both], (2, 2)),
         ([[a, None], [None, b]], (2, 2)),
     ):
-        made = figure_grid(given)
+        made = figure_grid(cells)
         assert (len(made.cells), len(made.cells[0])) == shape
         assert (len(made.rows), len(made.columns)) == shape
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("cells", "message"),
     [
         ([], "nothing to draw"),
         ([[]], "nothing to draw"),
@@ -72,9 +72,9 @@ def test_rows_of_cells_batches_and_single_ones() -> None:
         ("why", "attribution, and one is str"),
     ],
 )
-def test_what_is_no_grid_is_refused(given: Any, said: str) -> None:
-    with pytest.raises(InputError, match=said):
-        figure_grid(given)
+def test_what_is_no_grid_is_refused(cells: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        figure_grid(cells)
 
 
 def test_rows_of_different_lengths_are_refused() -> None:
@@ -147,7 +147,7 @@ def test_a_scale_is_symmetric_for_all_of_its_cells_or_for_none() -> None:
     assert [panel.share(panel.words[0]) for panel in panels] == pytest.approx([1, -0.1])  # type: ignore[union-attr, arg-type]
 
 
-def test_one_scale_is_told_as_one() -> None:
+def test_one_scale_is_described_as_one() -> None:
     made = figure_grid([one([1.0]), one([2.0], label="dog")])
     assert len(made.scales) == 1
     assert made.row_scales == made.column_scales == ()

@@ -47,15 +47,15 @@ class Page(HTMLParser):
         if not (self.open and self.open[-1] in ("style", "script")):
             self.text.append(data)
 
-    def named(self, tag: str) -> list[dict[str, str | None]]:
+    def with_tag(self, tag: str) -> list[dict[str, str | None]]:
         return [attributes for name, attributes in self.tags if name == tag]
 
     def words(self) -> list[dict[str, str | None]]:
-        return [a for a in self.named("span") if "word" in (a.get("class") or "").split()]
+        return [a for a in self.with_tag("span") if "word" in (a.get("class") or "").split()]
 
     @property
     def scripts(self) -> list[str | None]:
-        return [a.get("type") for a in self.named("script")]
+        return [a.get("type") for a in self.with_tag("script")]
 
 
 def test_user_text_is_escaped_everywhere(text: Make) -> None:
@@ -87,7 +87,7 @@ def test_the_page_asks_nobody_for_anything(sentence: Make, image: Make) -> None:
     for attribution in (sentence(), image(torch.rand(4, 4), pixels=torch.rand(28, 28))):
         page = views["html"].render(attribution)
         read = Page(page)
-        policy = next(a for a in read.named("meta") if a.get("http-equiv"))
+        policy = next(a for a in read.with_tag("meta") if a.get("http-equiv"))
         (script,) = re.findall(r"<script>(.*?)</script>", page, re.S)
         digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
         assert policy["content"] == (
@@ -101,7 +101,7 @@ def test_the_page_asks_nobody_for_anything(sentence: Make, image: Make) -> None:
 
 def test_the_page_tells_its_language_and_title(sentence: Make) -> None:
     read = Page(views["html"].render(sentence()))
-    assert read.named("html") == [{"lang": "en"}]
+    assert read.with_tag("html") == [{"lang": "en"}]
     assert "Why positive?" in read.text
 
 
@@ -129,7 +129,7 @@ def test_every_class_has_a_colour_in_both_themes(sentence: Make) -> None:
 
 def test_a_method_without_negatives_has_only_the_warm_half(text: Make) -> None:
     page = Page(views["html"].render(text([("a", 1.0, 0), ("b", 0.2, 1)])))
-    scales = [a["class"] or "" for a in page.named("span") if "scale" in (a.get("class") or "")]
+    scales = [a["class"] or "" for a in page.with_tag("span") if "scale" in (a.get("class") or "")]
     assert ["warm" in s for s in scales] == [True]
     assert "against" not in "".join(page.text)
 
@@ -138,7 +138,7 @@ def test_everything_is_said(sentence: Make) -> None:
     attribution = sentence(
         conservation=torch.tensor([0.83]), sinks={"biases": torch.tensor([0.31])}
     )
-    said = " ".join(Page(views["html"].render(attribution)).text)
+    visible_text = " ".join(Page(views["html"].render(attribution)).text)
     for piece in (
         "positive",
         "+2.50",
@@ -149,7 +149,7 @@ def test_everything_is_said(sentence: Make) -> None:
         "+0.310",
         "[SEP] (+4.000)",
     ):
-        assert piece in said
+        assert piece in visible_text
 
 
 def test_every_sample_is_shown(sentence: Make) -> None:
@@ -171,13 +171,13 @@ def test_every_sample_is_shown(sentence: Make) -> None:
         output=torch.tensor([1.0, 2.0]),
         labels=("first", "second"),
     )
-    said = " ".join(Page(views["html"].render(two)).text)
-    assert said.index("first") < said.index("second")
+    visible_text = " ".join(Page(views["html"].render(two)).text)
+    assert visible_text.index("first") < visible_text.index("second")
 
 
 def test_pictures_are_inside_and_of_the_size_the_model_saw(image: Make) -> None:
     read = Page(views["html"].render(image(torch.rand(4, 6), size=(28, 42))))
-    pictures = read.named("img")
+    pictures = read.with_tag("img")
     assert len(pictures) == 3
     for picture in pictures:
         assert picture["alt"]
@@ -196,16 +196,16 @@ def test_a_fragment_is_no_page(sentence: Make) -> None:
 def test_a_comparison_has_a_column_per_method(sentence: Make) -> None:
     page = views["html"].render_comparison([sentence(), sentence(method="gae")])
     read = Page(page)
-    said = "".join(read.text)
-    assert "lrp_ah_ln" in said
-    assert "gae" in said
-    cells = [a for a in read.named("td") if re.search(r"\b[pn]\d", a.get("class") or "")]
+    visible_text = "".join(read.text)
+    assert "lrp_ah_ln" in visible_text
+    assert "gae" in visible_text
+    cells = [a for a in read.with_tag("td") if re.search(r"\b[pn]\d", a.get("class") or "")]
     assert len(cells) == 2 * 6
 
 
 def test_a_comparison_of_images_is_a_row_of_overlays(image: Make) -> None:
     made = [image(torch.rand(4, 4), method=m) for m in ("gae", "rollout", "random")]
-    assert len(Page(views["html"].render_comparison(made)).named("img")) == 4
+    assert len(Page(views["html"].render_comparison(made)).with_tag("img")) == 4
 
 
 @pytest.mark.parametrize("scores", [[0.0, 0.0], [1e-30, -1e-30], [1e30, 1.0]])

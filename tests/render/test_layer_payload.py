@@ -42,16 +42,16 @@ def test_rows_are_those_of_the_tokens(sentence: Make, attended: Kept) -> None:
     assert part["special"] == (0, 6)
     assert data["stacks"]["text"]["deciding"] == [0]
     assert [layer["number"] for layer in data["layers"]] == [1, 2]
-    for layer, told in zip(layers, data["layers"], strict=True):
+    for layer, payload in zip(layers, data["layers"], strict=True):
         assert layer.attention is not None
         heads = layer.attention[0]
-        (packed,) = told["maps"]
-        for name, wanted in (
+        (packed,) = payload["maps"]
+        for name, expected in (
             ("heads", heads.flatten(0, 1)),
             ("mean", heads.mean(0)),
             ("start", torch.cat([heads.mean(0)[:1], heads[:, 0]])),
         ):
-            torch.testing.assert_close(unpacked(packed[name]), wanted, atol=0.005, rtol=0)
+            torch.testing.assert_close(unpacked(packed[name]), expected, atol=0.005, rtol=0)
     assert "rounded to 127 steps" in data["note"]
     assert "strongest" not in data["note"]
 
@@ -63,13 +63,13 @@ def test_with_the_gradient_both_are_shown(sentence: Make, attended: Kept) -> Non
     assert data["kinds"] == ["attention", "attention x gradient"]
     assert layer.attention is not None
     assert layer.gradient is not None
-    wanted = (layer.attention * layer.gradient)[0].mean(0)
+    expected = (layer.attention * layer.gradient)[0].mean(0)
     back = unpacked(data["layers"][0]["maps"][1]["mean"])
-    torch.testing.assert_close(back, wanted, atol=0.01, rtol=0)
-    # Nobody said where the answer is read: all tokens together are the start.
+    torch.testing.assert_close(back, expected, atol=0.01, rtol=0)
+    # It is not known where the answer is read: the mean of all tokens is the start.
     assert data["stacks"]["text"]["deciding"] == []
     start = unpacked(data["layers"][0]["maps"][1]["start"])[0]
-    torch.testing.assert_close(start, wanted.mean(0), atol=0.01, rtol=0)
+    torch.testing.assert_close(start, expected.mean(0), atol=0.01, rtol=0)
 
 
 def test_a_class_token_is_no_patch(image: Make, attended: Kept) -> None:
@@ -137,12 +137,12 @@ def test_padding_is_cut_off(attended: Kept) -> None:
     assert data["stacks"]["text"]["parts"][0]["tokens"] == ("d", "e")
     assert layer.attention is not None
     back = unpacked(data["layers"][0]["maps"][0]["mean"])
-    wanted = layer.attention[1].mean(0)[1:, 1:]
-    torch.testing.assert_close(back, wanted, atol=0.005, rtol=0)
+    expected = layer.attention[1].mean(0)[1:, 1:]
+    torch.testing.assert_close(back, expected, atol=0.005, rtol=0)
 
 
 @pytest.mark.parametrize("gradient", [False, True])
-def test_a_small_budget_is_kept_and_told(sentence: Make, attended: Kept, gradient: bool) -> None:
+def test_a_small_budget_is_kept_and_noted(sentence: Make, attended: Kept, gradient: bool) -> None:
     layers = tuple(attended(8, 7, 7, gradient=gradient, seed=i) for i in range(4))
     whole = layer_payload(sentence(layers=layers), 0, ["text"])
     tight = layer_payload(sentence(layers=layers), 0, ["text"], budget=2_000)

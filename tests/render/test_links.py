@@ -35,11 +35,11 @@ def test_the_page_holds_the_maps(question: Make) -> None:
     assert len(data["maps"]) == 2
     merged = {(m.asking, m.answering): m.values for m in read_samples(made)[0].matrices}
     for kept in data["maps"]:
-        wanted = merged[names[kept["asking"]], names[kept["answering"]]]
+        expected = merged[names[kept["asking"]], names[kept["answering"]]]
         units = torch.tensor(kept["units"], dtype=torch.float64)[:, None]
-        assert (wanted / wanted.abs().amax(1, keepdim=True)).abs().max() == 1
-        largest = wanted.abs().amax(1, keepdim=True)
-        error = (torch.tensor(kept["rows"]) * units - wanted).abs() / largest
+        assert (expected / expected.abs().amax(1, keepdim=True)).abs().max() == 1
+        largest = expected.abs().amax(1, keepdim=True)
+        error = (torch.tensor(kept["rows"]) * units - expected).abs() / largest
         assert error.max() < 0.6 / DIGITS
 
 
@@ -67,9 +67,9 @@ def test_rows_without_a_number_are_zero(question: Make) -> None:
 
 @pytest.mark.parametrize("text", [HOSTILE, "]]>", "مرحبا", "👩‍🚀", "\\u003c"])
 def test_json_in_a_page_is_only_json(text: str) -> None:
-    said = script_json({text: [text]})
-    assert not set("<>&\u2028\u2029") & set(said)
-    assert json.loads(said) == {text: [text]}
+    text_in_script = script_json({text: [text]})
+    assert not set("<>&\u2028\u2029") & set(text_in_script)
+    assert json.loads(text_in_script) == {text: [text]}
 
 
 def test_words_in_the_page_end_no_script(question: Make) -> None:
@@ -78,7 +78,7 @@ def test_words_in_the_page_end_no_script(question: Make) -> None:
     for page, count in ((views["html"].render(made), 4), (build_fragment(made).to_html(), 2)):
         assert page.count("<script") == page.count("</script") == count
         assert "<!--" not in page
-        assert "alert(1)</script>" in unescape(page)  # said, as text
+        assert "alert(1)</script>" in unescape(page)  # as text
         assert data_of(page)
 
 

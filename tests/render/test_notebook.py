@@ -1,4 +1,4 @@
-"""Notebooks: one sample or a few as HTML, a large batch cut and told about."""
+"""Notebooks: one sample or a few as HTML, a large batch is cut, with a note."""
 
 from __future__ import annotations
 

@@ -16,12 +16,12 @@ def unpacked(packed: dict[str, Any]) -> Tensor:
     """The rows again, as the page's script reads them."""
     scales = torch.frombuffer(bytearray(base64.b64decode(packed["scales"])), dtype=torch.float32)
     values = torch.frombuffer(bytearray(base64.b64decode(packed["values"])), dtype=torch.int8)
-    told = values.reshape(len(scales), -1) * scales[:, None] / LEVELS
+    unpacked_values = values.reshape(len(scales), -1) * scales[:, None] / LEVELS
     if "at" not in packed:
-        return told
+        return unpacked_values
     at = torch.frombuffer(bytearray(base64.b64decode(packed["at"])), dtype=torch.uint16)
     places = at.reshape(len(scales), packed["kept"]).long()
-    return torch.zeros(len(scales), packed["columns"]).scatter(1, places, told)
+    return torch.zeros(len(scales), packed["columns"]).scatter(1, places, unpacked_values)
 
 
 @pytest.mark.parametrize("size", [1e-20, 1.0, 1e20])
@@ -35,9 +35,11 @@ def test_of_long_rows_the_strongest_come_back() -> None:
     values = torch.randn(5, 400)
     back = unpacked(block(values, 9))
     assert ((back != 0).sum(1) == 9).all()
-    for row, told in zip(values, back, strict=True):
+    for row, unpacked_values in zip(values, back, strict=True):
         strongest = row.abs().topk(9).indices
-        assert (told[strongest] - row[strongest]).abs().max() <= 0.51 / LEVELS * row.abs().max()
+        assert (
+            unpacked_values[strongest] - row[strongest]
+        ).abs().max() <= 0.51 / LEVELS * row.abs().max()
 
 
 def test_rows_that_cost_less_whole_are_whole() -> None:

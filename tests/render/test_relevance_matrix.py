@@ -185,7 +185,7 @@ def test_one_stream_says_nothing_about_scales(sentence: Make) -> None:
     assert (content.scales, content.totals) == ("", ())
 
 
-def test_what_each_stream_holds_is_told_where_it_adds_up(question: Make) -> None:
+def test_what_each_stream_holds_is_shown_if_scores_add_up(question: Make) -> None:
     sinks = {"biases": torch.tensor([0.25])}
     held = read_samples(question(conservation=torch.tensor([1.0]), sinks=sinks))[0].totals
     assert [name for name, _ in held] == ["text", "image", "biases"]

@@ -45,7 +45,7 @@ def test_what_has_no_words_stays(image: Make, regions: Make) -> None:
         ]
 
 
-def test_an_output_is_told_token_by_token(translation: Make) -> None:
+def test_an_output_is_shown_token_by_token(translation: Make) -> None:
     (matrix, *_) = read_samples(as_subwords(translation()))[0].matrices
     assert [row.text for row in matrix.rows] == ["dieser", "Film", "ist", "groß", "artig", "</s>"]
     assert [column.text for column in matrix.columns][3:5] == ["mag", "·nificent"]

@@ -30,7 +30,7 @@ def test_svg_is_drawn_and_not_photographed(sentence: Make) -> None:
     assert css(LIGHT.cool) in file.decode()
     assert len(list(tree.iter(f"{SVG}path"))) > 20
     assert len(list(tree.iter(f"{SVG}image"))) == 1  # the colour bar
-    assert len(list(tree.iter(f"{SVG}text"))) == 0  # letters are shapes: no font is asked for
+    assert len(list(tree.iter(f"{SVG}text"))) == 0  # letters are shapes: no font is needed
 
 
 def test_svg_asks_for_nothing(image: Make) -> None:

@@ -128,7 +128,7 @@ def test_an_image_names_its_patches_by_row_and_column(image: Make) -> None:
 
 
 @pytest.mark.parametrize(
-    ("share", "said"),
+    ("share", "expected"),
     [
         (None, "not expected to sum"),
         (1.0, "Scores and sinks sum to the output."),
@@ -140,8 +140,8 @@ def test_an_image_names_its_patches_by_row_and_column(image: Make) -> None:
         (math.inf, "The output is 0"),
     ],
 )
-def test_conservation_in_plain_words(share: float | None, said: str) -> None:
-    assert said in describe_conservation(share)
+def test_conservation_in_plain_words(share: float | None, expected: str) -> None:
+    assert expected in describe_conservation(share)
 
 
 def test_what_costs_the_sum_and_how_to_keep_it() -> None:

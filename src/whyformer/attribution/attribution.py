@@ -32,7 +32,7 @@ class Attribution(Viewable):
         conservation: (batch,) sum of scores and sinks over the explained value; None if the
             method does not conserve.
         sinks: (batch,) relevance that no token received, by what received it.
-        layers: What `keep=` asked to keep of each layer.
+        layers: What `keep=` kept of each layer.
         maps: (batch, asking, answering) relevance between two streams, by their names.
         options: The options of the method.
         provenance: Model, family, package versions and notes.

@@ -35,7 +35,7 @@ class Layer:
     together: bool = False
 
     def read(self, *parts: str) -> tuple[Tensor, ...]:
-        """Return parts that are known to have been kept, in the given order."""
+        """Return the named fields, in order. The caller must know that they were kept."""
         return tuple(getattr(self, part) for part in parts)
 
     def sample(self, index: int) -> Layer:

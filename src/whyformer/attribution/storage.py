@@ -53,7 +53,7 @@ def plain_data(attribution: Attribution) -> dict[str, Any]:
 
 
 def save(attribution: Attribution, path: str | Path) -> None:
-    """Write one safetensors file: tensors as they are, everything else as JSON metadata."""
+    """Write one safetensors file: tensors unchanged, everything else as JSON metadata."""
     a = attribution
     tensors: dict[str, Tensor] = {}
     plain: dict[str, Any] = {"format": FORMAT}
@@ -158,5 +158,5 @@ def _read(plain: dict[str, Any], tensors: dict[str, Tensor]) -> Attribution:
 
 
 def _as_tuples(value: Any) -> Any:
-    """JSON lists as the tuples that they were before saving."""
+    """JSON lists as tuples, as they were before saving."""
     return tuple(_as_tuples(v) for v in value) if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""One sequence of tokens of an attribution: its scores, and what is known about each token."""
+"""One sequence of tokens of an attribution: scores, texts, words and image."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Stream:
     def sample(self, index: int) -> Stream:
         """Return the stream of one sample without padding, (1, tokens)."""
         keep = self.columns(index)
-        listed = keep.tolist()
+        positions = keep.tolist()
 
         def cut(tensor: Tensor | None) -> Tensor | None:
             return None if tensor is None else tensor[index : index + 1]
@@ -70,9 +70,9 @@ class Stream:
             self,
             scores=self.scores[index : index + 1, keep],
             mask=self.mask[index : index + 1, keep],
-            tokens=self.tokens and (tuple(self.tokens[index][i] for i in listed),),
-            word_ids=self.word_ids and (tuple(self.word_ids[index][i] for i in listed),),
-            said=self.said and (tuple(self.said[index][i] for i in listed),),
+            tokens=self.tokens and (tuple(self.tokens[index][i] for i in positions),),
+            word_ids=self.word_ids and (tuple(self.word_ids[index][i] for i in positions),),
+            said=self.said and (tuple(self.said[index][i] for i in positions),),
             image=cut(self.image),
             pixels=cut(self.pixels),
             states=None if self.states is None else self.states[index : index + 1, keep],

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     Attributions = Sequence[Attribution] | Mapping[str, Attribution]
 
 
-Made = TypeVar("Made")
+ViewType = TypeVar("ViewType")
 
 
 class View(Protocol):
@@ -54,7 +54,7 @@ def view(
     media_type: str = "",
     is_picture: bool = False,
     options: Sequence[str] = (),
-) -> Callable[[type[Made]], type[Made]]:
+) -> Callable[[type[ViewType]], type[ViewType]]:
     """Register a class as a view. See `View` for the arguments and for what the class must have.
 
     Example:
@@ -66,8 +66,8 @@ def view(
         ...         return " ".join(map(self.render, attributions))
     """
 
-    def register(made: type[Made]) -> type[Made]:
-        declared = made()
+    def register(view_class: type[ViewType]) -> type[ViewType]:
+        declared = view_class()
         for key, value in {
             "name": name,
             "title": title,
@@ -78,13 +78,13 @@ def view(
         }.items():
             setattr(declared, key, value)
         views.register(name, declared)
-        return made
+        return view_class
 
     return register
 
 
 def file_views() -> dict[str, View]:
-    """Return the views that are offered as files, by name."""
+    """Return the views that write files, by name."""
     return {name: found for name, found in views.items() if found.suffix}
 
 

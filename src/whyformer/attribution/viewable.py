@@ -10,7 +10,7 @@ from whyformer.errors import InputError
 
 
 class Viewable:
-    """Something that every view can show. A subclass says how in `_render`."""
+    """Base class of results that every view can show. A subclass implements `_render`."""
 
     def _render(self, view: View, options: dict[str, Any]) -> str | bytes:
         raise NotImplementedError

@@ -49,7 +49,7 @@ class NameGrid:
         return [self._cells[group, at, one] for at in range(len(self.templates)) for one in chosen]
 
     def values(self, measure: str, group: str, tone: str | None = None) -> Tensor:
-        """Return one measure, (templates, names); only templates of `tone` if it is given."""
+        """Return one measure, (templates, names); only templates of `tone`, unless it is None."""
         return torch.tensor(
             [
                 [float(self._cells[group, at, name][measure]) for name in self.names.groups[group]]

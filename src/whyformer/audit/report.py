@@ -13,7 +13,7 @@ from whyformer.render.html.fragment import unique_styles
 from whyformer.render.html.page import build_fragment
 
 FOLDER = "whyformer.audit/page"
-LISTED = ("groups", "templates", "terms")  # settings that are lists: collapsed
+LISTS = ("groups", "templates", "terms")  # settings that are lists: collapsed
 
 
 def build_report(audit: Audit) -> str:
@@ -25,10 +25,14 @@ def build_report(audit: Audit) -> str:
         f"{FOLDER}/report.jinja",
         audit=audit,
         styles=[read_text(f"{FOLDER}/report.css"), *unique_styles([one for _, one in examples])],
+        tables=[
+            (name, table, [table.format_row(row) for row in table.rows])
+            for name, table in audit.tables.items()
+        ],
         charts=[(chart.title, draw_intervals(interval_chart(chart))) for chart in audit.charts],
         examples=[(caption, fragment.element) for caption, fragment in examples],
         facts=_facts(audit.settings),
-        lists={k: v for k in LISTED if (v := audit.settings.get(k))},
+        lists={k: v for k in LISTS if (v := audit.settings.get(k))},
     )
 
 
@@ -57,7 +61,7 @@ def _facts(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The settings that fit on one line."""
     found = []
     for name, value in settings.items():
-        if name in LISTED or value is None:
+        if name in LISTS or value is None:
             continue
         if isinstance(value, Mapping):
             value = ", ".join(f"{key} {part}" for key, part in value.items())

@@ -86,8 +86,8 @@ def _values(run: Results, cell: ResultKey) -> dict[str, float]:
     score = run.score(cell)
     if score is None:
         return {}
-    told = zip(run.samples(cell), score.values.tolist(), score.counted.tolist(), strict=True)
-    return {sample: value for sample, value, here in told if here and math.isfinite(value)}
+    scored = zip(run.samples(cell), score.values.tolist(), score.counted.tolist(), strict=True)
+    return {sample: value for sample, value, counts in scored if counts and math.isfinite(value)}
 
 
 def _of_metric(run: Results, figure: MetricSummary, per_side: int) -> list[Choice]:
@@ -98,15 +98,15 @@ def _of_metric(run: Results, figure: MetricSummary, per_side: int) -> list[Choic
     values = {m: _values(run, ResultKey(m, figure.target, figure.metric)) for m in measured}
     own = values[leader]
 
-    def away(sample: str, method: str) -> float:
+    def difference(sample: str, method: str) -> float:
         return abs(values[method].get(sample, own[sample]) - own[sample])
 
     others = [method for method in measured if method != leader]
-    differs = {s: max((away(s, m) for m in others), default=0.0) for s in own}
+    differs = {s: max((difference(s, m) for m in others), default=0.0) for s in own}
     choices = []
     for kind, sample in _sides(own, differs, figure.better == "lower", per_side):
         beside = [m for m in others if sample in values[m]]
-        most = max(beside, key=lambda m: away(sample, m), default=None)
+        most = max(beside, key=lambda m: difference(sample, m), default=None)
         methods = (leader,) if most is None else (leader, most)
         choices.append(Choice(figure.metric, figure.target, kind, own[sample], sample, methods))
     return choices

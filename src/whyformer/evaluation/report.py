@@ -5,18 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
 from typing import Any
 
-from whyformer.evaluation.agreement_matrix import (
-    AGREEING,
-    AGREEMENT,
-    AgreementMatrix,
-    agreement_matrix,
-    split_agreement,
-)
-from whyformer.evaluation.curves import Curves, curves, line_chart
+from whyformer.evaluation.agreement_matrix import AGREEING, AGREEMENT
 from whyformer.evaluation.examples import HOW, HOW_AGREEMENT, Choice, ReportExample, choose_examples
+from whyformer.evaluation.report_target import report_target
 from whyformer.evaluation.results import Results
 from whyformer.evaluation.summary import MetricSummary, bootstrap_of, summary
 from whyformer.evaluation.tables import interval_note
@@ -24,8 +17,6 @@ from whyformer.evaluation.wording import (
     ALIKE,
     ARROWS,
     convention_text,
-    count_text,
-    interval_text,
     number_text,
     package_versions,
     run_facts,
@@ -34,11 +25,10 @@ from whyformer.evaluation.wording import (
     target_title,
     visible,
 )
-from whyformer.render.charts.line_chart import FEW, draw_lines, line_colours
+from whyformer.render.charts.line_chart import FEW, line_colours
 from whyformer.render.environment import read_text, render_template
 from whyformer.render.html.fragment import Fragment, unique_scripts, unique_styles
 from whyformer.render.html.page import build_fragment
-from whyformer.statistics.bootstrap import Bootstrap
 
 FOLDER = "whyformer.evaluation/templates"
 
@@ -61,37 +51,41 @@ def build_report(
     """
     figures = summary(results) if figures is None else figures
     how = figures[0].how if figures else bootstrap_of(results)
-    groups = _group_examples(results, examples)
+    targets = list(dict.fromkeys(figure.target for figure in figures))
+    groups = _example_groups(results, examples, name_target=len(targets) > 1)
     fragments = [
         fragment
         for group in groups
-        for _, found in group.sides
-        for one in found
+        for _, shown in group.sides
+        for one in shown
         for _, _, fragment in one.columns
     ]
+    facts = run_facts(results)
+    model = dict(facts).get("model")
     settings = results.settings
-    known = dict(run_facts(results))
     return render_template(
         f"{FOLDER}/report.jinja",
-        **_HELPERS,
-        title=f"Evaluation of {known['model']}" if "model" in known else "Evaluation",
-        facts=run_facts(results),
-        targets=[_Target.of(results, figures, target, how) for target in _targets(figures)],
+        title="Evaluation" if model is None else f"Evaluation of {model}",
+        facts=facts,
+        targets=[
+            report_target(results, figures, target, how, f"curve-{i}")
+            for i, target in enumerate(targets)
+        ],
         examples=groups,
         metrics=[
-            (name, settings_group(settings_group(settings, "metrics"), name))
-            for name in _names(figures)
+            _convention(name, settings_group(settings_group(settings, "metrics"), name))
+            for name in _metric_names(figures)
         ],
-        methods=[
-            (visible(label), settings_group(settings_group(settings, "methods"), label))
-            for label in settings_group(settings, "methods")
-        ],
+        methods=_method_options(settings),
         skipped=_skipped(settings),
         command=setting_text(settings.get("command") or ""),
         versions=package_versions(results),
         settings=json.dumps(settings, indent=2, default=str, ensure_ascii=False),
-        how=how,
+        interval_note=interval_note(how),
+        level=f"{100 * how.level:g}",
         how_chosen=HOW,
+        few=FEW,
+        alike=ALIKE,
         # Style and script of the examples are in the page once, not in each example.
         styles=[
             read_text(f"{FOLDER}/report.css") + line_colours(".report"),
@@ -101,11 +95,35 @@ def build_report(
     )
 
 
-def _targets(figures: Sequence[MetricSummary]) -> list[str]:
-    return list(dict.fromkeys(figure.target for figure in figures))
+# -- how it was measured ---------------------------------------------------------------------
 
 
-def _names(figures: Sequence[MetricSummary]) -> list[str]:
+@dataclass(frozen=True)
+class _Convention:
+    """How one metric was computed; empty texts are not shown."""
+
+    name: str
+    title: str
+    convention: str
+    better: str
+    range: str
+    paper: str
+
+
+def _convention(name: str, known: Mapping[str, Any]) -> _Convention:
+    better = known.get("better")
+    ends = known.get("range") or ()
+    return _Convention(
+        name=AGREEING if name.startswith(AGREEMENT) else visible(name),
+        title=visible(known.get("title") or ""),
+        convention=convention_text(known),
+        better=str(better).capitalize() if better in ARROWS else "Neither",
+        range=" to ".join("open" if end is None else setting_text(end) for end in ends),
+        paper=visible(known.get("paper") or ""),
+    )
+
+
+def _metric_names(figures: Sequence[MetricSummary]) -> list[str]:
     """The metrics of the run; agreement between methods counts once."""
     names: dict[str, str] = {}
     for figure in figures:
@@ -122,106 +140,74 @@ def _skipped(settings: Mapping[str, Any]) -> list[str]:
     return [*(setting_text(one) for one in skipped[:SKIPPED]), *more]
 
 
-# -- one target ------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Target:
-    """What the page shows of one target."""
-
-    name: str
-    figures: list[MetricSummary]
-    matrix: AgreementMatrix | None
-    lines: list[tuple[MetricSummary, Curves]]
-
-    @classmethod
-    def of(
-        cls, results: Results, figures: Sequence[MetricSummary], target: str, how: Bootstrap
-    ) -> _Target:
-        """Return the part of the run with this target."""
-        measured, agreeing = split_agreement(figures, target)
-        lines = [(figure, curves(results, figure.metric, target, how)) for figure in measured]
-        return cls(
-            target,
-            measured,
-            agreement_matrix(agreeing) if agreeing else None,
-            [(figure, found) for figure, found in lines if found is not None],
+def _method_options(settings: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """(label, method, options) of every method of the run."""
+    methods = settings_group(settings, "methods")
+    found = [(label, settings_group(methods, label)) for label in methods]
+    return [
+        (
+            visible(label),
+            setting_text(known.get("method") or visible(label)),
+            setting_text(known.get("options") or ""),
         )
-
-    @property
-    def methods(self) -> list[str]:
-        """The methods, in the order of the run."""
-        return list(dict.fromkeys(row.method for f in self.figures for row in f.rows))
-
-
-def finding(figure: MetricSummary) -> tuple[list[str], list[str]]:
-    """Return the best methods by a metric, and those not significantly different from them."""
-    best = [visible(row.method) for row in figure.rows if row.best]
-    return best, [visible(row.method) for row in figure.rows if row.alike]
-
-
-def bar(figure: MetricSummary, method: str) -> tuple[float, float, float] | None:
-    """Return (low, mean, high) of a method as places in the cell, 0..100; None if not known."""
-    row, (start, end) = figure.by_method.get(method), figure.ends
-    if row is None or not isfinite(row.mean) or end <= start:
-        return None
-
-    def place(value: float) -> float:
-        return 2 + 96 * (value - start) / (end - start)
-
-    low, high = (row.low, row.high) if isfinite(row.low) else (row.mean, row.mean)
-    return place(low), place(row.mean), place(high)
+        for label, known in found
+    ]
 
 
 # -- examples --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class _Group:
-    """The examples of one metric, with the value of each method."""
+class _ExampleGroup:
+    """The examples of one metric: the best and the worst samples, each under a heading."""
 
-    metric: str
-    target: str
+    heading: str
     how: str  # how they were chosen, if not as usual
-    sides: list[tuple[str, list[_ExampleColumns]]]
+    sides: list[tuple[str, list[_ShownExample]]]
 
 
 @dataclass(frozen=True)
-class _ExampleColumns:
-    example: ReportExample
+class _ShownExample:
+    """One sample with its value by the leading method."""
+
+    sample: str
+    value: str
     columns: list[tuple[str, str, Fragment]]  # method, its value, its attribution
 
 
-def _group_examples(results: Results, examples: Sequence[ReportExample]) -> list[_Group]:
-    wanted = {(e.target, e.metric, e.sample) for e in examples}
+def _example_groups(
+    results: Results, examples: Sequence[ReportExample], name_target: bool
+) -> list[_ExampleGroup]:
+    """The examples by target and metric; `name_target` puts the target into the headings."""
+    keys = {(e.target, e.metric, e.sample) for e in examples}
     values = {
         (row["target"], row["metric"], row["sample"], row["method"]): row["value"]
         for row in results.rows
-        if (row["target"], row["metric"], row["sample"]) in wanted
+        if (row["target"], row["metric"], row["sample"]) in keys
     }
 
     def column(example: ReportExample, method: str) -> tuple[str, str, Fragment]:
         value = values.get((example.target, example.metric, example.sample, method))
-        told = "" if value is None else number_text(value)
-        return visible(method), told, build_fragment(example.attributions[method])
+        text = "" if value is None else number_text(value)
+        return visible(method), text, build_fragment(example.attributions[method])
 
-    groups: dict[tuple[str, str], dict[str, list[_ExampleColumns]]] = {}
+    groups: dict[tuple[str, str], dict[str, list[_ShownExample]]] = {}
     for example in examples:
         sides = groups.setdefault((example.target, example.metric), {"best": [], "worst": []})
         columns = [column(example, method) for method in example.attributions]
-        sides[example.kind].append(_ExampleColumns(example, columns))
+        shown = _ShownExample(visible(example.sample), number_text(example.value), columns)
+        sides[example.kind].append(shown)
     return [
-        _Group(
-            metric,
-            target,
+        _ExampleGroup(
+            visible(metric) + (f", {target_title(target).lower()}" if name_target else ""),
             HOW_AGREEMENT if metric == AGREEING else "",
-            [(_side(results, metric, kind), found) for kind, found in sides.items() if found],
+            [(_side_title(results, metric, kind), shown) for kind, shown in sides.items() if shown],
         )
         for (target, metric), sides in groups.items()
     ]
 
 
-def _side(results: Results, metric: str, kind: str) -> str:
+def _side_title(results: Results, metric: str, kind: str) -> str:
     """The heading of the best or worst examples of a metric."""
     better = settings_group(settings_group(results.settings, "metrics"), metric).get("better")
     if metric == AGREEING:
@@ -229,27 +215,3 @@ def _side(results: Results, metric: str, kind: str) -> str:
     if better not in ARROWS:
         return {"best": "Highest", "worst": "Lowest"}[kind]
     return kind.capitalize()
-
-
-# -- what the template asks for --------------------------------------------------------------
-
-
-_HELPERS: dict[str, Any] = {
-    "ALIKE": ALIKE,
-    "ARROWS": ARROWS,
-    "FEW": FEW,
-    "bar": bar,
-    "convention": convention_text,
-    "counted": count_text,
-    "draw_curves": lambda found, name: draw_lines(line_chart(found), name),
-    "ends": lambda pair: " to ".join("open" if end is None else setting_text(end) for end in pair),
-    "explained": target_title,
-    "finding": finding,
-    "intervals": interval_note,
-    "isfinite": isfinite,
-    "said": setting_text,
-    "shown": number_text,
-    "spread": interval_text,
-    "visible": visible,
-    "AGREEMENT": AGREEMENT,
-}

@@ -1,16 +1,16 @@
-"""The report as it stands in the page's frame: it tells the page how high it is."""
+"""The report inside the explorer's frame, with a script that sends its height to the page."""
 
 from __future__ import annotations
 
 from whyformer.render.html.fragment import Page
 
-# The frame has no origin, so the page cannot look inside: the report tells its height itself.
+# The frame has no origin, so the page cannot look inside: the report sends its height.
 # At once and when everything has loaded, because a frame out of view observes nothing.
 SCRIPT = (
-    "const tell = () => parent.postMessage("
+    "const send = () => parent.postMessage("
     "{height: Math.ceil(document.documentElement.getBoundingClientRect().height)}, '*');"
-    "tell();addEventListener('load', tell);"
-    "new ResizeObserver(tell).observe(document.documentElement);"
+    "send();addEventListener('load', send);"
+    "new ResizeObserver(send).observe(document.documentElement);"
 )
 
 

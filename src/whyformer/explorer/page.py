@@ -1,4 +1,4 @@
-"""The page of the explorer. What it shows later arrives as data and is set as text."""
+"""The page of the explorer: its form. Results arrive later as data and are set as text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CHOSEN = ("lrp_ah_ln", "gae", "rollout")  # conservative, attention with gradien
 def page(offered: Catalogue, limits: Limits) -> bytes:
     """Return the page with its menus filled in, as UTF-8."""
     models = menu(offered)
-    told = {"upload": limits.upload, "characters": limits.characters, "chosen": list(CHOSEN)}
+    form_limits = {"upload": limits.upload, "characters": limits.characters, "chosen": list(CHOSEN)}
     return render_template(
         "whyformer.explorer/templates/explorer.jinja",
         models=models,
@@ -23,5 +23,5 @@ def page(offered: Catalogue, limits: Limits) -> bytes:
         limits=limits,
         downloads=list(file_views().values()),
         # tojson writes <, > and & as escapes, so that no name can end the element.
-        data={"models": models, "limits": told},
+        data={"models": models, "limits": form_limits},
     ).encode()

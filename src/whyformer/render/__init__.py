@@ -1,1 +1,1 @@
-"""Ways to show an attribution, one file each; they register by existing."""
+"""Everything that shows attributions: web pages, pictures, terminal text, charts and JSON."""

@@ -76,7 +76,7 @@ class Theme:
         end = torch.where(strength >= 0, warm, cool)
         return _rgb(neutral + (end - neutral) * strength.abs())
 
-    @cache  # noqa: B019 - three themes and a palette of steps, kept for good
+    @cache  # noqa: B019 - three themes with 41 steps each: the cache stays small
     def colour(self, value: float) -> Colour:
         """Return the colour of one value in -1..1."""
         r, g, b = (self.paint(torch.tensor(value)) * 255).round().int().tolist()

@@ -27,7 +27,7 @@ class ComparedSample:
     titles: tuple[str, ...]
     contents: tuple[SampleContent, ...]
     alike: bool = False  # whether they differ only by their target
-    named: bool = False  # whether the user named them
+    has_names: bool = False  # whether the user named the attributions
 
     @property
     def rows(self) -> list[tuple[Panel, ...]]:
@@ -55,58 +55,60 @@ class ComparedSample:
     @property
     def choices(self) -> tuple[str, ...]:
         """Short names of the contents: their labels if only these differ, else their titles."""
-        apart = self.alike and not self.named and len(self.labels) == len(self.contents)
+        apart = self.alike and not self.has_names and len(self.labels) == len(self.contents)
         return self.labels if apart else self.titles
 
     @property
     def sums(self) -> list[tuple[str, str]]:
         """(titles, note) of what the scores sum to; equal notes are merged."""
-        said: dict[str, list[str]] = {}
+        titles_by_note: dict[str, list[str]] = {}
         for title, content in zip(self.choices, self.contents, strict=True):
-            said.setdefault(content.sum_note, []).append(title)
-        return [(", ".join(titles), sentence) for sentence, titles in said.items()]
+            titles_by_note.setdefault(content.sum_note, []).append(title)
+        return [(", ".join(titles), note) for note, titles in titles_by_note.items()]
 
 
 def compare_samples(
-    given: Sequence[Attribution] | Mapping[str, Attribution],
+    attributions: Sequence[Attribution] | Mapping[str, Attribution],
 ) -> list[ComparedSample]:
     """Return one comparison per sample.
 
     Args:
-        given: Attributions of the same input. A mapping names them; otherwise the names are made
-            of the methods, and of the options and targets that differ.
+        attributions: Attributions of the same input. A mapping names them; otherwise the names
+            are made of the methods, and of the options and targets that differ.
 
     Raises:
-        InputError: If there is none, or the inputs differ.
+        InputError: If there are no attributions, or their inputs differ.
     """
-    attributions = list(given.values()) if isinstance(given, Mapping) else list(given)
-    if not attributions:
+    compared = list(attributions.values() if isinstance(attributions, Mapping) else attributions)
+    if not compared:
         raise InputError(
             "there is nothing to compare",
             argument="attributions",
             remedy="Pass at least one attribution",
         )
-    columns = [read_samples(attribution) for attribution in attributions]
+    columns = [read_samples(attribution) for attribution in compared]
     first = columns[0]
-    for attribution, column in zip(attributions, columns, strict=True):
+    for attribution, column in zip(compared, columns, strict=True):
         if [_input(r) for r in column] != [_input(r) for r in first]:
             raise InputError(
-                f"the attributions explain different inputs: '{attribution.method}' was"
-                f" given {_describe_input(column)} and '{attributions[0].method}'"
+                f"the attributions explain different inputs: '{attribution.method}' has"
+                f" {_describe_input(column)} and '{compared[0].method}' has"
                 f" {_describe_input(first)}",
                 argument="attributions",
                 remedy="Compare attributions of the same input",
             )
-    named = isinstance(given, Mapping)
-    titles = tuple(map(visible, given)) if isinstance(given, Mapping) else _titles(attributions)
-    alike = len(attributions) > 1 and len({_way(a) for a in attributions}) == 1
+    if isinstance(attributions, Mapping):
+        has_names, titles = True, tuple(map(visible, attributions))
+    else:
+        has_names, titles = False, _titles(compared)
+    alike = len(compared) > 1 and len({_configuration(a) for a in compared}) == 1
     return [
-        ComparedSample(titles, _share_scales(sample) if alike else sample, alike, named)
+        ComparedSample(titles, _share_scales(sample) if alike else sample, alike, has_names)
         for sample in zip(*columns, strict=True)
     ]
 
 
-def _way(attribution: Attribution) -> tuple[str, str, str]:
+def _configuration(attribution: Attribution) -> tuple[str, str, str]:
     """Method, options and model. If these are equal, scores have the same unit."""
     options = repr(sorted(attribution.options.items()))
     return attribution.method, options, str(attribution.provenance.get("model"))

@@ -1,4 +1,4 @@
-"""Numbers as people read them."""
+"""Numbers as text: a sign, a true minus and three digits."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from whyformer.attribution import Attribution, Stream
 
-GOES_ON = "·"  # before a token that continues a word
+CONTINUES = "·"  # before a token that continues a word
 
 
 def as_subwords(attribution: Attribution) -> Attribution:
@@ -33,7 +33,7 @@ def _mark_subwords(stream: Stream) -> tuple[tuple[str, ...], ...] | None:
         return stream.tokens
     return tuple(
         tuple(
-            GOES_ON + token if word is not None and before == word else token
+            CONTINUES + token if word is not None and before == word else token
             for token, word, before in zip(tokens, words, (None, *words), strict=False)
         )
         for tokens, words in zip(stream.tokens, stream.word_ids, strict=True)

@@ -1,6 +1,6 @@
 """The view model: what every view shows of a sample, with colour scales and notes.
 
-Views read this and add only layout, so that all of them say the same.
+Views read this and add only layout, so that all of them show the same content.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class _Part:
     answering: list[list[int]]
     asks: tuple[Item, ...]
     asking: list[list[int]]
-    says: bool  # whether `asks` are generated words
+    generated: bool  # whether `asks` are generated words
 
 
 def _part(attribution: Attribution, one: Attribution, name: str, index: int) -> _Part:
@@ -131,7 +131,7 @@ def _part(attribution: Attribution, one: Attribution, name: str, index: int) -> 
         image = _image(whole, index)
         patches = tuple(Item(row.name) for row in image.rows)
         places = [[i] for i in range(len(patches))]
-        return _Part(image, patches, places, patches, places, says=False)
+        return _Part(image, patches, places, patches, places, generated=False)
     kept = whole.mask[index].nonzero().flatten().tolist()
     count = len(kept)
     words = _words(one, stream)
@@ -139,19 +139,19 @@ def _part(attribution: Attribution, one: Attribution, name: str, index: int) -> 
     answering = word_positions(
         stream.word_ids[0] if stream.word_ids and stream.tokens else [None] * count
     )
-    said, saying = _output_words(stream) if stream.said else (answers, answering)
+    output, output_positions = _output_words(stream) if stream.said else (answers, answering)
     panel, apart = _text(stream.name, words), as_subwords(one)
     return _Part(
         replace(
             panel,
-            output_words=() if _texts(said) == _texts(answers) else said,
+            output_words=() if _texts(output) == _texts(answers) else output,
             subwords=_words(apart, apart.streams[name]) if len(words) < count else (),
         ),
         answers,
         [[kept[i] for i in group] for group in answering],
-        said,
-        [[kept[i] for i in group] for group in saying],
-        says=stream.said is not None or name == "generated",
+        output,
+        [[kept[i] for i in group] for group in output_positions],
+        generated=stream.said is not None or name == "generated",
     )
 
 
@@ -161,10 +161,10 @@ def _output_words(stream: Stream) -> tuple[tuple[Item, ...], list[list[int]]]:
     said, count = stream.said[0], len(stream.said[0])
     tokens = stream.tokens[0] if stream.tokens else ("",) * count
     ids = stream.word_ids[0] if stream.word_ids else (None,) * count
-    spoken = [i for i in range(count) if said[i]]
+    explained = [i for i in range(count) if said[i]]
     # A decoder predicts its next input, so its output words are its input words, shifted by one.
     fits = (
-        s for s in (0, 1) if all(said[i] == t for i in spoken for t in tokens[i + s : i + s + 1])
+        s for s in (0, 1) if all(said[i] == t for i in explained for t in tokens[i + s : i + s + 1])
     )
     shift = next(fits, count)
     moved = [ids[i + shift] if i + shift < count else None for i in range(count)]
@@ -240,7 +240,7 @@ def _matrices(
                 parts[asking].asking,
                 parts[answering].answering,
             ),
-            generated=parts[asking].says,
+            generated=parts[asking].generated,
         )
         for (asking, answering), value in attribution.maps.items()
         if asking != answering or _texts(parts[asking].asks) != _texts(parts[asking].answers)
@@ -254,11 +254,11 @@ def describe_conservation(share: float | None, smooth: bool = False) -> str:
         share: Sum of scores and sinks over the output; None if the method does not conserve.
         smooth: Whether activations kept their gradient, which loses relevance.
     """
-    said = _describe_share(share)
+    sentence = _describe_share(share)
     off = share is not None and math.isfinite(share) and abs(share - 1) >= 0.005
     hint = ' GELU and tanh layers caused this. Pass activations="identity" for scores that'
     hint += " sum exactly."
-    return said + hint if smooth and off else said
+    return sentence + hint if smooth and off else sentence
 
 
 def _describe_share(share: float | None) -> str:

@@ -4,9 +4,9 @@
 
 // -- tables ----------------------------------------------------------------------------------
 
-function sortable(table) {
+function makeSortable(table) {
   const heads = [...table.tHead.rows[0].cells], body = table.tBodies[0];
-  const rows = [...body.rows]; // as the run has them: what a third press returns to
+  const rows = [...body.rows]; // in the order of the run, which the third press restores
   const key = (row, column) => {
     const cell = row.cells[column];
     if (!column) return cell.textContent;
@@ -37,7 +37,7 @@ function sortable(table) {
 
 // -- curves ----------------------------------------------------------------------------------
 
-function picking(drawing) {
+function makePickable(drawing) {
   const labels = [...drawing.querySelectorAll(".label")];
   const order = labels.map((label) => label.dataset.line);
   let at = -1;
@@ -72,10 +72,10 @@ function picking(drawing) {
   drawing.addEventListener("blur", () => go(-1));
 }
 
-document.querySelectorAll("table[data-sortable]").forEach(sortable);
-document.querySelectorAll("svg.curves").forEach(picking);
+document.querySelectorAll("table[data-sortable]").forEach(makeSortable);
+document.querySelectorAll("svg.curves").forEach(makePickable);
 
-// -- print: what is folded away on the screen has no use on paper -----------------------------
+// -- print: all details are open ---------------------------------------------------------------
 
 let opened = [];
 addEventListener("beforeprint", () => {

@@ -1,4 +1,4 @@
-// Asks the server, reads its answer line by line, and can stop it.
+// Send the form to the server, read its answer line by line, and cancel it on request.
 
 import {Form} from "./form.js";
 import {Results} from "./results.js";
@@ -17,7 +17,7 @@ async function explain() {
   const mine = running = new AbortController();
   const question = form.question();
   history.replaceState(null, "", form.link());
-  $("link-told").textContent = "";
+  $("link-status").textContent = "";
   results.begin(question.methods);
   if (matchMedia("(max-width:56rem)").matches) $("result").scrollIntoView();
   $("cancel").hidden = false;
@@ -67,9 +67,9 @@ $("link").addEventListener("click", async () => {
   const own = form.own ? " Your own image is not part of it." : "";
   try {
     await navigator.clipboard.writeText(location.href);
-    $("link-told").textContent = `Copied.${own}`;
+    $("link-status").textContent = `Copied.${own}`;
   } catch {
-    $("link-told").textContent = `The link is in the address bar.${own}`;
+    $("link-status").textContent = `The link is in the address bar.${own}`;
   }
 });
 

@@ -1,4 +1,4 @@
-// The form: what can be chosen, what is chosen, and the link that says so.
+// The form: its fields, the request that it sends, and the link that restores it.
 
 const $ = (id) => document.getElementById(id);
 const {models, limits} = JSON.parse($("data").textContent);
@@ -7,7 +7,7 @@ const boxes = () => [...document.querySelectorAll("[name=method]")];
 export class Form {
   constructor(problem) {
     this.problem = problem;
-    this.own = null;  // an image of the reader's own, in base64
+    this.own = null;  // an image that the reader uploaded, in base64
     this.example = null;
     $("model").addEventListener("change", () => this.modelChanged());
     $("image").addEventListener("change", () => this.read($("image").files[0]));
@@ -103,18 +103,18 @@ export class Form {
     this.picture(URL.createObjectURL(file), file.name);
   }
 
-  // What is sent to be explained.
+  // The request to the server.
   question() {
-    const asked = {model: this.model.name, methods: this.methods, target: $("target").value};
-    if (this.model.detects && $("query").value !== "") asked.query = Number($("query").value);
-    if (this.reads("text")) asked.text = $("text").value;
-    if (this.reads("text") && !this.reads("image")) asked.second = $("second").value;
-    if (this.reads("image") && this.own) asked.image = this.own;
-    else if (this.example !== null) asked.example = this.example;
-    return asked;
+    const request = {model: this.model.name, methods: this.methods, target: $("target").value};
+    if (this.model.detects && $("query").value !== "") request.query = Number($("query").value);
+    if (this.reads("text")) request.text = $("text").value;
+    if (this.reads("text") && !this.reads("image")) request.second = $("second").value;
+    if (this.reads("image") && this.own) request.image = this.own;
+    else if (this.example !== null) request.example = this.example;
+    return request;
   }
 
-  // The same as a query string; an image of the reader's own is in no link.
+  // The same as a query string, without an image that the reader uploaded.
   link() {
     const {methods, image, ...rest} = this.question();
     const chosen = new URLSearchParams({model: rest.model, methods: methods.join(",")});
@@ -124,20 +124,20 @@ export class Form {
     return `?${chosen}`;
   }
 
-  // Fills the form from a link; true where that is enough to explain something.
+  // Fill the form from a link, and return whether that is enough for a request.
   restore(query) {
-    const given = new URLSearchParams(query), number = given.get("example");
-    if (models.some(({name}) => name === given.get("model"))) $("model").value = given.get("model");
-    const names = given.get("methods")?.split(",") ?? limits.chosen;
+    const fields = new URLSearchParams(query), number = fields.get("example");
+    if (models.some(({name}) => name === fields.get("model"))) $("model").value = fields.get("model");
+    const names = fields.get("methods")?.split(",") ?? limits.chosen;
     boxes().forEach((box) => { box.checked = names.includes(box.value); });
     this.modelChanged();
     if (number !== null && /^\d+$/.test(number) && Number(number) < this.model.examples.length) this.choose(Number(number));
     for (const name of ["text", "second", "target", "query"]) {
-      if (given.has(name)) $(name).value = given.get(name).slice(0, limits.characters);
+      if (fields.has(name)) $(name).value = fields.get(name).slice(0, limits.characters);
     }
-    if (given.get("second")) $("second-field").open = true;
+    if (fields.get("second")) $("second-field").open = true;
     if (!this.reads("image") && this.model.examples[this.example]?.text !== $("text").value) this.pressed(null);
-    const shown = this.reads("image") ? this.example !== null : given.has("text");
+    const shown = this.reads("image") ? this.example !== null : fields.has("text");
     return shown && (!this.reads("text") || $("text").value !== "");
   }
 }

@@ -1,4 +1,4 @@
-// What a job tells, put on the page as it comes. Everything is set as text.
+// Show the events of a job on the page as they arrive. Everything is set as text.
 
 import {Chart, lineOf} from "./curve.js";
 
@@ -6,7 +6,7 @@ const $ = (id) => document.getElementById(id);
 const percent = (share) => `${(100 * share).toFixed(1).replace(/\.0$/, "").replace("-", "−")} %`;
 const likely = (share) => (share > 0 && share < 0.0005 ? "< 0.1 %" : percent(share));
 
-function made(name, text, className = "") {
+function create(name, text, className = "") {
   const node = document.createElement(name);
   if (text !== undefined) node.textContent = text;
   node.className = className;
@@ -28,7 +28,7 @@ export class Results {
     this.methods = methods;
     this.charts = new Map();
     this.rows = new Map();
-    this.said = new Set();
+    this.shown = new Set();
     for (const id of ["error", "welcome", "answers", "report", "trust", "files", "curve-note", "notes"]) $(id).hidden = true;
     for (const id of ["rows", "columns", "notes"]) $(id).replaceChildren();
     document.querySelector(".charts").replaceChildren();
@@ -65,17 +65,17 @@ export class Results {
 
   method({method, label, seconds, conservation, promises, notes}) {
     const row = this.row(method);
-    const why = made("td");
-    why.append(made("bdi", label));
+    const why = create("td");
+    why.append(create("bdi", label));
     const share = conservation === null ? "–" : percent(Math.round(100 * conservation) / 100);
-    row.append(why, made("td", `${seconds < 10 ? seconds.toFixed(2) : seconds.toFixed(0)} s`), made("td", share));
+    row.append(why, create("td", `${seconds < 10 ? seconds.toFixed(2) : seconds.toFixed(0)} s`), create("td", share));
     if (conservation !== null && !promises) row.lastChild.title = "this method's scores are not expected to sum to the output";
     notes.forEach((note) => this.note(note));
     this.label ??= label;
   }
 
   failed({method, says}) {
-    const cell = made("td", says, "says");
+    const cell = create("td", says, "says");
     cell.colSpan = 3;
     this.row(method).append(cell);
     $("trust").hidden = false;
@@ -90,15 +90,15 @@ export class Results {
   }
 
   answers({classes}) {
-    $("classes").replaceChildren(...classes.map(({name}) => Object.assign(made("option"), {value: name})));
+    $("classes").replaceChildren(...classes.map(({name}) => Object.assign(create("option"), {value: name})));
     if (!classes.length) return;
     document.querySelector(".bars").replaceChildren(...classes.map(({name, share}) => {
-      const button = made("button"), bar = made("i"), named = made("bdi", name);
+      const button = create("button"), bar = create("i"), label = create("bdi", name);
       button.type = "button";
       button.setAttribute("aria-pressed", name === this.label);
-      button.title = named.title = `Why ${name}?`;
+      button.title = label.title = `Why ${name}?`;
       bar.style.width = `${100 * share}%`;
-      button.append(named, bar, made("b", likely(share)));
+      button.append(label, bar, create("b", likely(share)));
       button.addEventListener("click", () => this.ask(name));
       return button;
     }));
@@ -118,11 +118,11 @@ export class Results {
   }
 
   area({method, value}) {
-    this.row(method).append(made("td", value.toFixed(3)));
+    this.row(method).append(create("td", value.toFixed(3)));
   }
 
   unmeasured({method, says}) {
-    if (method) this.row(method).append(made("td", "–"));
+    if (method) this.row(method).append(create("td", "–"));
     this.note(`No curve: ${says.replace(/\.$/, "")}.`);
   }
 
@@ -133,16 +133,16 @@ export class Results {
   // -- the table ----------------------------------------------------------------------------
 
   column(title) {
-    const cell = made("th", title);
+    const cell = create("th", title);
     cell.scope = "col";
     $("columns").append(cell);
   }
 
   row(method) {
     if (!this.rows.has(method)) {
-      const row = made("tr"), head = made("th"), {colour, dash} = lineOf(this.methods.indexOf(method));
+      const row = create("tr"), head = create("th"), {colour, dash} = lineOf(this.methods.indexOf(method));
       head.scope = "row";
-      head.append(made("span", undefined, `swatch ${colour} ${["", "dashed", "dotted"][dash]}`), method);
+      head.append(create("span", undefined, `swatch ${colour} ${["", "dashed", "dotted"][dash]}`), method);
       row.append(head);
       const alone = (name) => this.charts.forEach((chart) => chart.only(name));
       row.addEventListener("pointerenter", () => alone(method));
@@ -154,9 +154,9 @@ export class Results {
   }
 
   note(text) {
-    if (this.said.has(text)) return;
-    this.said.add(text);
-    $("notes").append(...($("notes").hasChildNodes() ? [made("br")] : []), text);
+    if (this.shown.has(text)) return;
+    this.shown.add(text);
+    $("notes").append(...($("notes").hasChildNodes() ? [create("br")] : []), text);
     $("notes").hidden = false;
   }
 }

@@ -1,4 +1,4 @@
-"""Round numbers on an axis, and labels cut to the room they have."""
+"""Round numbers for the ticks of an axis, and labels cut to a length."""
 
 from __future__ import annotations
 

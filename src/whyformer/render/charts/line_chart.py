@@ -206,10 +206,10 @@ def _labels(chart: LineChart, frame: _Frame) -> list[Markup]:
     ]
 
 
-def _space_out(wanted: Sequence[float], top: float, bottom: float) -> list[float]:
-    """Places in the same order, at least a label's height apart, near the wanted ones."""
+def _space_out(ideal: Sequence[float], top: float, bottom: float) -> list[float]:
+    """Places in the same order, at least a label's height apart, near the ideal ones."""
     placed: list[float] = []
-    for y in wanted:
+    for y in ideal:
         placed.append(max(y, placed[-1] + LINE if placed else top + LINE / 2))
     limit = bottom
     for i in reversed(range(len(placed))):

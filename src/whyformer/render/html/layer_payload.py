@@ -204,15 +204,15 @@ def _stack_payload(stack: TokenStack, panels: Sequence[str]) -> dict[str, Any]:
 
 def _note(fits: Room | None, sizes: Sequence[tuple[int, int, int]], left_out: int) -> str:
     """The note about rounding and about what was left out."""
-    said = [f"Numbers are rounded to {LEVELS} steps of the largest in their row."]
+    notes = [f"Numbers are rounded to {LEVELS} steps of the largest in their row."]
     columns = max(columns for _, _, columns in sizes)
     if fits is not None:
-        said.append(
+        notes.append(
             f"To keep the page small, rows of one head have only their {min(fits.heads, columns)}"
             f" strongest of {columns} numbers, and rows of the mean their"
             f" {min(fits.mean, columns)} strongest; the others are shown as 0. The first row is"
             " complete."
         )
     if left_out:
-        said.append(f"{left_out} layers are not shown: their attention is not token by token.")
-    return " ".join(said)
+        notes.append(f"{left_out} layers are not shown: their attention is not token by token.")
+    return " ".join(notes)

@@ -55,7 +55,7 @@ def pack_rows(matrix: RelevanceMatrix) -> dict[str, list[Any]]:
 
 
 def script_json(data: Any) -> str:
-    """Return JSON that is safe inside a script element, whatever text it has."""
+    """Return JSON that is safe inside a script element, whatever text it contains."""
     return escape_json(json.dumps(data, separators=(",", ":"), allow_nan=False))
 
 

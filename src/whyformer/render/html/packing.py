@@ -1,4 +1,4 @@
-"""Rows of numbers in few bytes for a script: one byte each, of long rows only the strongest."""
+"""Rows of numbers packed for a script: one byte per number, only the strongest of long rows."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class Canvas:
         self.axes.set_ylim(height, 0)
         buffer = BytesIO()
         with warnings.catch_warnings(), self._canvas(form) as canvas:
-            # A character that no installed font has is drawn as a box: that is message enough.
+            # A character that no installed font has is drawn as a box, so no warning is needed.
             warnings.filterwarnings("ignore", message="Glyph .* missing from")
             getattr(canvas, f"print_{form}")(buffer, metadata=_METADATA[form])
         return buffer.getvalue()
@@ -132,7 +132,7 @@ class Canvas:
             ha=align,
             va="center_baseline",
             usetex=False,
-            parse_math=False,  # a dollar sign in a word is a dollar sign
+            parse_math=False,  # a dollar sign in a word starts no formula
         )
 
     def write_up(self, x: float, text: str, font: FontProperties, colour: Colour) -> None:

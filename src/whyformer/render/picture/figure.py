@@ -101,39 +101,39 @@ def figure(
 # -- drawing ---------------------------------------------------------------------------------
 
 
-def _draw(canvas: Canvas, drawn: FigureGrid) -> None:
-    before, above = _inputs(drawn)
-    titles = [*drawn.rows, INPUT * bool(above)]
+def _draw(canvas: Canvas, grid: FigureGrid) -> None:
+    before, above = _inputs(grid)
+    titles = [*grid.rows, INPUT * bool(above)]
     side = max(min(SIDE, canvas.width(title, _title_font())) + GAP for title in titles) * any(
         titles
     )
-    places = _places(canvas, drawn, MARGIN + side, len(before[:1]))
-    canvas.wide = max(NARROWEST, places.right + (BAR + GAP) * bool(drawn.row_scales) + MARGIN)
-    _column_titles(canvas, [INPUT] * len(before[:1]) + [*drawn.columns], places)
+    places = _places(canvas, grid, MARGIN + side, len(before[:1]))
+    canvas.wide = max(NARROWEST, places.right + (BAR + GAP) * bool(grid.row_scales) + MARGIN)
+    _column_titles(canvas, [INPUT] * len(before[:1]) + [*grid.columns], places)
     if above:
         _row(canvas, INPUT, [_input_drawing(panel) for panel in above], places)
-    least = SHORTEST if drawn.row_scales else 0.0
-    for i, (title, cells) in enumerate(zip(drawn.rows, drawn.cells, strict=True)):
+    least = SHORTEST if grid.row_scales else 0.0
+    for i, (title, cells) in enumerate(zip(grid.rows, grid.cells, strict=True)):
         shown = [_input_drawing(panel) for panel in before[i : i + 1]]
         shown += [_cell_drawing(canvas, cell, places) for cell in cells]
         high = _row(canvas, title, shown, places, least)
-        for scale in drawn.row_scales[i : i + 1]:
+        for scale in grid.row_scales[i : i + 1]:
             height = min(TALLEST, high)
             canvas.y -= GAP + (high + height) / 2
             bar_beside(canvas, places.right + GAP, height, scale.span, scale.signed)
             canvas.y += GAP + (high + height) / 2
-    _bars_below(canvas, drawn, places)
+    _bars_below(canvas, grid, places)
     canvas.y += 4
-    canvas.write_paragraph(drawn.caption, font(7.5), LIGHT.quiet)
+    canvas.write_paragraph(grid.caption, font(7.5), LIGHT.quiet)
 
 
 def _title_font() -> FontProperties:
     return font(8, "bold")
 
 
-def _inputs(drawn: FigureGrid) -> tuple[Sequence[ImagePanel], Sequence[ImagePanel]]:
+def _inputs(grid: FigureGrid) -> tuple[Sequence[ImagePanel], Sequence[ImagePanel]]:
     """The input images, either one before every row or one above every column."""
-    before, above = drawn.row_images, drawn.column_images
+    before, above = grid.row_images, grid.column_images
     if before and (not above or len(before) <= len(above)):
         return before, ()
     return (), above
@@ -145,7 +145,7 @@ class _Places:
 
     left: float
     width: float  # of a cell
-    picture: float  # of a picture in it, 0 where there is none
+    picture: float  # of a picture in a cell, 0 if there are only words
     count: int
     first: int  # of the columns of the grid
 
@@ -157,11 +157,11 @@ class _Places:
         return self.x(self.count) - GAP
 
 
-def _places(canvas: Canvas, drawn: FigureGrid, left: float, first: int) -> _Places:
-    count = len(drawn.columns) + first
-    room = canvas.wide - MARGIN - left - (BAR + GAP) * bool(drawn.row_scales)
+def _places(canvas: Canvas, grid: FigureGrid, left: float, first: int) -> _Places:
+    count = len(grid.columns) + first
+    room = canvas.wide - MARGIN - left - (BAR + GAP) * bool(grid.row_scales)
     width = (room - GAP * (count - 1)) / count
-    kinds = {type(panel) for panel in drawn.panels}
+    kinds = {type(panel) for panel in grid.panels}
     if ImagePanel in kinds:
         width = min(width, WIDEST)
     return _Places(left, width, width * (ImagePanel in kinds), count, first)
@@ -225,20 +225,20 @@ def _row(
     return high
 
 
-def _bars_below(canvas: Canvas, drawn: FigureGrid, places: _Places) -> None:
+def _bars_below(canvas: Canvas, grid: FigureGrid, places: _Places) -> None:
     """Draw the scales that are not beside rows: below their columns, or in a line."""
-    if drawn.row_scales:
+    if grid.row_scales:
         return
-    if drawn.column_scales:
-        for j, scale in enumerate(drawn.column_scales):
+    if grid.column_scales:
+        for j, scale in enumerate(grid.column_scales):
             bar_below(canvas, places.x(j + places.first), places.width, scale.span, scale.signed)
         canvas.y += 24
         return
     x = MARGIN
     canvas.y += 6
-    for scale in drawn.scales:
+    for scale in grid.scales:
         if x > canvas.wide / 2:
             x, canvas.y = MARGIN, canvas.y + 14
-        name = scale.name * (len(drawn.scales) > 1)
+        name = scale.name * (len(grid.scales) > 1)
         x = bar_in_line(canvas, x, scale.span, scale.signed, name) + 20
     canvas.y += 12

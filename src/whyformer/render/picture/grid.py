@@ -89,12 +89,12 @@ class FigureGrid:
         signed = any(scale.signed for scale in self.scales)
         alone = len(self.rows) == len(self.columns) == 1
         one = (FULL if alone else ONE).format(span=number(self.scales[0].span).lstrip("+"))
-        told = [
+        sentences = [
             "Orange supports the target" + (", blue opposes it." if signed else "."),
             one if len(self.scales) == 1 else self.sharing,
             BEYOND * beyond,
         ]
-        return " ".join(filter(None, told))
+        return " ".join(filter(None, sentences))
 
     @property
     def row_images(self) -> tuple[ImagePanel, ...]:

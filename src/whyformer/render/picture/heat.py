@@ -43,6 +43,6 @@ def draw_matrix(canvas: Canvas, matrix: RelevanceMatrix) -> None:
 def _title(canvas: Canvas, matrix: RelevanceMatrix) -> None:
     canvas.y += 6
     canvas.write_paragraph(f"output by {matrix.answering}", font(9, "bold"), LIGHT.text)
-    said = f"output words down, {matrix.answering} across; full colour at {number(matrix.span)}"
+    axes = f"output words down, {matrix.answering} across; full colour at {number(matrix.span)}"
     cut = f"; only {matrix.left_out}" if matrix.left_out else ""
-    canvas.write_paragraph(said + cut, font(7.5), LIGHT.quiet)
+    canvas.write_paragraph(axes + cut, font(7.5), LIGHT.quiet)

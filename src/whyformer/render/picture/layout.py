@@ -14,10 +14,10 @@ CellRows = list[list[Attribution | None]]
 
 def cell_rows(cells: Any) -> CellRows:
     """Return rows of attributions with one sample each."""
-    given = _as_list(cells)
-    if given and all(isinstance(one, Attribution) and len(one) == 1 for one in given):
-        given = [given]
-    rows = [list(_samples(row)) for row in given]
+    items = _as_list(cells)
+    if items and all(isinstance(one, Attribution) and len(one) == 1 for one in items):
+        items = [items]
+    rows = [list(_samples(row)) for row in items]
     lengths = [len(row) for row in rows]
     if not any(cell for row in rows for cell in row):
         raise InputError(
@@ -45,50 +45,50 @@ def _samples(row: Any) -> Iterable[Attribution | None]:
         yield from [None] if one is None else one
 
 
-def _as_list(given: Any) -> list[Any]:
-    """A list of what was given. An attribution counts as one item."""
-    several = isinstance(given, Iterable) and not isinstance(given, Attribution | str)
-    return list(given) if several else [given]
+def _as_list(value: Any) -> list[Any]:
+    """The value as a list. An attribution counts as one item."""
+    several = isinstance(value, Iterable) and not isinstance(value, Attribution | str)
+    return list(value) if several else [value]
 
 
 def line_titles(
     which: str,
-    given: Sequence[str] | None,
+    titles: Sequence[str] | None,
     lines: Iterable[Iterable[Attribution | None]],
-    placed: CellRows,
+    cells: CellRows,
 ) -> tuple[str, ...]:
-    """Return the titles of all rows or columns: those given, or made from the cells."""
-    found = tuple(_title(line, placed) for line in lines)
-    if given is None and which == "columns" and len(placed) == len(placed[0]) == 1 and placed[0][0]:
-        facets = _facets(placed[0][0])  # a single cell has nothing to differ from
+    """Return the titles of all rows or columns: `titles`, or made from the cells."""
+    derived = tuple(_title(line, cells) for line in lines)
+    if titles is None and which == "columns" and len(cells) == len(cells[0]) == 1 and cells[0][0]:
+        facets = _facets(cells[0][0])  # a single cell has nothing to differ from
         return (f"{visible(facets['method'])}, {visible(facets['label'])}",)
-    if given is None:
-        return found
-    if isinstance(given, str) or len(given) != len(found):
+    if titles is None:
+        return derived
+    if isinstance(titles, str) or len(titles) != len(derived):
         raise InputError(
-            f"the figure has {len(found)} {which}, and {which}={given!r} does not name each",
+            f"the figure has {len(derived)} {which}, and {which}={titles!r} does not name each",
             argument=which,
-            remedy=f"Pass a list of {len(found)} titles",
+            remedy=f"Pass a list of {len(derived)} titles",
         )
-    return tuple(visible(str(title)) if title else "" for title in given)
+    return tuple(visible(str(title)) if title else "" for title in titles)
 
 
-def _title(line: Iterable[Attribution | None], placed: CellRows) -> str:
+def _title(line: Iterable[Attribution | None], cells: CellRows) -> str:
     """What the cells of a line share, and other cells do not."""
-    everywhere = [_facets(cell) for row in placed for cell in row if cell]
+    everywhere = [_facets(cell) for row in cells for cell in row if cell]
     here = [_facets(cell) for cell in line if cell]
     parts = []
     for facet in everywhere[0]:
         values = {facets[facet] for facets in here}
         varies = len({facets[facet] for facets in everywhere}) > 1
         # Options only help to tell runs of one method apart: other methods have other options.
-        if len(values) == 1 and varies and (facet != "options" or len(_methods(placed)) == 1):
+        if len(values) == 1 and varies and (facet != "options" or len(_methods(cells)) == 1):
             parts.append(visible(values.pop()))
     return ", ".join(filter(None, parts))
 
 
-def _methods(placed: CellRows) -> set[str]:
-    return {cell.method for row in placed for cell in row if cell}
+def _methods(cells: CellRows) -> set[str]:
+    return {cell.method for row in cells for cell in row if cell}
 
 
 def _facets(cell: Attribution) -> dict[str, str]:

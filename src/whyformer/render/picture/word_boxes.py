@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedWord:
     """A word, or a part of it, and its place: points from the left, and a line."""
 
     text: str
@@ -30,7 +30,7 @@ class WordBoxes:
 
     panel: TextPanel
     size: float
-    placed: tuple[Placed, ...]
+    placed: tuple[PlacedWord, ...]
 
     @property
     def line(self) -> float:
@@ -65,7 +65,7 @@ def word_boxes(canvas: Canvas, panel: TextPanel, room: float, size: float) -> Wo
             width = canvas.width(piece, face) + 2 * padding
             if x > 0 and x + width > room:
                 x, line = 0.0, line + 1
-            placed.append(Placed(piece, word, x, width, line))
+            placed.append(PlacedWord(piece, word, x, width, line))
             x += width + gap
     return WordBoxes(panel, size, tuple(placed))
 

@@ -1,4 +1,4 @@
-// One of several, as native radio buttons: the browser brings the keyboard with them.
+// A choice as native radio buttons, which already work with the keyboard, and a slider.
 
 let groups = 0;
 
@@ -17,12 +17,12 @@ function choices(title, names, chosen, choose) {
 
 function slider(title, value, change) {
   const label = element("label", title + " ", "slider"), input = element("input");
-  const told = element("output", `${Math.round(100 * value)} %`);
+  const percent = element("output", `${Math.round(100 * value)} %`);
   Object.assign(input, {type: "range", min: 0, max: 100, step: 1, value: Math.round(100 * value)});
   input.addEventListener("input", () => {
-    told.textContent = `${input.value} %`;
+    percent.textContent = `${input.value} %`;
     change(input.value / 100);
   });
-  label.append(input, told);
+  label.append(input, percent);
   return label;
 }

@@ -1,8 +1,8 @@
-// Numbers and colours as reading.py and overlay.py make them.
+// Numbers and colours, the same as in numbers.py, colours.py and overlay.py.
 
 const largest = (values) => values.reduce((most, v) => Math.max(most, Math.abs(v)), 0);
 
-// The same as `number` of reading.py: as many places as three digits of the span need.
+// The same as `number` in numbers.py: as many places as three digits of the span need.
 function number(value, span) {
   const size = Math.abs(span || value);
   let text = size >= 1e-4 && size < 1e6
@@ -24,7 +24,7 @@ const patchName = (item, columns) =>
   `row ${Math.floor(item / columns) + 1}, column ${item % columns + 1}`;
 const limited = (share) => Math.max(-1, Math.min(1, share));
 
-// The class of a score's colour, and of what has more score than the scale has colour.
+// The class of a score's colour, and "beyond" if the score is off the scale.
 function colourClass(value, span, steps) {
   const share = limited(value / span);
   const whole = Math.max(1, Math.round(Math.abs(share) * steps));
@@ -92,10 +92,9 @@ function exact(grid, shares, ink, cover, {data: dots, width, height}) {
   }
 }
 
-// One painter for each stage, whoever asks: it knows how much the colours cover, and what is
-// underneath when nothing is pointed at.
+// One painter per stage. It keeps the opacity, and what to show when nothing is pointed at.
 const painters = new WeakMap();
-const BARE = 8; // pixels of a patch where there is no image to lie on
+const BARE = 8; // pixels of a patch if there is no image
 
 function painterOf(stage, ink, grid, seen) {
   if (painters.has(stage)) return painters.get(stage);
@@ -133,7 +132,7 @@ function painterOf(stage, ink, grid, seen) {
   }
 
   const painter = {
-    base: null, // what lies there when nothing is pointed at; the picture itself where null
+    base: null, // shown when nothing is pointed at; null for the picture itself
     cover: ink.cover,
     paint,
     show(values, span) {

@@ -1,13 +1,13 @@
-// Layers and heads: the row of any token in any head. Everything is unpacked when it is looked at.
+// Layers and heads: the row of any token in any head. Maps are unpacked when they are first shown.
 
 const bytesOf = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
 
 function unpacked({columns, kept, scales, values, at}, levels) {
-  const scale = new Float32Array(bytesOf(scales).buffer), told = new Int8Array(bytesOf(values).buffer);
+  const scale = new Float32Array(bytesOf(scales).buffer), steps = new Int8Array(bytesOf(values).buffer);
   const places = at && new Uint16Array(bytesOf(at).buffer), wide = at ? kept : columns;
   return (row) => {
     const out = new Float32Array(columns), unit = scale[row] / levels;
-    for (let j = 0, i = row * wide; j < wide; j++, i++) out[places ? places[i] : j] = told[i] * unit;
+    for (let j = 0, i = row * wide; j < wide; j++, i++) out[places ? places[i] : j] = steps[i] * unit;
     return out;
   };
 }
@@ -15,11 +15,11 @@ function unpacked({columns, kept, scales, values, at}, levels) {
 function inside(card, box) {
   const data = JSON.parse(box.querySelector("script.layers").textContent);
   const controls = element("div", "", "controls"), shows = element("p", "", "shows");
-  const told = element("p", "", "told"), legend = element("p", "", "legend");
+  const status = element("p", "", "status"), legend = element("p", "", "legend");
   const area = element("div", "", "stacks");
   legend.append(element("span"), element("span", "", "scale for-words"), element("span"));
-  told.setAttribute("role", "status");
-  // The last layer whose tokens decide is where an answer is nearest.
+  status.setAttribute("role", "status");
+  // Start at the last layer in which a deciding token is a query: it is closest to the answer.
   const decides = data.layers.map((layer) => data.stacks[layer.asking].deciding.length > 0);
   const last = decides.includes(true) ? decides.lastIndexOf(true) : decides.length - 1;
   const now = {layer: last, head: -1, kind: 0};
@@ -34,9 +34,9 @@ function inside(card, box) {
     block.append(role);
     for (const part of stack.parts) {
       const from = start, on = {
-        show: (item) => show(item === null ? pinned : asked(name, from + item)),
-        focus: (item) => show(asked(name, from + item)),
-        press: (item) => press(asked(name, from + item)),
+        show: (item) => show(item === null ? pinned : chosenQuery(name, from + item)),
+        focus: (item) => show(chosenQuery(name, from + item)),
+        press: (item) => press(chosenQuery(name, from + item)),
       };
       if (part.grid) {
         const stage = element("div", "", "stage"), figure = element("figure");
@@ -92,8 +92,8 @@ function inside(card, box) {
     return kept.get(key);
   }
 
-  // Only those ask whose queries this layer has.
-  const asked = (stack, item) => data.layers[now.layer].asking === stack ? item : pinned;
+  // Only tokens that are queries of this layer can be chosen.
+  const chosenQuery = (stack, item) => data.layers[now.layer].asking === stack ? item : pinned;
 
   function show(item) {
     const layer = data.layers[now.layer], asking = stacks[layer.asking];
@@ -102,7 +102,7 @@ function inside(card, box) {
       : now.head < 0 ? found.mean(item) : found.heads(now.head * asking.size + item);
     const own = values.filter((_, i) => !answering.special.has(i));
     const span = largest(own) || largest(values) || 1, signed = now.kind === 1;
-    const say = (v) => signed ? number(v, span) : number(v, span).replace("+", "");
+    const format = (v) => signed ? number(v, span) : number(v, span).replace("+", "");
     const marked = item === null && asking.deciding.length === 1 ? asking.deciding[0] : item;
     for (const stack of new Set([asking, answering])) {
       stack.tokens.forEach((token, i) => {
@@ -110,7 +110,7 @@ function inside(card, box) {
         const chosen = stack === asking && i === marked ? " chosen" : "";
         const next = `${token.was} ${colour}${chosen}`;
         if (next !== token.now) token.className = token.now = next;
-        const title = stack === answering ? say(values[i]) : "";
+        const title = stack === answering ? format(values[i]) : "";
         if (token.title !== title) token.title = title;
       });
       for (const {from, to, painter} of stack.pictures) {
@@ -122,17 +122,17 @@ function inside(card, box) {
     }
     legend.children[0].textContent = signed ? number(-span, span) : "0";
     legend.children[1].className = `scale for-words ${signed ? "signed" : "warm"}`;
-    legend.children[2].textContent = `${say(span)} of ${data.kinds[now.kind]}`;
+    legend.children[2].textContent = `${format(span)} of ${data.kinds[now.kind]}`;
     const head = now.head < 0 ? `mean of ${layer.heads} heads` : `head ${now.head + 1}`;
     shows.replaceChildren(element("strong", `Layer ${layer.number}, ${head}`), ": where ",
-      ...(item === null ? started(asking) : quoted(nameOf(asking, item))), " looks");
+      ...(item === null ? startName(asking) : quoted(nameOf(asking, item))), " looks");
     const order = Array.from(values.keys()).sort((a, b) => Math.abs(values[b]) - Math.abs(values[a]));
     const best = order.slice(0, 5).filter((i) => values[i])
-      .flatMap((i, n) => [n ? "; " : "", element("bdi", nameOf(answering, i)), ` ${say(values[i])}`]);
-    told.replaceChildren("strongest: ", ...(best.length ? best : ["nothing"]));
+      .flatMap((i, n) => [n ? "; " : "", element("bdi", nameOf(answering, i)), ` ${format(values[i])}`]);
+    status.replaceChildren("strongest: ", ...(best.length ? best : ["nothing"]));
   }
 
-  function started(stack) {
+  function startName(stack) {
     const {deciding} = stack;
     if (deciding.length === 1) return [...quoted(nameOf(stack, deciding[0])), ", which decides the answer,"];
     return [deciding.length ? `the mean of the ${deciding.length} tokens that decide the answer`
@@ -166,12 +166,12 @@ function inside(card, box) {
   }
 
   const several = Object.keys(stacks).length > 1;
-  const named = data.layers.map(({number: n, asking, answering}) => !several ? String(n)
+  const names = data.layers.map(({number: n, asking, answering}) => !several ? String(n)
     : asking === answering ? `${n} ${asking}` : `${n} ${asking} to ${answering}`);
   if (data.kinds.length > 1) {
     controls.append(choices("show", data.kinds, 0, (i) => { now.kind = i; show(pinned); }));
   }
-  controls.append(choices("layer", named, now.layer, (i) => {
+  controls.append(choices("layer", names, now.layer, (i) => {
     if (data.layers[i].asking !== data.layers[now.layer].asking) { pinned = null; unpress(area); }
     now.layer = i;
     arrange();
@@ -186,7 +186,7 @@ function inside(card, box) {
   });
   const hint = "Point at a token or a patch to see what it attends to. Click to keep it, press Escape to"
     + " go back. Keyboard: Tab, then arrow keys.";
-  box.append(controls, shows, area, legend, told, element("p", `${hint} ${data.note}`, "note"));
+  box.append(controls, shows, area, legend, status, element("p", `${hint} ${data.note}`, "note"));
   arrange();
   show(null);
 }

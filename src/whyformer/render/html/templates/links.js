@@ -8,14 +8,14 @@ function link(card) {
 
   const panels = data.panels.map((panel, i) => {
     const words = find(`[data-panel="${i}"] .words .word`);
-    const said = find(`[data-said="${i}"] .word`);
+    const outputWords = find(`[data-said="${i}"] .word`);
     const seen = card.querySelector(`[data-panel="${i}"] [data-seen] img`);
     const stages = find(`[data-panel="${i}"] [data-paint]`);
     return {
       ...panel, i, words, stages,
       painters: stages.map((stage) => painterOf(stage, data, panel.grid, seen)),
-      asks: said.length ? said : words,
-      ownWords: !said.length,
+      asks: outputWords.length ? outputWords : words,
+      ownWords: !outputWords.length,
       shows: {words: card.querySelector(`[data-panel="${i}"] .shows`),
               said: card.querySelector(`[data-said="${i}"] .shows`)},
       legend: card.querySelector(`[data-panel="${i}"] .legend`),
@@ -39,7 +39,7 @@ function link(card) {
     return null;
   }
 
-  function named(choice) {
+  function nameOf(choice) {
     const panel = panels[choice.panel];
     if (panel.grid) return [element("span", "patch " + patchName(choice.item, panel.grid[1]))];
     return quoted((choice.asks ? panel.asks : panel.words)[choice.item].textContent);
@@ -51,7 +51,7 @@ function link(card) {
     restore();
     if (!choice) return [];
     mark(choice);
-    const said = [];
+    const summaries = [];
     for (const target of panels) {
       const found = relevance(choice, target);
       if (!found) continue;
@@ -62,17 +62,17 @@ function link(card) {
       if (!target.grid) colour(words, found.values, span);
       const shows = !found.row && target.shows.said || target.shows.words;
       shows.replaceChildren(...(found.row
-        ? ["relevance for ", ...named(choice)]
-        : ["relevance of ", ...named(choice), ` for each of these ${target.unit}`]),
+        ? ["relevance for ", ...nameOf(choice)]
+        : ["relevance of ", ...nameOf(choice), ` for each of these ${target.unit}`]),
         largest(found.values) ? `, full colour at ${number(span)}` : ": all 0");
       shows.classList.add("linked-now");
       if (shows === target.shows.words) {
         legendShows(target.legend, signedIn(found.values, span), span);
         target.note?.classList.add("stale");
       }
-      said.push(spoken(target, words, found, span));
+      summaries.push(summaryOf(target, words, found, span));
     }
-    return said;
+    return summaries;
   }
 
   function colour(words, values, span) {
@@ -83,7 +83,7 @@ function link(card) {
     });
   }
 
-  function spoken(target, words, found, span) {
+  function summaryOf(target, words, found, span) {
     const order = found.values.map((v, i) => [v, i]).sort((a, b) => Math.abs(b[0]) - Math.abs(a[0]));
     const best = order.slice(0, 3).filter(([v]) => v).map(([v, i]) => {
       const name = target.grid ? patchName(i, target.grid[1]) : words[i].textContent;
@@ -123,9 +123,9 @@ function link(card) {
   const touches = (i, key) => data.maps.some((m) => m[key] === i);
 
   function focused(choice) {
-    const said = show(choice);
-    const name = named(choice).map((part) => part.textContent ?? part).join("");
-    live.textContent = said.length ? `${name}. ${said.join(" ")}` : name;
+    const summaries = show(choice);
+    const name = nameOf(choice).map((part) => part.textContent ?? part).join("");
+    live.textContent = summaries.length ? `${name}. ${summaries.join(" ")}` : name;
   }
 
   function chooser(choices) {

@@ -1,19 +1,19 @@
-// A cell of output by input that is pointed at, or reached by arrow keys, is read out in words.
+// Describe the cell of an output-by-input table that is pointed at or reached by arrow keys.
 
 for (const table of document.querySelectorAll(".whyformer .matrix")) {
   const area = table.closest(".wide");
-  const told = table.closest(".table").querySelector(".told");
+  const status = table.closest(".table").querySelector(".status");
   const rows = [...table.tBodies[0].rows];
   const heads = [...table.tHead.rows[0].cells];
-  const were = [...told.childNodes];
+  const were = [...status.childNodes];
   let at = null;
 
   function show(cell) {
     table.querySelectorAll(".at").forEach((marked) => marked.classList.remove("at"));
-    if (!cell) return told.replaceChildren(...were);
+    if (!cell) return status.replaceChildren(...were);
     const row = cell.parentElement.cells[0], column = heads[cell.cellIndex];
     [cell, row, column].forEach((marked) => marked.classList.add("at"));
-    told.replaceChildren(...quoted(column.textContent), " for ", ...quoted(row.textContent), ": ",
+    status.replaceChildren(...quoted(column.textContent), " for ", ...quoted(row.textContent), ": ",
       element("strong", cell.textContent));
   }
 

@@ -1,24 +1,24 @@
-// Copying, and paper.
+// The button that copies the scores, and details that open for printing.
 
 for (const button of document.querySelectorAll(".whyformer .copy")) {
   const text = document.querySelector("script.data").textContent;
-  const told = button.parentElement.querySelector("[role=status]");
+  const status = button.parentElement.querySelector("[role=status]");
   const area = button.parentElement.querySelector("textarea");
-  const copied = () => { told.textContent = "Copied."; };
-  // Where a page may not write to the clipboard, the reader can: everything is selected.
+  const copied = () => { status.textContent = "Copied."; };
+  // If the page may not write to the clipboard, select the text so that the reader can copy it.
   function select() {
     area.hidden = false;
     area.value = text;
     area.focus();
     area.select();
     if (document.execCommand("copy")) copied();
-    else told.textContent = "Selected. Press Ctrl+C or Command+C to copy.";
+    else status.textContent = "Selected. Press Ctrl+C or Command+C to copy.";
   }
   button.hidden = false;
   button.addEventListener("click", () => {
-    told.textContent = "";
-    const asked = navigator.clipboard?.writeText(text);
-    if (asked) asked.then(copied, select); else select();
+    status.textContent = "";
+    const writing = navigator.clipboard?.writeText(text);
+    if (writing) writing.then(copied, select); else select();
   });
 }
 

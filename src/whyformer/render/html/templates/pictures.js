@@ -1,4 +1,4 @@
-// How much of the picture the colours cover is the reader's to choose.
+// A slider for the opacity of each overlay.
 
 for (const card of document.querySelectorAll(".whyformer .card")) {
   const source = card.querySelector("script.painting");

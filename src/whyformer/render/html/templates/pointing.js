@@ -1,5 +1,5 @@
 // Tokens and patches that can be pointed at, reached by keyboard, and pressed to keep them.
-// `on.show(item)` is called with null when nothing is pointed at any more; `on.press(item)` says
+// `on.show(item)` is called with null when nothing is pointed at any more; `on.press(item)` returns
 // whether the item is kept.
 
 const STEPS_OF_KEYS = {ArrowRight: 1, ArrowLeft: -1, ArrowDown: 1, ArrowUp: -1};
@@ -45,7 +45,7 @@ function pointPatches(stage, painter, [rows, columns], start, name, on) {
     const item = painter.under(event);
     if (item !== null) on.press(at = item);
   });
-  if (!name) return; // one way in is enough for the keyboard
+  if (!name) return; // the keyboard needs only one of the pictures
   stage.tabIndex = 0;
   stage.setAttribute("role", "application");
   stage.setAttribute("aria-label",

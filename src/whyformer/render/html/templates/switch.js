@@ -1,6 +1,6 @@
-// One input under several explanations: choose one, by what it explains or by how.
+// A comparison: choose which explanation of the input to show, by target or by method.
 
-function compared(card) {
+function setUpComparison(card) {
   const data = JSON.parse(card.querySelector("script.compared").textContent);
   const area = card.querySelector(".switch"), live = area.querySelector("[role=status]");
   const several = new Set(data.readings.map(({label}) => label)).size > 1;
@@ -51,4 +51,4 @@ function compared(card) {
   show(0);
 }
 
-for (const card of document.querySelectorAll(".whyformer .comparison")) compared(card);
+for (const card of document.querySelectorAll(".whyformer .comparison")) setUpComparison(card);
