@@ -22,6 +22,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 CHAIN = (
     "errors",
     "registry",
+    "options",
     "attribution",
     "models",
     "inputs",
@@ -70,6 +71,7 @@ BANNED = {"torchvision", "timm", "pickle", "dill", "joblib"}
 LEAN = {
     "errors": set(),
     "registry": set(),
+    "options": set(),
     "attribution": {"torch", "safetensors"},
     "engine": {"torch"},
 }
