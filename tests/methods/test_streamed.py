@@ -185,7 +185,7 @@ def test_large_maps_are_streamed_unasked(monkeypatch: pytest.MonkeyPatch) -> Non
 
     model = model_of("bert")
     inputs = tiny_inputs(model, LENGTHS)
-    monkeypatch.setattr(recording, "HELD", 10)
+    monkeypatch.setattr(recording, "LARGEST_HELD", 10)
     monkeypatch.setattr(attention_maps, "attention_weights", None)  # no whole map is computed
     found = wf.explain(inputs, model, method="gae", target=1)
     monkeypatch.undo()

@@ -249,7 +249,7 @@ def test_a_hub_id_is_looked_up_here_first(
         return real(str(folder), dtype="auto", local_files_only=True)
 
     monkeypatch.setattr(load, "_from_pretrained", fake)
-    monkeypatch.setattr(load, "_hub_answers", lambda: True)
+    monkeypatch.setattr(load, "_is_hub_reachable", lambda: True)
     monkeypatch.setattr(load, "cached_processor", lambda name, module, local: wordpiece)
     loaded = load_model("someone/bert")
     assert asked == [("someone/bert", True), ("someone/bert", False)]

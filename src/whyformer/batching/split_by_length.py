@@ -12,7 +12,7 @@ from whyformer.batching.plan import plan_batches
 from whyformer.inputs.batch import Batch
 
 MOST_TOKENS = 4096  # in a part; a single text may have more
-WORTH = 0.9  # the parts must cost less than this share of the whole
+LARGEST_COST_SHARE = 0.9  # the parts must cost less than this share of the whole
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def split_by_length(batch: Batch, module: nn.Module, target: Any) -> list[BatchP
         return whole
     lengths = row_lengths(batch)
     groups = plan_batches(lengths, tokens=MOST_TOKENS, pass_cost=pass_cost(module))
-    if len(groups) < 2 or not _pays(groups, lengths, pass_cost(module)):
+    if len(groups) < 2 or not _is_cheaper(groups, lengths, pass_cost(module)):
         return whole
     return [
         BatchPart(
@@ -61,11 +61,11 @@ def row_lengths(batch: Batch) -> list[int]:
     return lengths
 
 
-def _pays(groups: list[list[int]], lengths: list[int], cost: float) -> bool:
+def _is_cheaper(groups: list[list[int]], lengths: list[int], cost: float) -> bool:
     """Whether the groups are clearly cheaper than one batch, or one batch would be too large."""
     whole = max(lengths) * len(lengths)
     parts = sum(max(lengths[row] for row in rows) * len(rows) + cost for rows in groups)
-    return whole > MOST_TOKENS or parts <= WORTH * (whole + cost)
+    return whole > MOST_TOKENS or parts <= LARGEST_COST_SHARE * (whole + cost)
 
 
 def _as_list(target: Any) -> Any:

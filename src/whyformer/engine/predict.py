@@ -54,9 +54,9 @@ def predict(
         ids = batch.arguments[tokens.carrier]
         part = sources.get(tokens.stream, Source(tokens.stream, tokens.carrier)).submodule(module)
         hooks = _overwriting_hooks(module, part, ids, overwrite, fill, overwritten)
-    if family is not None and family.speaks:
-        speaker = module.get_submodule(family.speaks)
-        hooks.append((speaker, "after", lambda owner, args, output: outputs.append(output)))
+    if family is not None and family.output_module:
+        output_module = module.get_submodule(family.output_module)
+        hooks.append((output_module, "after", lambda owner, args, output: outputs.append(output)))
     with borrow_model(module), torch.no_grad(), _fixed_seed(), add_hooks(hooks):
         outputs.insert(0, _call(module, batch))
     if overwrite is not None and not overwritten:

@@ -19,7 +19,7 @@ from whyformer.errors import ModelError, OptionError, UnsuitableMethodError
 from whyformer.models.families import Pair
 
 # A map with more entries than this is not held; its rows are computed again when needed.
-HELD = 2**20
+LARGEST_HELD = 2**20
 
 
 class AttentionRecorder:
@@ -46,7 +46,7 @@ class AttentionRecorder:
         self._ledger = ledger
         self._stacks = stacks
         self._start_graph = start_graph
-        self._largest = {"maps": math.inf, "streamed": 0, None: HELD}[memory]
+        self._largest = {"maps": math.inf, "streamed": 0, None: LARGEST_HELD}[memory]
 
     def record(self, attention: Tensor) -> Tensor:
         """Note a map and return it as the model should go on with it."""

@@ -15,7 +15,7 @@ from whyformer.errors import NestedCaptureError
 
 _locks: weakref.WeakKeyDictionary[nn.Module, threading.Lock] = weakref.WeakKeyDictionary()
 _locks_guard = threading.Lock()
-_here = threading.local()
+_this_thread = threading.local()
 
 
 @contextmanager
@@ -25,7 +25,7 @@ def borrow_model(module: nn.Module) -> Iterator[None]:
     Threads that use the same model wait for each other. An explanation inside another one would
     run under the outer one's rules, so it is refused.
     """
-    if getattr(_here, "busy", False):
+    if getattr(_this_thread, "busy", False):
         raise NestedCaptureError(
             "explain() was called inside another explanation in the same thread: from a hook, a"
             " target callable or the model's forward",
@@ -34,7 +34,7 @@ def borrow_model(module: nn.Module) -> Iterator[None]:
     with _locks_guard:
         lock = _locks.setdefault(module, threading.Lock())
     with lock:
-        _here.busy = True
+        _this_thread.busy = True
         training = [m for m in module.modules() if m.training]
         try:
             for m in training:
@@ -44,7 +44,7 @@ def borrow_model(module: nn.Module) -> Iterator[None]:
         finally:
             for m in training:
                 m.training = True
-            _here.busy = False
+            _this_thread.busy = False
 
 
 @contextmanager

@@ -46,7 +46,7 @@ class Stacks:
     """All stacks of a model, and whose tokens the attention of which module mixes."""
 
     tracks: Mapping[str, Track]
-    askers: tuple[tuple[nn.Module, tuple[Pair, ...]], ...] = ()
+    attention_modules: tuple[tuple[nn.Module, tuple[Pair, ...]], ...] = ()
     batch_first: bool = True
 
     @property
@@ -79,7 +79,7 @@ def find_stacks(
     labels = family.attention if family is not None and len(tracks) > 1 else {}
     return Stacks(
         {track.name: track for track in tracks},
-        _askers(module, labels),
+        _attention_modules(module, labels),
         batch_first,
     )
 
@@ -96,7 +96,7 @@ def _track(module: nn.Module, stack: Stack) -> Track:
     return Track(stack, tuple(chain), leaves)
 
 
-def _askers(
+def _attention_modules(
     module: nn.Module, labels: Mapping[str, Pair | tuple[Pair, Pair]]
 ) -> tuple[tuple[nn.Module, tuple[Pair, ...]], ...]:
     """Modules around attention, and the pairs of stacks that their calls mix, in turn."""

@@ -25,7 +25,7 @@ def state_hooks(run: Run, trace: Trace, ledger: Ledger) -> list[Hook]:
         for track in run.stacks.tracks.values()
         for hook in _track_hooks(run, track, trace, ledger)
     ]
-    for part, pairs in run.stacks.askers:
+    for part, pairs in run.stacks.attention_modules:
         hooks += _pair_hooks(part, pairs, trace)
     return hooks
 

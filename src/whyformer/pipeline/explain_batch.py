@@ -33,7 +33,7 @@ def explain_batch(request: Request, loaded: Loaded, batch: Batch, target: Any) -
     check_weights(module)
     if request.blocks is None and family is None:
         check_one_stream(module, batch.arguments)
-    batch, target, generation = _bring_generated_text(loaded, batch, target)
+    batch, target, generation = _add_generated_text(loaded, batch, target)
     if generation is not None and request.keep:
         raise OptionError(
             f"keep={sorted(request.keep)} is about one output token, and every token of the"
@@ -61,7 +61,7 @@ def explain_batch(request: Request, loaded: Loaded, batch: Batch, target: Any) -
     return attribution if generation is None else merge_generated(attribution, generation)
 
 
-def _bring_generated_text(
+def _add_generated_text(
     loaded: Loaded, batch: Batch, target: Any
 ) -> tuple[Batch, Any, Generation | None]:
     """The batch with the text that the model writes, if the target is about generated text."""

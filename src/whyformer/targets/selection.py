@@ -53,7 +53,7 @@ class Selector:
             )
         if target is not None and not isinstance(target, Query | Token | Span):
             target = _index_or_name(target)
-        return _READERS[self.head.kind](self, target, sample)
+        return _SELECTORS[self.head.kind](self, target, sample)
 
     def select_contrast(self, target: Contrast, sample: int) -> Selection:
         """Select one score minus another."""
@@ -266,7 +266,7 @@ class Selector:
             )
 
 
-_READERS: dict[str, Callable[[Selector, Any, int], Selection]] = {
+_SELECTORS: dict[str, Callable[[Selector, Any, int], Selection]] = {
     heads.NUMBER: Selector.select_number,
     heads.CLASSES: Selector.select_class,
     heads.NEXT_TOKEN: Selector.select_next_token,

@@ -81,8 +81,8 @@ def relevances(
     hooks = state_hooks(run, trace, ledger)
     output = run_forward(run, trace, interception, hooks, run.batch.arguments)
     # Relevance starts at the output itself, so the target is resolved outside of the rules.
-    output, spoken = alias_output(output)
-    for tensor, _ in spoken:
+    output, output_pairs = alias_output(output)
+    for tensor, _ in output_pairs:
         interception.constant(tensor)  # refuses a tensor that was written into
     goal = resolve(run.target, output, run.module, run.batch)
     forward, value = forward_pass(run, trace, goal), differentiable_value(goal)
@@ -100,7 +100,7 @@ def relevances(
     sums = RelevanceSums(trace.leaving, ledger, run.stacks.batch_first)
     found = relevances_at(
         value,
-        spoken,
+        output_pairs,
         direction,
         {
             "maps": [recorder.maps[i] for i in needed],

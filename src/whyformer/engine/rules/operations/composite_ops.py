@@ -15,7 +15,7 @@ from torch import Tensor
 
 from whyformer.engine.rules.operations.names import Function
 
-_HAND_OVER = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
+_DISPATCH = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
 
 
 @functools.cache
@@ -25,9 +25,9 @@ def python_body(function: Function) -> Function | None:
         return _DECOMPOSITIONS[function]
     if not isinstance(function, FunctionType) or not function.__module__.startswith("torch"):
         return None
-    if not any(name in function.__code__.co_names for name in _HAND_OVER):
+    if not any(name in function.__code__.co_names for name in _DISPATCH):
         return None
-    names = function.__globals__ | dict.fromkeys(_HAND_OVER, _never)
+    names = function.__globals__ | dict.fromkeys(_DISPATCH, _never)
     body = FunctionType(
         function.__code__, names, function.__name__, function.__defaults__, function.__closure__
     )
