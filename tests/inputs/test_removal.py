@@ -434,7 +434,7 @@ def test_black_without_normalisation_is_zero(vit: nn.Module) -> None:
 
 def test_a_number_of_patches_that_is_none(vit: nn.Module) -> None:
     removed = removal(vit, {"pixel_values": torch.randn(1, 3, 8, 8)})
-    with pytest.raises(InputError, match="5 patches or pixels were named of an image of 8 x 8"):
+    with pytest.raises(InputError, match="has 5 entries, which does not fit an image of 8 x 8"):
         asked(removed, "image", torch.ones(1, 5, dtype=torch.bool), grid=(2, 2))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import cache
 from typing import Any
 
@@ -17,6 +18,7 @@ from whyformer.errors import (
     TargetError,
 )
 from whyformer.models.families.tiny import tiny_inputs, tiny_models
+from whyformer.pipeline import trust
 
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "transformer_attribution": ("transformer_attribution", {}),
@@ -443,3 +445,33 @@ def test_relevance_that_vanishes_is_said(method: str) -> None:
 
     with pytest.warns(RelevanceWarning, match="Do not trust this map"):
         explain_net(method, Mix(), Fading(), Mix())
+
+
+@pytest.mark.parametrize(
+    ("family", "method", "options", "warns"),
+    [
+        # No option is called "rules", but the relevance pass runs under "ours".
+        ("bert", "gae", {"use_lrp": True}, True),
+        ("visual_bert", "gae", {"use_lrp": True}, True),
+        # rules=None: "ours" between streams, "orig" within one.
+        ("visual_bert", "partial_lrp", {}, True),
+        ("bert", "partial_lrp", {}, False),
+        ("visual_bert", "partial_lrp", {"rules": "ours"}, True),
+        ("visual_bert", "partial_lrp", {"rules": "orig"}, False),
+        ("visual_bert", "transformer_attribution", {}, True),
+        ("visual_bert", "transformer_attribution", {"rules": "orig"}, False),
+        ("visual_bert", "gae", {}, False),
+    ],
+)
+def test_the_drift_warning_follows_the_rules_that_ran(
+    monkeypatch: pytest.MonkeyPatch, family: str, method: str, options: dict[str, Any], warns: bool
+) -> None:
+    """The rule set is a field of the result, not guessed from the method's options."""
+    monkeypatch.setattr(trust, "_SANE_GROWTH", 1.0)  # every sum of relevance counts as drift
+    model = model_of(family)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        wf.explain(tiny_inputs(model), model, method=method, target=1, **options)
+    drift = [one for one in caught if issubclass(one.category, RelevanceWarning)]
+    assert bool(drift) == warns
+    assert all(f"'{method}': relevance drifted" in str(one.message) for one in drift)

@@ -1,4 +1,4 @@
-"""Splitting a batch of texts into parts of similar length, where that is cheaper."""
+"""Split a batch of texts into parts of similar length, if that is cheaper."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class BatchPart:
 
 
 def split_by_length(batch: Batch, module: nn.Module, target: Any) -> list[BatchPart]:
-    """Return the parts that together cost least; one part if splitting does not pay or is unsafe.
+    """Return the parts that together cost least; one part if splitting is unsafe or not cheaper.
 
     Positions and callables may mean something else in another batch, so only targets that are
     classes are split. The caller makes sure that padding changes nothing for this model.
@@ -54,7 +54,7 @@ def split_by_length(batch: Batch, module: nn.Module, target: Any) -> list[BatchP
 
 
 def row_lengths(batch: Batch) -> list[int]:
-    """Return the columns up to each sample's last token."""
+    """Return the number of columns up to each sample's last token, one per sample."""
     assert batch.mask is not None
     mask = batch.mask.int()
     lengths: list[int] = (mask.shape[1] - mask.flip(1).argmax(1)).tolist()

@@ -64,7 +64,7 @@ def _backward(
     )
     return {
         name: [
-            torch.zeros_like(tensor) if (there := next(arrived)) is None else there
+            torch.zeros_like(tensor) if (gradient := next(arrived)) is None else gradient
             for tensor in tensors
         ]
         for name, tensors in places.items()

@@ -101,7 +101,7 @@ def _own_copy(tensor: Tensor) -> Tensor:
 
 
 def _call(module: nn.Module, arguments: Mapping[str, Any]) -> Any:
-    """The model's output; checkpoints that recompute out of sight are refused."""
+    """The model's output; raise ModelError if it fails or uses gradient checkpointing."""
     name = type(module).__name__
     try:
         with torch.autograd.graph.disable_saved_tensors_hooks(HIDDEN):

@@ -1,4 +1,4 @@
-"""Borrowing a model: evaluation mode, hooks and a lock, all undone afterwards, also on errors."""
+"""Borrow a model: evaluation mode, hooks and a lock, all undone afterwards, also on errors."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def add_hooks(hooks: list[tuple[nn.Module, str, Any]]) -> Iterator[None]:
     """Add forward hooks ("before" or "after" a module) for this thread only, and remove them."""
     owner = threading.get_ident()
 
-    def mine(hook: Any) -> Any:
+    def for_this_thread(hook: Any) -> Any:
         def call(*arguments: Any) -> Any:
             return hook(*arguments) if threading.get_ident() == owner else None
 
@@ -62,9 +62,11 @@ def add_hooks(hooks: list[tuple[nn.Module, str, Any]]) -> Iterator[None]:
     try:
         for module, when, hook in hooks:
             if when == "before":
-                handles.append(module.register_forward_pre_hook(mine(hook), with_kwargs=True))
+                handles.append(
+                    module.register_forward_pre_hook(for_this_thread(hook), with_kwargs=True)
+                )
             else:
-                handles.append(module.register_forward_hook(mine(hook)))
+                handles.append(module.register_forward_hook(for_this_thread(hook)))
         yield
     finally:
         for handle in handles:

@@ -43,7 +43,13 @@ class Track:
 
 @dataclass(frozen=True)
 class Stacks:
-    """All stacks of a model, and whose tokens the attention of which module mixes."""
+    """All stacks of a model, and the modules around its attention.
+
+    Attributes:
+        tracks: The stacks, by name.
+        attention_modules: (module, pairs of stacks whose tokens its attention mixes).
+        batch_first: Whether token states are (batch, tokens, hidden).
+    """
 
     tracks: Mapping[str, Track]
     attention_modules: tuple[tuple[nn.Module, tuple[Pair, ...]], ...] = ()
@@ -99,7 +105,7 @@ def _track(module: nn.Module, stack: Stack) -> Track:
 def _attention_modules(
     module: nn.Module, labels: Mapping[str, Pair | tuple[Pair, Pair]]
 ) -> tuple[tuple[nn.Module, tuple[Pair, ...]], ...]:
-    """Modules around attention, and the pairs of stacks that their calls mix, in turn."""
+    """Modules around attention, each with the pairs of stacks that its calls mix, in order."""
     found: dict[nn.Module, tuple[Pair, ...]] = {}
     for path, label in labels.items():
         pairs = label if isinstance(label[0], tuple) else (label,)

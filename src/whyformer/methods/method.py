@@ -1,4 +1,4 @@
-"""What a method declares: paper, abilities and options; and the registry of methods."""
+"""The registry of methods, and what each declares: paper, needs, promises and options."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Method:
         title: What it computes, in one line.
         paper: Where it is from.
         compute: The function itself.
-        needs: What it reads of the model: "attention" maps, a "gradient", "relevance" of maps.
+        needs: What it reads from the model: "attention" maps, "gradient", "relevance" of maps.
         signed: Whether scores can be negative.
         sums: Why scores and sinks add up to the explained value: by "conservation" of relevance
             or by "completeness" of a path integral; None if they do not.
         rules: The rules it runs the model under: "detach", "relevance", or None for none.
-        keeps: What `explain(keep=...)` can hold on to.
-        slow: Whether it is left out of "all methods" unless asked for.
+        keeps: The names that `explain(keep=...)` accepts.
+        slow: Whether "all methods" leaves it out; it runs only if the user names it.
         options: The default of each option, by name.
         kinds: The annotation of each option, by name.
     """

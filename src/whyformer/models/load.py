@@ -32,7 +32,7 @@ from whyformer.registry import nearest
 # The default model for each kind of inputs (see `inputs.detect.kind_of`).
 DEFAULTS = {"text": "sst2", "image": "mnist", "text+image": "lxmert_shapes"}
 PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt")
-# Owner and name, or a name alone. Anything else can only be a folder, and there is none.
+# Owner and name, or a name alone. Anything else can only be the path of a folder.
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 
 _bundled: dict[Path, tuple[nn.Module, Any]] = {}
@@ -176,7 +176,7 @@ def _is_hub_reachable() -> bool:
     if constants.HF_HUB_OFFLINE:
         return False
     if urllib.request.getproxies():
-        return True  # only the proxy can tell
+        return True  # the proxy may reach it
     address = urllib.parse.urlsplit(constants.ENDPOINT)
     try:
         with socket.create_connection((address.hostname or "", address.port or 443), timeout=5):
@@ -193,8 +193,8 @@ def _from_pretrained(source: str, **options: Any) -> nn.Module:
         config = transformers.AutoConfig.from_pretrained(
             source, local_files_only=options["local_files_only"], trust_remote_code=False
         )
-        named = (getattr(config, "architectures", None) or [""])[0]
-        architecture = getattr(transformers, named, None) or transformers.AutoModel
+        class_name = (getattr(config, "architectures", None) or [""])[0]
+        architecture = getattr(transformers, class_name, None) or transformers.AutoModel
         module, info = architecture.from_pretrained(
             source, config=config, use_safetensors=True, output_loading_info=True, **options
         )

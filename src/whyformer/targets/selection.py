@@ -163,14 +163,14 @@ class Selector:
         return Selection(((1, (start, 0)), (1, (end, 1))), first, label)
 
     def select_query(self, target: Any, sample: int) -> Selection:
-        """Select a class or a side of the box of an object query, by default of the surest.
+        """Select a class or a side of the box of an object query.
 
-        The default class is never "no object".
+        By default the query with the most confident class, which is never "no object".
         """
         classes = self.scores[sample, :, : -len(heads.BOX)]
         if target is None:
-            sure = self.scores[sample, :, : 1 - len(heads.BOX)].softmax(-1)[:, :-1].amax(-1)
-            target = Query(int(sure.argmax()))
+            confidence = self.scores[sample, :, : 1 - len(heads.BOX)].softmax(-1)[:, :-1].amax(-1)
+            target = Query(int(confidence.argmax()))
         if not isinstance(target, Query):
             raise TargetError(
                 f"{type(self.module).__name__} gives classes for {len(classes)} object queries,"

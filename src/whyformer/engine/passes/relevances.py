@@ -34,8 +34,9 @@ class Relevances(Attentions):
 
     Attributes:
         rules: The rule set that was used, "ours" or "orig".
-        state_relevance: Relevance of the token states, (batch, tokens, hidden) by stack, if asked.
-        pixels: Relevance per pixel, (batch, height, width), if asked.
+        state_relevance: Relevance of the token states, (batch, tokens, hidden) by stack; empty if
+            relevance stops at the attention maps.
+        pixels: Relevance per pixel, (batch, height, width), if relevance reaches pixels.
     """
 
     rules: str = "ours"
@@ -70,7 +71,7 @@ def relevances(
     per_block = keeps_relevance and run.stacks.only is not None
     direction = Direction()
     # The graph begins at the states, so that an addend outside of it is a constant. The backward
-    # passes go no further down than what they are asked for.
+    # passes stop at the lowest tensors whose relevance is needed.
     trace = Trace(leaf=run.batch.carrier if reach == "pixels" else None)
     ledger = run.new_ledger()
     recorder = AttentionRecorder(
