@@ -209,7 +209,7 @@ def test_start_layer(name: str) -> None:
 
 
 @pytest.mark.parametrize("start", [2, -3, 100])
-def test_a_start_layer_that_there_is_not(start: int) -> None:
+def test_a_start_layer_that_does_not_exist(start: int) -> None:
     with pytest.raises(OptionError, match=rf"start_layer={start}.*2 attention layers.*-2 to 1"):
         explain("transformer_attribution", "bert", start_layer=start)
 
@@ -436,7 +436,7 @@ def test_an_operation_without_a_rule_is_named(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["transformer_attribution", "full_lrp_ours"])
-def test_relevance_that_vanishes_is_said(method: str) -> None:
+def test_vanishing_relevance_gives_a_warning(method: str) -> None:
     """States far below the stabiliser: almost no relevance arrives, and a warning is given."""
 
     class Fading(Mix):
