@@ -54,7 +54,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "methods": _BELOW["methods"] | {"maximum_flow"},
     "explain": _BELOW["explain"] | {"datasets", "render"},
     "compare": _BELOW["compare"] | {"render"},
-    # Metrics run the model again on what is left of its inputs.
+    # Metrics run the model again on inputs with tokens removed.
     "metrics": _BELOW["methods"] | {"statistics"},
     "evaluation": _MEASURED,
     "audit": _MEASURED,

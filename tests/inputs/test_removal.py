@@ -533,7 +533,7 @@ def test_a_failing_model_is_put_back(
     module = build_model("bert").train()
     inputs = tiny_inputs(module, (6, 4))
     monkeypatch.setattr(module.classifier, "forward", _failing)
-    with pytest.raises(ModelError, match="failed on what is left of its inputs with RuntimeError"):
+    with pytest.raises(ModelError, match="failed on inputs with tokens removed, with RuntimeError"):
         logits_without(removal(module, inputs, "zero"), "text", some_of(mask_of("text", inputs)))
     assert hooks(module) == 0
     assert all(part.training for part in module.modules())
