@@ -54,7 +54,7 @@ def propagate_relevancy(
                 else:
                     change = torch.zeros_like(relevancy[a, c])
                 if not aggregate and (a, c) in relevancy:
-                    # A layer whose mixing is all zero leaves the relevancy as it is.
+                    # A layer whose mixing is all zero does not change the relevancy.
                     idle = (mixing.matrix == 0).flatten(1).all(1).reshape(-1, 1, 1)
                     change = torch.where(idle, relevancy[a, c], change)
                 changes[a, c] = change
