@@ -28,7 +28,7 @@ def value_of(name: str, model: nn.Module, inputs: dict[str, Tensor]) -> Tensor:
     """The value of `target_of` in a plain forward of the model, (batch,)."""
     known = tiny_models()[name][0]
     heard: list[Any] = []
-    part = model.get_submodule(known.speaks)
+    part = model.get_submodule(known.output_module)
     handle = part.register_forward_hook(lambda m, args, output: heard.append(output))
     with torch.no_grad():
         model(**inputs)

@@ -180,7 +180,9 @@ def assert_close(found: Tensor, expected: Tensor) -> None:
 
 
 def test_unknown_methods() -> None:
-    with pytest.raises(UnknownNameError, match=r"'rolout'.*Did you mean 'rollout'\?.*Known: .*gae"):
+    with pytest.raises(
+        UnknownNameError, match=r"'rolout'.*Did you mean 'rollout'\? Choose one of .*gae"
+    ):
         explain(method="rolout")
     with pytest.raises(UnknownNameError, match="no method called None"):
         explain(method=None)

@@ -22,6 +22,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 CHAIN = (
     "errors",
     "registry",
+    "options",
     "attribution",
     "models",
     "inputs",
@@ -53,7 +54,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "methods": _BELOW["methods"] | {"maximum_flow"},
     "explain": _BELOW["explain"] | {"datasets", "render"},
     "compare": _BELOW["compare"] | {"render"},
-    # Metrics run the model again on what is left of its inputs.
+    # Metrics run the model again on inputs with tokens removed.
     "metrics": _BELOW["methods"] | {"statistics"},
     "evaluation": _MEASURED,
     "audit": _MEASURED,
@@ -70,6 +71,7 @@ BANNED = {"torchvision", "timm", "pickle", "dill", "joblib"}
 LEAN = {
     "errors": set(),
     "registry": set(),
+    "options": set(),
     "attribution": {"torch", "safetensors"},
     "engine": {"torch"},
 }

@@ -1,4 +1,4 @@
-"""`python -m whyformer` is the command line."""
+"""Run the command line: `python -m whyformer`."""
 
 from whyformer.cli import main
 

@@ -12,7 +12,7 @@ import warnings
 
 
 class WhyformerError(Exception):
-    """Anything that whyformer refuses to do.
+    """The base of all errors that whyformer raises for a user's mistake.
 
     Args:
         message: What is wrong: what was given and what was expected, without a full stop.
@@ -63,8 +63,8 @@ class UnsuitableMethodError(ModelError):
 
     Args:
         message: What is wrong.
-        unavailable: What the method cannot have: attention "maps" that chain, any "attention", or
-            "relevance" rules for the model's operations.
+        unavailable: What the model lacks: attention "maps" that can be multiplied, any
+            "attention", or "relevance" rules for its operations.
         remedy: What else the user can do.
     """
 
@@ -97,14 +97,15 @@ class SkippedWarning(UserWarning):
 
 
 def join_sentences(message: str, remedy: str | None) -> str:
-    """Return message and remedy as one text; the message alone has no full stop added."""
+    """Return message and remedy as one text; a message without remedy is returned unchanged."""
     if not remedy:
         return message
-    return f"{message.rstrip('.')}. {remedy.rstrip('.')}."
+    end = "" if message.endswith("?") else "."
+    return f"{message.rstrip('.')}{end} {remedy.rstrip('.')}."
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:
-    """Warn at the line outside of whyformer that led here."""
+    """Warn with the location of the user's call: the nearest caller outside of whyformer."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
         level, frame = level + 1, frame.f_back

@@ -1,4 +1,4 @@
-"""The pipeline: inputs -> model -> batch -> method -> `Attribution`."""
+"""`explain` and `explain_each`: inputs -> model -> batch -> method -> `Attribution`."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class Answer:
-    """The attribution that an ask led to, or the error that stopped it."""
+    """The attribution for one `Ask`, or its error, and how long it took."""
 
     ask: Ask
     attribution: Attribution | None
@@ -185,7 +185,7 @@ def explain_each(
         processor: As in `explain`.
         truncation: As in `explain`.
         tokens: As in `explain`.
-        on_error: "raise" stops at the first error; "return" makes it that ask's answer.
+        on_error: "raise" stops at the first error; "return" puts the error into the answer.
         **settings: `keep`, `memory`, `blocks`, `batch_first` and `deciding`, as in `explain`.
 
     Returns:
@@ -223,7 +223,7 @@ class _Series:
 
 
 def _explain_series(request: Request, series: _Series, on_error: str) -> Iterator[Attribution]:
-    """One attribution per input, in order, as soon as those before it are there."""
+    """One attribution per input, in order, each as soon as all earlier ones are done."""
     reader = SeriesReader(series.inputs, series.target)
     first = reader.read(1)
     if first:

@@ -1,4 +1,4 @@
-"""Registries that fill themselves: a file in the right folder is all that a new entry needs."""
+"""Registries that import every module of a folder: adding a file there adds an entry."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Entry = TypeVar("Entry")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A sentence fragment that suggests the closest known name, or nothing."""
+    """Return " Did you mean ...?" with the closest known name, or "" if none is close."""
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.4)
     return f" Did you mean '{close[0]}'?" if close else ""
 
@@ -31,13 +31,14 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
         self._lock = threading.RLock()
 
     def register(self, name: str, entry: Entry) -> Entry:
-        """The entry itself, now known by name; a name can be taken once."""
+        """Add an entry and return it; raise ValueError if the name is already registered."""
         if name in self._entries:
             raise ValueError(f"{self.kind} '{name}' is registered twice")
         self._entries[name] = entry
         return entry
 
     def _scan(self) -> dict[str, Entry]:
+        """Return all entries by name; the first call imports the modules of the folder."""
         with self._lock:
             if not self._scanned:
                 folder = importlib.import_module(self.package)
@@ -50,8 +51,9 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
         entries = self._scan()
         if not isinstance(name, str) or name not in entries:
             raise UnknownNameError(
-                f"there is no {self.kind} called {name!r}.{nearest(str(name), entries)}"
-                f" Known: {', '.join(sorted(entries))}."
+                f"there is no {self.kind} called {name!r}.{nearest(str(name), entries)}",
+                argument=self.kind,
+                remedy=f"Choose one of {', '.join(sorted(entries))}",
             )
         return entries[name]
 

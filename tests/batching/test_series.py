@@ -1,4 +1,4 @@
-"""Inputs in any number: an attribution each, in order, the same as one at a time."""
+"""A series of inputs: one attribution per input, in order, equal to explaining one at a time."""
 
 from __future__ import annotations
 
@@ -240,7 +240,7 @@ def test_a_model_that_takes_no_mask_gets_its_texts_one_by_one(tokenizer: Any) ->
     assert [one.scores.shape[1] for one in found] == [len(t.split()) + 2 for t in given]
 
 
-def test_what_the_callers_iterator_raises_comes_behind_what_it_gave(
+def test_an_error_of_the_iterator_is_raised_after_its_inputs_are_explained(
     model: Any, tokenizer: Any
 ) -> None:
     def broken() -> Iterator[str]:
@@ -257,7 +257,7 @@ def test_nothing_gives_nothing(model: Any) -> None:
     assert list(wf.explain(iter([]), model)) == []
 
 
-def test_mistakes_are_told_at_once(model: Any) -> None:
+def test_bad_settings_are_refused_at_once(model: Any) -> None:
     with pytest.raises(OptionError, match="batch_size=0 is not a positive integer"):
         wf.explain(iter(["a"]), model, batch_size=0)
     with pytest.raises(OptionError, match=r"on_error='ignore' is unknown\. Use 'raise' or 'skip'"):

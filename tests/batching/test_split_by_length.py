@@ -1,4 +1,4 @@
-"""A batch of texts of many lengths, run in parts: cheaper, and the same in every number."""
+"""A batch of texts of different lengths, run in parts, gives the scores of the whole batch."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def explain(name: str, padding: str = "right", **options: Any) -> wf.Attribution
 
 
 def batches(model: nn.Module, work: Any) -> tuple[list[tuple[int, ...]], Any]:
-    """The shapes that the model was run on, and what the work gave."""
+    """The input shapes of the model's forward passes, and the result of `work`."""
     shapes: list[tuple[int, ...]] = []
 
     def note(module: nn.Module, args: Any, kwargs: dict[str, Any]) -> None:
@@ -57,7 +57,7 @@ def free(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def assert_same(found: wf.Attribution, expected: wf.Attribution) -> None:
-    """Equal in every part, up to how sums of other shapes are rounded."""
+    """Compare every part, up to the rounding of sums over other shapes."""
     for name, stream in expected.streams.items():
         ours, largest = found.streams[name], stream.scores.abs().max().item()
         torch.testing.assert_close(ours.scores, stream.scores, rtol=0, atol=1e-7 * largest)
@@ -150,13 +150,13 @@ def test_an_error_names_the_samples_own_number(free: None) -> None:
 
 
 def test_a_small_model_runs_whole() -> None:
-    """A pass more costs more than the padding it saves."""
+    """One more pass costs more than the padding that it saves."""
     shapes, _ = batches(model_of("bert"), lambda: explain("bert"))
     assert shapes == [(5, 7)]
 
 
 def test_a_shared_argument_keeps_the_batch_whole(free: None) -> None:
-    """Nobody says that a mask of tokens by tokens, or a number for all, belongs to a sample."""
+    """A (tokens, tokens) mask, or one number for all, does not belong to a sample."""
     model = model_of("bert")
     inputs = tiny_inputs(model, LENGTHS)
     positions = torch.arange(7)[None]
@@ -168,7 +168,7 @@ def test_a_shared_argument_keeps_the_batch_whole(free: None) -> None:
 
 
 class Averaging(nn.Module):
-    """A model of no family, to which padding is a word like any other."""
+    """A model of no family that reads padding like any other token."""
 
     def __init__(self) -> None:
         super().__init__()

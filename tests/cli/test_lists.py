@@ -78,7 +78,7 @@ def test_models(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         licence="Apache-2.0",
         accuracy=0.912,
         metric="on 10 sentences",
-        shown="samples.json",
+        samples_path="samples.json",
     )
     monkeypatch.setattr(whyformer, "models", lambda: {"tiny": model})
     said = run("models").stdout

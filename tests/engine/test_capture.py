@@ -1,4 +1,4 @@
-"""What a capture asks of a model: as few passes and as little memory as the question needs."""
+"""The cost of an explanation: the fewest passes and the least memory that each method needs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def explain(
 
 
 class Counting(TorchFunctionMode):
-    """Counts the operations that arrive at torch, from under whatever mode is inside."""
+    """Counts the operations that reach torch below all other function modes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ def operations(method: str, model: nn.Module, **options: Any) -> Counter[str]:
 def test_fused_attention_stays_where_no_map_is_needed(
     method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One so small that it is as cheap to keep as to compute again is another matter."""
+    """Except for maps so small that keeping them is as cheap as computing them again."""
     monkeypatch.setattr(fused, "SMALL", 0)
     model = model_of("bert")
     assert model.config._attn_implementation == "sdpa"
@@ -127,7 +127,7 @@ def test_random_looks_at_nothing() -> None:
 def test_integrated_gradients_take_as_few_passes_as_fit(
     steps: int, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One for the input, one for its baseline and one for the value there beside them."""
+    """Besides the steps: a pass for the input, one for its baseline and one for its value."""
     monkeypatch.setattr(budget, "CPU", replace(budget.CPU, tokens=2 * 7 * at_once))
     forward, backward = passes("integrated_gradients", model_of("bert"), steps=steps)
     assert forward == -(-steps // at_once) + 3
@@ -160,7 +160,7 @@ def test_a_callable_target_sees_the_batch_as_it_was_given() -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_nothing_is_kept_that_was_not_asked_for(method: str) -> None:
+def test_nothing_is_kept_without_keep(method: str) -> None:
     found = explain(method, model_of("bert"))
     assert found.maps == {}
     assert found.streams["text"].states is None
@@ -172,7 +172,7 @@ def test_nothing_is_kept_that_was_not_asked_for(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_what_is_asked_for_is_kept(method: str) -> None:
+def test_keep_keeps_each_part(method: str) -> None:
     model = model_of("bert")
     plain = explain(method, model)
     found = explain(method, model, keep=("states", "attention", "gradient"))
@@ -233,7 +233,7 @@ def test_the_last_real_token_of_a_decoder_decides_per_sample() -> None:
         )
 
 
-def test_each_sample_may_ask_another_token() -> None:
+def test_each_sample_may_explain_another_token() -> None:
     model = model_of("gpt2")
     asked = [wf.token(2, 3), wf.token(4, 3)]
     torch.testing.assert_close(
@@ -272,7 +272,7 @@ def test_an_average_decides_by_all_real_tokens() -> None:
 
 
 def test_two_class_tokens_decide_in_equal_parts() -> None:
-    """DeiT's teacher adds up what its class token and its distillation token say."""
+    """DeiT's teacher adds the logits of its class token and of its distillation token."""
     model = tiny_model("DeiTForImageClassificationWithTeacher", **IMAGE)().double()
     inputs = tiny_inputs(model)
     both = wf.explain(inputs, model, method="rollout", target=1).scores

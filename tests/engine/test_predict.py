@@ -1,4 +1,4 @@
-"""What a model says about a batch: classes, a number, or the next token; nothing else."""
+"""`predict`: the logits of classes, of a number, or of the next token; other heads are refused."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def test_a_hidden_token_in_the_middle_does_not_move_the_last_one() -> None:
     torch.testing.assert_close(predict(module, ready(module, inputs)), expected)
 
 
-def test_the_next_token_of_what_was_written_not_of_what_was_read() -> None:
-    # As many tokens on both sides: the mask of the source must not say where the answer ends.
+def test_the_next_token_of_the_output_and_not_of_the_source() -> None:
+    # The same number of tokens on both sides: the source's mask must not be used for the output.
     module = tiny_models()["t5"][1]().double()
     inputs = {
         "input_ids": torch.tensor([[7, 8, 9, 10], [7, 8, 0, 0]]),
@@ -77,7 +77,7 @@ def test_the_next_token_of_what_was_written_not_of_what_was_read() -> None:
 
 
 @pytest.mark.parametrize("name", ["t5", "bart", "whisper", "vision_encoder_decoder"])
-def test_a_model_that_writes_is_refused_before_it_has_written(name: str) -> None:
+def test_a_generating_model_needs_its_output(name: str) -> None:
     module = tiny_models()[name][1]()
     inputs = {n: v for n, v in tiny_inputs(module).items() if not n.startswith("decoder_")}
     with pytest.raises(ModelError, match="generates text, and whyformer cannot measure"):
@@ -101,7 +101,7 @@ def test_answers_that_cannot_be_measured(name: str, what: str) -> None:
         predict(module, ready(module, tiny_inputs(module, (5, 5))))
 
 
-def test_a_model_that_draws_lots_draws_the_same_and_leaves_the_state() -> None:
+def test_a_model_that_samples_at_random_repeats_itself_and_keeps_the_random_state() -> None:
     module = tiny_models()["vilt"][1]()
     prepared = ready(module, tiny_inputs(module, (6, 4)))
     torch.manual_seed(1)
@@ -126,8 +126,8 @@ def test_not_inside_an_explanation() -> None:
     predict(module, prepared)
 
 
-def test_a_model_that_cannot_do_with_what_is_left_says_so() -> None:
-    # BART's classifier reads its end signs: without them there is nothing to read.
+def test_a_model_that_fails_on_the_remaining_tokens() -> None:
+    # BART's classifier reads its end-of-text tokens and fails without them.
     config = transformers.BartConfig(
         **{"vocab_size": 60, "d_model": 16, "encoder_layers": 1, "decoder_layers": 1},
         encoder_attention_heads=2,

@@ -1,4 +1,4 @@
-"""After an explanation nothing of it is left in memory: no graph that holds itself."""
+"""An explanation leaves no tensors in memory: no graph holds itself alive."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMES = ["bert", "vit", "llama", "deberta_v2", "beit", "lxmert", "detr", "t5", "
 
 
 def alive() -> int:
-    """How many tensors there are that could be found."""
+    """The number of tensors that the garbage collector knows."""
     gc.collect()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # looking at every object wakes up deprecated ones

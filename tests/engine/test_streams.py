@@ -1,4 +1,4 @@
-"""Several token streams: of declared models each is explained, of others none is guessed at."""
+"""Several token streams: declared models are explained, others are refused without guessing."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_declared_streams_are_explained(name: str, method: str) -> None:
 
 @pytest.mark.parametrize("method", ["lrp_ah_ln", "gae", "transformer_attribution"])
 def test_undeclared_streams_are_refused_with_a_declaration_to_copy(method: str) -> None:
-    """A head that no family covers: the message has what to write, with this class's name."""
+    """A head that no family covers: the message shows the declaration, with this class's name."""
     model = tiny_model("BartForSequenceClassification", **BART, eos_token_id=10)()
     with pytest.raises(ModelError, match="several token streams") as caught:
         wf.explain({"input_ids": IDS}, model, method=method)
@@ -88,7 +88,7 @@ def test_an_encoder_alone_is_explained() -> None:
 
 
 class Twice(nn.Module):
-    """Adds a token of its own that the caller does not know of."""
+    """Adds a token that is not in the input."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -127,7 +127,7 @@ def test_maps_of_a_model_that_merges_tokens_do_not_chain(method: str) -> None:
 
 
 class Block(nn.Module):
-    """Self-attention, then maybe a question to the other stream; written out, no config."""
+    """Self-attention and optional cross-attention to the other stream; no transformers config."""
 
     def __init__(self, crossing: bool) -> None:
         super().__init__()
@@ -166,7 +166,7 @@ class AsksRegions(nn.Module):
 
 @pytest.fixture
 def asks_regions() -> Iterator[nn.Module]:
-    """A model of the user's own, declared in the ten lines that the error message shows."""
+    """A user's model, declared with the ten lines that the error message shows."""
     declare(
         "asks_regions",
         stream="text",
@@ -186,7 +186,7 @@ def asks_regions() -> Iterator[nn.Module]:
     families._entries.pop("asks_regions")
 
 
-def asked() -> dict[str, Any]:
+def region_inputs() -> dict[str, Any]:
     generator = torch.Generator().manual_seed(3)
     return {
         "input_ids": torch.randint(1, 20, (2, 5), generator=generator),
@@ -199,7 +199,7 @@ def asked() -> dict[str, Any]:
 def test_a_model_of_ones_own_is_explained_once_declared(
     asks_regions: nn.Module, method: str
 ) -> None:
-    inputs = asked()
+    inputs = region_inputs()
     a = wf.explain(inputs, asks_regions, method=method, target=1)
     assert {name: s.scores.shape for name, s in a.streams.items()} == {
         "text": (2, 5),
@@ -221,7 +221,7 @@ def test_a_model_of_ones_own_is_explained_once_declared(
 
 def test_before_it_is_declared_it_is_refused() -> None:
     with pytest.raises(ModelError, match="several token streams"):
-        wf.explain(asked(), AsksRegions().double().eval(), target=1)
+        wf.explain(region_inputs(), AsksRegions().double().eval(), target=1)
     assert "asks_regions" not in families
 
 
@@ -231,4 +231,4 @@ def test_an_attention_that_the_declaration_forgets_is_an_error(asks_regions: nn.
     facts = {"stream": "text", "classes": known.classes, "sources": known.sources}
     declare("asks_regions", **facts, stacks=known.stacks, attention=attention)
     with pytest.raises(ModelError, match="table of attention"):
-        wf.explain(asked(), asks_regions, method="gae", target=1)
+        wf.explain(region_inputs(), asks_regions, method="gae", target=1)

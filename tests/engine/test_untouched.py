@@ -1,4 +1,4 @@
-"""The model and torch come back as they were found: after success, after errors, across threads."""
+"""An explanation leaves model and torch unchanged: after success, after errors, across threads."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ METHODS = list(wf.methods())
 
 
 class PlantedError(RuntimeError):
-    """Raised by the tests in the middle of things."""
+    """Raised by the tests inside a forward or backward pass."""
 
 
-def lived_in(name: str) -> nn.Module:
-    """A tiny model as users have them: some frozen, some with gradients, partly in training."""
+def used_model(name: str) -> nn.Module:
+    """A tiny model as in use: some weights frozen, some with gradients, partly in training mode."""
     model = tiny_models()[name][1]()
     if name == "detr":
         model(**tiny_inputs(model))  # transformers puts hooks of its own there when it first runs
@@ -112,7 +112,7 @@ def assert_equal(after: Any, before: Any, where: str = "") -> None:
 
 @contextmanager
 def untouched(model: nn.Module) -> Iterator[None]:
-    """Fails where model or torch differ afterwards from what they were before."""
+    """A scope that fails if the state of the model or of torch differs at its end."""
     model_before, torch_before = state_of_model(model), state_of_torch()
     yield
     assert_equal(state_of_torch(), torch_before, "torch")
@@ -120,7 +120,7 @@ def untouched(model: nn.Module) -> Iterator[None]:
 
 
 def blocks_of(model: nn.Module) -> list[nn.Module]:
-    """The blocks that the token states go through, those that speak last."""
+    """The blocks of the last stack of the model."""
     known = family_of(model)
     assert known is not None
     paths = [stack.blocks for stack in known.all_stacks if not stack.hidden]
@@ -151,7 +151,7 @@ def raised_by(error: BaseException) -> Iterator[BaseException]:
 
 @pytest.fixture(scope="module", autouse=True)
 def warm() -> None:
-    """Nothing; lazy imports of torch and transformers happen before states are compared."""
+    """Trigger the lazy imports of torch and transformers before states are compared."""
     for name in NAMES:
         explain(tiny_models()[name][1](), "gae")
 
@@ -159,14 +159,14 @@ def warm() -> None:
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", NAMES)
 def test_after_success(name: str, method: str) -> None:
-    model = lived_in(name)
+    model = used_model(name)
     with untouched(model):
         explain(model, method)
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_what_was_kept_holds_no_graph(method: str) -> None:
-    model = lived_in("bert")
+    model = used_model("bert")
     attribution = explain(model, method)
     kept = [attribution.scores, attribution.output, *attribution.sinks.values()]
     assert not any(tensor.requires_grad for tensor in kept)
@@ -175,7 +175,7 @@ def test_what_was_kept_holds_no_graph(method: str) -> None:
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", FAILING)
 def test_after_an_error_in_the_forward(name: str, method: str) -> None:
-    model = lived_in(name)
+    model = used_model(name)
     expected = explain(model, method).scores
     blocks = blocks_of(model)
 
@@ -237,7 +237,7 @@ def backward_error(model: nn.Module, method: str, block: nn.Module, at: str) -> 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", FAILING)
 def test_after_an_error_in_the_backward(name: str, method: str, at: str) -> None:
-    model = lived_in(name)
+    model = used_model(name)
     expected = explain(model, method).scores
     blocks = blocks_of(model)
     met = backward_error(model, method, blocks[0], at)
@@ -248,7 +248,7 @@ def test_after_an_error_in_the_backward(name: str, method: str, at: str) -> None
 
 @pytest.mark.parametrize("method", ["lrp_ah_ln", "gae", "rollout"])
 def test_after_an_error_in_the_target(method: str) -> None:
-    model = lived_in("bert")
+    model = used_model("bert")
 
     def target(output: Any) -> Tensor:
         raise PlantedError
@@ -258,8 +258,8 @@ def test_after_an_error_in_the_target(method: str) -> None:
 
 
 def test_after_an_interruption() -> None:
-    """Ctrl-C is no Exception; the model comes back all the same."""
-    model = lived_in("bert")
+    """Ctrl-C is not an Exception; the model is restored all the same."""
+    model = used_model("bert")
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -272,7 +272,7 @@ def test_after_an_interruption() -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_gradients_switched_off_outside_change_nothing(method: str) -> None:
-    model = lived_in("bert")
+    model = used_model("bert")
     expected = explain(model, method).scores
     for context in (torch.no_grad, torch.inference_mode):
         with context(), untouched(model):
@@ -281,7 +281,7 @@ def test_gradients_switched_off_outside_change_nothing(method: str) -> None:
 
 def test_inputs_are_not_written_to() -> None:
     for name in NAMES:
-        model = lived_in(name)
+        model = used_model(name)
         inputs = tiny_inputs(model)
         before = {key: value.clone() for key, value in inputs.items()}
         wf.explain(inputs, model, target=target_of(name))
@@ -291,7 +291,7 @@ def test_inputs_are_not_written_to() -> None:
 
 def test_states_given_by_the_user_stay_theirs() -> None:
     """Embeddings passed in enter block one as they are, so the user's tensor is what is read at."""
-    model = lived_in("llama")
+    model = used_model("llama")
     inputs = tiny_inputs(model, (7, 7))
     embedded = model.get_input_embeddings()(inputs["input_ids"]).detach()
     before = embedded.clone()
@@ -308,7 +308,7 @@ def test_states_given_by_the_user_stay_theirs() -> None:
 
 
 def test_an_explanation_inside_another_is_refused() -> None:
-    model, other = lived_in("bert"), lived_in("gpt2")
+    model, other = used_model("bert"), used_model("gpt2")
 
     def target(output: Any) -> Tensor:
         explain(other, "lrp_ah_ln")
@@ -320,7 +320,7 @@ def test_an_explanation_inside_another_is_refused() -> None:
 
 
 def in_threads(*tasks: Callable[[], Tensor]) -> list[Tensor | Exception]:
-    """What each task gave or raised, all started at once."""
+    """The result or error of each task; all start at once."""
     start = threading.Barrier(len(tasks))
     results: list[Any] = [None] * len(tasks)
 
@@ -342,7 +342,7 @@ def in_threads(*tasks: Callable[[], Tensor]) -> list[Tensor | Exception]:
 
 @pytest.mark.parametrize("method", ["lrp_ah_ln", "gae", "rollout", "attn_lrp"])
 def test_two_models_in_two_threads(method: str) -> None:
-    models = [lived_in("bert"), lived_in("llama")]
+    models = [used_model("bert"), used_model("llama")]
     expected = [explain(model, method).scores for model in models]
     with untouched(models[0]), untouched(models[1]):
         for _ in range(5):
@@ -354,7 +354,7 @@ def test_two_models_in_two_threads(method: str) -> None:
 
 @pytest.mark.parametrize("methods", [("lrp_ah_ln", "gae"), ("lrp_ah_ln", "lrp_ah_ln")])
 def test_one_model_in_two_threads_works_or_is_refused(methods: tuple[str, str]) -> None:
-    model = lived_in("bert")
+    model = used_model("bert")
     expected = [explain(model, method).scores for method in methods]
     with untouched(model):
         for _ in range(5):

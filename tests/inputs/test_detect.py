@@ -1,4 +1,4 @@
-"""What the user passed is told apart without running anything."""
+"""The kind of the inputs is detected without running a model."""
 
 from __future__ import annotations
 

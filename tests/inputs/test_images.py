@@ -13,7 +13,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from whyformer.errors import InputError
-from whyformer.inputs.images import PlainImageProcessor, patch_of, shown_pixels
+from whyformer.inputs.images import PlainImageProcessor, display_pixels, patch_of
 from whyformer.inputs.prepare import prepare
 from whyformer.models.families import family_of
 
@@ -125,13 +125,15 @@ def test_tensors_are_taken_as_they_are(vit: nn.Module) -> None:
 def test_pixels_that_cannot_be_denormalised_are_stretched() -> None:
     steps = PlainImageProcessor((2, 2))
     inside = torch.tensor([-1.0, 1.0, 0.0, 0.5]).reshape(1, 1, 2, 2)
-    assert shown_pixels(inside, steps)[0, 0].flatten().tolist() == pytest.approx([0, 1, 0.5, 0.75])
-    assert shown_pixels(inside * 3, steps)[0, 0].flatten().tolist() == pytest.approx(
+    assert display_pixels(inside, steps)[0, 0].flatten().tolist() == pytest.approx(
         [0, 1, 0.5, 0.75]
     )
-    assert not shown_pixels(torch.full((1, 1, 2, 2), 9.0), None).any()
+    assert display_pixels(inside * 3, steps)[0, 0].flatten().tolist() == pytest.approx(
+        [0, 1, 0.5, 0.75]
+    )
+    assert not display_pixels(torch.full((1, 1, 2, 2), 9.0), None).any()
     unscaled = pil_processor(do_normalize=False, do_rescale=False)
-    assert shown_pixels(
+    assert display_pixels(
         torch.full((1, 3, 1, 1), 255.0), unscaled
     ).flatten().tolist() == pytest.approx([1, 1, 1])
 

@@ -53,8 +53,8 @@ def rows() -> list[list[int]]:
     return [torch.randint(5, 60, (n,), generator=generator).tolist() for n in LENGTHS]
 
 
-def laid_out(left: bool, fill: int) -> dict[str, Tensor]:
-    """The rows in one batch with padding before or behind, and a little on both sides of it."""
+def pad_batch(left: bool, fill: int) -> dict[str, Tensor]:
+    """The rows in one batch, padded left or right, with extra padding on both sides."""
     ids = torch.full((len(LENGTHS), COLUMNS), fill)
     mask = torch.zeros_like(ids)
     for index, row in enumerate(rows()):
@@ -65,7 +65,7 @@ def laid_out(left: bool, fill: int) -> dict[str, Tensor]:
 
 
 def scores(module: nn.Module, inputs: Any) -> list[Tensor]:
-    """What the module says about each sample, at its real tokens only."""
+    """The module's output for each sample, at its real tokens only."""
     prepared = prepare(inputs, module)
     with torch.no_grad():
         output = module(**prepared.arguments)
@@ -85,14 +85,14 @@ def test_left_right_and_no_padding_agree(
     module = build(name, **CASES[name]).double()
     alone = [scores(module, torch.tensor(row))[0] for row in rows()]
     for left in (False, True):
-        together = scores(module, laid_out(left, fill))
+        together = scores(module, pad_batch(left, fill))
         for one, other in zip(alone, together, strict=True):
             torch.testing.assert_close(one, other, rtol=0, atol=1e-10)
 
 
 def test_only_moved_where_it_must_be(build: Callable[..., nn.Module]) -> None:
     module = build("BertForSequenceClassification")
-    right, left = (prepare(laid_out(side, 0), module) for side in (False, True))
+    right, left = (prepare(pad_batch(side, 0), module) for side in (False, True))
     assert right.layout is None
     assert left.layout == Layout((7, 3, 9), 12, 9)
     assert left.content == right.content
@@ -108,24 +108,24 @@ def test_a_hole_in_the_mask_keeps_its_place(build: Callable[..., nn.Module]) -> 
 
 def test_positions_that_the_user_passed_move_along(build: Callable[..., nn.Module]) -> None:
     module = build("BertForSequenceClassification")
-    inputs = laid_out(True, 0) | {"position_ids": torch.arange(COLUMNS).unsqueeze(0)}
+    inputs = pad_batch(True, 0) | {"position_ids": torch.arange(COLUMNS).unsqueeze(0)}
     prepared = prepare(inputs, module)
     assert prepared.arguments["position_ids"][0, :5].tolist() == [7, 8, 9, 10, 11]
 
 
 def test_padding_beyond_the_positions_is_cut(build: Callable[..., nn.Module]) -> None:
     module = build("BertForSequenceClassification", max_position_embeddings=10).double()
-    together = scores(module, laid_out(False, 0))
+    together = scores(module, pad_batch(False, 0))
     torch.testing.assert_close(together[1], scores(module, torch.tensor(rows()[1]))[0])
 
 
 def test_decoder_classifier_without_pad_id(build: Callable[..., nn.Module]) -> None:
     module = build("GPT2ForSequenceClassification", pad_token_id=None).double()
     with pytest.raises(InputError, match=r"pad_token_id, which is None, and 3 texts"):
-        prepare(laid_out(False, 0), module)
+        prepare(pad_batch(False, 0), module)
     alone = scores(module, torch.tensor(rows()[0]))[0]
     for left in (False, True):
-        single = {name: value[:1] for name, value in laid_out(left, 0).items()}
+        single = {name: value[:1] for name, value in pad_batch(left, 0).items()}
         torch.testing.assert_close(scores(module, single)[0], alone)
 
 
@@ -133,7 +133,7 @@ def test_decoder_classifier_cannot_tell_padding_in_embeddings(
     build: Callable[..., nn.Module],
 ) -> None:
     module = build("GPT2ForSequenceClassification", pad_token_id=0)
-    inputs = laid_out(False, 0)
+    inputs = pad_batch(False, 0)
     states = module.get_input_embeddings()(inputs["input_ids"])
     with pytest.raises(InputError, match="cannot recognise padding in 'inputs_embeds'"):
         prepare({"inputs_embeds": states, "attention_mask": inputs["attention_mask"]}, module)
@@ -189,7 +189,7 @@ def test_attribution_comes_back_as_given() -> None:
 
 def test_a_callable_sees_its_own_columns(build: Callable[..., nn.Module]) -> None:
     module = build("GPT2LMHeadModel").double()
-    prepared = prepare(laid_out(True, 0), module)
+    prepared = prepare(pad_batch(True, 0), module)
     assert prepared.layout is not None
     output = restore_output(module(**prepared.arguments), prepared.layout)
     assert output.logits.shape[:2] == (3, COLUMNS)

@@ -1,4 +1,4 @@
-"""Tokens that are taken away: every fill against a forward that is made by hand."""
+"""Removed tokens: every fill, compared with a forward pass on inputs made by hand."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SIGNS = SimpleNamespace(mask_token_id=3, unk_token_id=4, pad_token_id=0, eos_tok
 Inputs = dict[str, Tensor]
 
 
-def built(name: str) -> nn.Module:
+def build_model(name: str) -> nn.Module:
     """A tiny model in double precision."""
     make = CLASSIFIER if name == "gpt2_classifier" else tiny_models()[name][1]
     return make().double()
@@ -46,27 +46,27 @@ def built(name: str) -> nn.Module:
 def removal(
     module: nn.Module, inputs: Any, fill: str | None = None, processor: Any = None, **more: Any
 ) -> Removal:
-    """How the inputs lose tokens."""
+    """The `Removal` of some inputs."""
     family = family_of(module)
     return Removal(prepare(inputs, module, processor, family), module, family, fill, **more)
 
 
-def asked(
+def logits_without(
     removed: Removal,
     stream: str,
     kept: Tensor,
     rows: Tensor | None = None,
     grid: tuple[int, int] | None = None,
 ) -> Tensor:
-    """What the model says about what is left of some rows."""
+    """Logits of some rows after tokens are removed, (rows, classes)."""
     rows = torch.arange(len(kept)) if rows is None else rows
     left = removed.remove(stream, kept, rows, grid)
     fill = removed.fill_of(stream)
     return predict(removed.module, left.batch, left.silenced, fill, stream)
 
 
-def said(module: nn.Module, inputs: Inputs) -> Tensor:
-    """Logits of a plain forward, (batch, classes); of the last token where there is one each."""
+def plain_logits(module: nn.Module, inputs: Inputs) -> Tensor:
+    """Logits of a plain forward, (batch, classes); those at the last token of a language model."""
     with torch.no_grad():
         output = module(**inputs)
     scores: Tensor = output["question_answering_score" if "lxmert" in str(type(module)) else 0]
@@ -114,65 +114,69 @@ def mask_of(stream: str, inputs: Inputs) -> Tensor:
 
 @pytest.mark.parametrize(("name", "stream"), STREAMS)
 def test_dropped_is_a_shorter_input(name: str, stream: str) -> None:
-    module = built(name)
+    module = build_model(name)
     inputs = tiny_inputs(module, (8, 5, 6))
     kept = some_of(mask_of(stream, inputs))
-    found = asked(removal(module, inputs), stream, kept)
+    found = logits_without(removal(module, inputs), stream, kept)
     for i in range(len(kept)):
         alone = only(module, inputs, i)
         stay = kept[i][mask_of(stream, inputs)[i]]
         short = alone | {n: alone[n][:, stay] for n in columns(stream, alone)}
-        torch.testing.assert_close(found[i : i + 1], said(module, short), rtol=1e-9, atol=1e-10)
+        torch.testing.assert_close(
+            found[i : i + 1], plain_logits(module, short), rtol=1e-9, atol=1e-10
+        )
 
 
 @pytest.mark.parametrize("name", ["bert", "roberta", "gpt2_classifier", "lxmert"])
 def test_padding_in_front_counts_in_the_users_columns(name: str) -> None:
-    module = built(name)
+    module = build_model(name)
     inputs = padded(module, (8, 5, 6), "left")
     mask = mask_of("text", inputs)
     kept = some_of(mask)
     for fill in ("drop", "zero"):
-        found = asked(removal(module, inputs, fill), "text", kept)
+        found = logits_without(removal(module, inputs, fill), "text", kept)
         for i in range(len(kept)):
             alone, stay = only(module, inputs, i), kept[i][mask[i]].unsqueeze(0)
-            one = asked(removal(module, alone, fill), "text", stay)
+            one = logits_without(removal(module, alone, fill), "text", stay)
             torch.testing.assert_close(found[i : i + 1], one, rtol=1e-9, atol=1e-10)
 
 
 def test_any_rows_in_any_order() -> None:
-    module = built("bert")
+    module = build_model("bert")
     inputs = tiny_inputs(module, (8, 5, 6))
     removed = removal(module, inputs)
     kept = some_of(mask_of("text", inputs))
-    every = asked(removed, "text", kept)
+    every = logits_without(removed, "text", kept)
     rows = torch.tensor([2, 0])
-    torch.testing.assert_close(asked(removed, "text", kept[rows], rows), every[rows])
+    torch.testing.assert_close(logits_without(removed, "text", kept[rows], rows), every[rows])
 
 
 def test_what_is_generated_may_be_asked_for_some_rows_only() -> None:
-    # The number of rows is that of the rerun, also in the stream that speaks.
-    module = built("t5")
+    # The generated stream must have the rows of the rerun too.
+    module = build_model("t5")
     inputs = tiny_inputs(module, (8, 5, 6))
     kept = some_of(mask_of("source", inputs))
     removed = removal(module, inputs)
     rows = torch.tensor([1])
     torch.testing.assert_close(
-        asked(removed, "source", kept[rows], rows), asked(removed, "source", kept)[rows]
+        logits_without(removed, "source", kept[rows], rows),
+        logits_without(removed, "source", kept)[rows],
     )
 
 
-def test_given_positions_close_up() -> None:
-    module = built("bert")
+def test_position_ids_are_renumbered() -> None:
+    module = build_model("bert")
     inputs = tiny_inputs(module, (6, 6))
     kept = some_of(inputs["attention_mask"] != 0)
     numbered = inputs | {"position_ids": torch.arange(6).expand(2, -1)}
     torch.testing.assert_close(
-        asked(removal(module, numbered), "text", kept), asked(removal(module, inputs), "text", kept)
+        logits_without(removal(module, numbered), "text", kept),
+        logits_without(removal(module, inputs), "text", kept),
     )
 
 
 class Own(nn.Module):
-    """A classifier of one's own on torch's encoder, with torch's own kind of mask."""
+    """A user's classifier on torch's encoder, with torch's padding mask (True at padding)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -196,13 +200,13 @@ def test_torchs_own_encoder_with_its_own_mask(kind: str) -> None:
     hidden = ~real if kind == "bool" else torch.zeros(3, 7).masked_fill(~real, -torch.inf).double()
     removed = removal(module, {"tokens": ids, "src_key_padding_mask": hidden})
     kept = some_of(real)
-    found = asked(removed, "tokens", kept)
+    found = logits_without(removed, "tokens", kept)
     for i in range(3):
-        alone = said_by(module, ids[i : i + 1, kept[i]])
+        alone = own_logits(module, ids[i : i + 1, kept[i]])
         torch.testing.assert_close(found[i : i + 1], alone, rtol=1e-9, atol=1e-10)
 
 
-def said_by(module: nn.Module, ids: Tensor) -> Tensor:
+def own_logits(module: nn.Module, ids: Tensor) -> Tensor:
     with torch.no_grad():
         out: Tensor = module(ids)
     return out
@@ -215,55 +219,59 @@ def test_without_a_mask_only_equal_lengths_run_together() -> None:
     assert not removed.runs_together("tokens")
     kept = torch.ones(2, 7, dtype=torch.bool)
     kept[0, 3] = kept[1, 0] = False
-    found = asked(removed, "tokens", kept)
+    found = logits_without(removed, "tokens", kept)
     for i in range(2):
-        torch.testing.assert_close(found[i : i + 1], said_by(module, ids[i : i + 1, kept[i]]))
+        torch.testing.assert_close(found[i : i + 1], own_logits(module, ids[i : i + 1, kept[i]]))
     kept[0, 4] = False
     with pytest.raises(InputError, match="no mask"):
-        asked(removed, "tokens", kept)
-    assert removal(built("bert"), tiny_inputs(built("bert"))).runs_together("text")
+        logits_without(removed, "tokens", kept)
+    assert removal(build_model("bert"), tiny_inputs(build_model("bert"))).runs_together("text")
 
 
 # -- rows that keep nothing ------------------------------------------------------------------------
 
 
-def test_nothing_left_of_a_text_is_one_silent_token() -> None:
-    module = built("bert")
+def test_a_text_without_tokens_is_one_neutral_token() -> None:
+    module = build_model("bert")
     inputs = tiny_inputs(module, (6, 4))
     kept = some_of(mask_of("text", inputs))
     kept[0] = False
     removed = replace(removal(module, inputs), batch=_read_by(removal(module, inputs)))
-    found = asked(removed, "text", kept)
-    silent = said(module, {"input_ids": torch.tensor([[SIGNS.mask_token_id]])})
+    found = logits_without(removed, "text", kept)
+    silent = plain_logits(module, {"input_ids": torch.tensor([[SIGNS.mask_token_id]])})
     torch.testing.assert_close(found[:1], silent, rtol=1e-9, atol=1e-10)
     alone = only(module, inputs, 1)["input_ids"][:, kept[1][:4]]
-    torch.testing.assert_close(found[1:], said(module, {"input_ids": alone}), rtol=1e-9, atol=1e-10)
+    torch.testing.assert_close(
+        found[1:], plain_logits(module, {"input_ids": alone}), rtol=1e-9, atol=1e-10
+    )
 
 
-def test_nothing_left_of_a_text_for_models_that_read_padding_ids() -> None:
+def test_a_text_without_tokens_for_models_that_read_padding_ids() -> None:
     for name in ("roberta", "gpt2_classifier"):
-        module = built(name)
+        module = build_model(name)
         inputs = tiny_inputs(module, (6, 4))
         kept = torch.zeros(2, 6, dtype=torch.bool)
-        found = asked(removal(module, inputs), "text", kept)
+        found = logits_without(removal(module, inputs), "text", kept)
         assert found.isfinite().all()
         torch.testing.assert_close(found[0], found[1])  # nothing of either is left
 
 
 @pytest.mark.parametrize("name", ["lxmert", "visual_bert"])
-def test_nothing_left_of_an_image_is_one_empty_region(name: str) -> None:
-    module = built(name)
+def test_an_image_without_regions_is_one_empty_region(name: str) -> None:
+    module = build_model(name)
     inputs = tiny_inputs(module, (6, 6))
     # The first region of the second sample is hidden: what stays must be one that is seen.
     inputs["visual_attention_mask"][1, 0] = 0
-    found = asked(removal(module, inputs), "image", torch.zeros(2, 5, dtype=torch.bool))
+    found = logits_without(removal(module, inputs), "image", torch.zeros(2, 5, dtype=torch.bool))
     carrier = "visual_feats" if name == "lxmert" else "visual_embeds"
     for i in range(2):
         first = slice(i, i + 1)
         one = {n: v[i : i + 1] for n, v in inputs.items()}
         one |= {n: one[n][:, first] for n in one if n.startswith("visual_")}
         one[carrier] = torch.zeros_like(one[carrier])
-        torch.testing.assert_close(found[i : i + 1], said(module, one), rtol=1e-9, atol=1e-10)
+        torch.testing.assert_close(
+            found[i : i + 1], plain_logits(module, one), rtol=1e-9, atol=1e-10
+        )
 
 
 # -- other tokens in their place -------------------------------------------------------------------
@@ -275,19 +283,19 @@ def _read_by(removed: Removal, tokenizer: Any = SIGNS) -> Any:
 
 @pytest.mark.parametrize(("fill", "sign"), [("mask", 3), ("unknown", 4)])
 @pytest.mark.parametrize("name", ["bert", "roberta", "gpt2_classifier", "lxmert"])
-def test_replaced_by_a_sign(name: str, fill: str, sign: int) -> None:
-    module = built(name)
+def test_replaced_by_the_mask_or_unknown_token(name: str, fill: str, sign: int) -> None:
+    module = build_model(name)
     inputs = tiny_inputs(module, (8, 5, 6))
     removed = removal(module, inputs, fill)
     removed = replace(removed, batch=_read_by(removed))
     mask = mask_of("text", inputs)
     kept = some_of(mask)
     kept[2] = False
-    found = asked(removed, "text", kept)
+    found = logits_without(removed, "text", kept)
     for i in range(3):
         alone = only(module, inputs, i)
         ids = alone["input_ids"].masked_fill(~kept[i][mask[i]], sign)
-        expected = said(module, alone | {"input_ids": ids})
+        expected = plain_logits(module, alone | {"input_ids": ids})
         torch.testing.assert_close(found[i : i + 1], expected, rtol=1e-9, atol=1e-10)
 
 
@@ -300,7 +308,7 @@ def test_overwritten_word_embeddings(name: str, fill: str) -> None:
     mask = inputs["attention_mask"] != 0
     kept = some_of(mask)
     stream = "source" if "decoder_input_ids" in inputs else "text"
-    found = asked(removal(module, inputs, fill), stream, kept)
+    found = logits_without(removal(module, inputs, fill), stream, kept)
     table = module.get_encoder().embed_tokens if "bart" in name else module.get_input_embeddings()
     assert table.weight.shape[0] == 60
     mean = table(torch.arange(60)).mean(0)
@@ -308,7 +316,7 @@ def test_overwritten_word_embeddings(name: str, fill: str) -> None:
         alone = only(module, inputs, i)
         states = table(alone.pop("input_ids")).detach().clone()
         states[:, ~kept[i][mask[i]]] = 0.0 if fill == "zero" else mean.detach()
-        expected = said(module, alone | {"inputs_embeds": states})
+        expected = plain_logits(module, alone | {"inputs_embeds": states})
         torch.testing.assert_close(found[i : i + 1], expected, rtol=1e-9, atol=1e-10)
 
 
@@ -316,13 +324,13 @@ def test_overwritten_word_embeddings(name: str, fill: str) -> None:
 def test_overwriting_keeps_the_precision(fill: str) -> None:
     module = tiny_models()["bert"][1]().bfloat16()
     inputs = tiny_inputs(module, (6, 4))
-    found = asked(removal(module, inputs, fill), "text", some_of(mask_of("text", inputs)))
+    found = logits_without(removal(module, inputs, fill), "text", some_of(mask_of("text", inputs)))
     assert found.dtype == torch.bfloat16
 
 
 def test_a_model_that_never_looks_its_ids_up_is_refused() -> None:
     class Copying(transformers.BertForSequenceClassification):
-        """Looks up other ids than it was given."""
+        """Looks up other ids than those in its input."""
 
         def forward(self, input_ids: Any = None, attention_mask: Any = None) -> Any:
             return super().forward(input_ids=input_ids.flip(1), attention_mask=attention_mask)
@@ -333,39 +341,41 @@ def test_a_model_that_never_looks_its_ids_up_is_refused() -> None:
     module = Copying(config).eval()
     inputs = {"input_ids": torch.tensor([[5, 6, 7]]), "attention_mask": torch.ones(1, 3).long()}
     with pytest.raises(ModelError, match="does not look its tokens up"):
-        asked(removal(module, inputs, "zero"), "text", torch.tensor([[True, False, True]]))
+        logits_without(removal(module, inputs, "zero"), "text", torch.tensor([[True, False, True]]))
     own = removal(Own().double().eval(), {"tokens": torch.tensor([[5, 6]])}, "zero")
     with pytest.raises(InputError, match="no embedding table"):
-        asked(own, "tokens", torch.eye(2)[:1] > 0)
+        logits_without(own, "tokens", torch.eye(2)[:1] > 0)
 
 
 @pytest.mark.parametrize("name", ["lxmert", "visual_bert"])
 @pytest.mark.parametrize("fill", ["zero", "mean"])
 def test_regions_set_to_a_number(name: str, fill: str) -> None:
-    module = built(name)
+    module = build_model(name)
     inputs = tiny_inputs(module, (8, 5))
     mask = mask_of("image", inputs)
     kept = some_of(mask)
-    found = asked(removal(module, inputs, fill), "image", kept)
+    found = logits_without(removal(module, inputs, fill), "image", kept)
     carrier = "visual_feats" if name == "lxmert" else "visual_embeds"
     for i in range(2):
         alone = only(module, inputs, i)
         gone = ~kept[i][mask[i]]
         regions = alone[carrier].clone()
         regions[:, gone] = 0.0 if fill == "zero" else alone[carrier].mean(1)
-        expected = said(module, alone | {carrier: regions})
+        expected = plain_logits(module, alone | {carrier: regions})
         torch.testing.assert_close(found[i : i + 1], expected, rtol=1e-9, atol=1e-10)
 
 
 def test_frames_of_sound() -> None:
-    module = built("whisper")
+    module = build_model("whisper")
     inputs = tiny_inputs(module, (4, 4))
     kept = torch.tensor([[1, 0, 1, 1, 0, 1], [0, 0, 0, 1, 1, 1]]).bool()
     frames = kept.repeat_interleave(2, 1).unsqueeze(1)
     sound = inputs["input_features"]
     for fill, put in (("zero", torch.zeros(())), ("mean", sound.mean(2, keepdim=True))):
-        found = asked(removal(module, inputs, fill), "audio", kept)
-        expected = said(module, inputs | {"input_features": torch.where(frames, sound, put)})
+        found = logits_without(removal(module, inputs, fill), "audio", kept)
+        expected = plain_logits(
+            module, inputs | {"input_features": torch.where(frames, sound, put)}
+        )
         # Of the last token of each, which padding may stand behind.
         real = inputs["decoder_attention_mask"].bool().all(1)
         torch.testing.assert_close(found[real], expected[real])
@@ -376,7 +386,7 @@ def test_frames_of_sound() -> None:
 
 @pytest.fixture
 def processor() -> Any:
-    """An image processor with a mean and a deviation of its own in every channel."""
+    """An image processor with a different mean and deviation in every channel."""
     return transformers.ViTImageProcessorPil(
         size={"height": 8, "width": 8},
         image_mean=[0.485, 0.456, 0.406],
@@ -385,7 +395,7 @@ def processor() -> Any:
 
 
 def pixels_by_hand(fill: str, values: Tensor, processor: Any) -> Tensor:
-    """What an image has where its pixels are gone, as large as the image."""
+    """The values that replace removed pixels, in the shape of the image."""
     if fill == "zero":
         return torch.zeros_like(values)
     if fill == "mean":
@@ -413,13 +423,17 @@ def test_pixels(vit: nn.Module, processor: Any, fill: str) -> None:
     by_hand = torch.stack([values[0], filled[1]])
     by_hand[0, :, :4, 4:] = filled[0, :, :4, 4:]
     by_hand[0, :, 4:, :4] = filled[0, :, 4:, :4]
-    found = asked(removed, "image", patches, grid=(2, 2))
-    torch.testing.assert_close(found, said(vit, {"pixel_values": by_hand}), rtol=1e-4, atol=1e-5)
+    found = logits_without(removed, "image", patches, grid=(2, 2))
+    torch.testing.assert_close(
+        found, plain_logits(vit, {"pixel_values": by_hand}), rtol=1e-4, atol=1e-5
+    )
     # The same pixel by pixel, and some that make no patch.
     pixels = torch.rand(2, 64) < 0.5
     by_hand = torch.where(pixels.reshape(2, 1, 8, 8), values, filled)
-    found = asked(removed, "image", pixels)
-    torch.testing.assert_close(found, said(vit, {"pixel_values": by_hand}), rtol=1e-4, atol=1e-5)
+    found = logits_without(removed, "image", pixels)
+    torch.testing.assert_close(
+        found, plain_logits(vit, {"pixel_values": by_hand}), rtol=1e-4, atol=1e-5
+    )
 
 
 def test_black_without_normalisation_is_zero(vit: nn.Module) -> None:
@@ -428,14 +442,14 @@ def test_black_without_normalisation_is_zero(vit: nn.Module) -> None:
     )
     image = Image.new("RGB", (8, 8), (200, 100, 50))
     removed = removal(vit, [image], "black", processor, image_processor=processor)
-    found = asked(removed, "image", torch.zeros(1, 4, dtype=torch.bool), grid=(2, 2))
-    torch.testing.assert_close(found, said(vit, {"pixel_values": torch.zeros(1, 3, 8, 8)}))
+    found = logits_without(removed, "image", torch.zeros(1, 4, dtype=torch.bool), grid=(2, 2))
+    torch.testing.assert_close(found, plain_logits(vit, {"pixel_values": torch.zeros(1, 3, 8, 8)}))
 
 
-def test_a_number_of_patches_that_is_none(vit: nn.Module) -> None:
+def test_a_mask_that_fits_neither_pixels_nor_patches(vit: nn.Module) -> None:
     removed = removal(vit, {"pixel_values": torch.randn(1, 3, 8, 8)})
-    with pytest.raises(InputError, match="5 patches or pixels were named of an image of 8 x 8"):
-        asked(removed, "image", torch.ones(1, 5, dtype=torch.bool), grid=(2, 2))
+    with pytest.raises(InputError, match="has 5 entries, which does not fit an image of 8 x 8"):
+        logits_without(removed, "image", torch.ones(1, 5, dtype=torch.bool), grid=(2, 2))
 
 
 def test_images_of_any_shape_can_be_blurred() -> None:
@@ -451,7 +465,7 @@ def test_images_of_any_shape_can_be_blurred() -> None:
 
 
 def test_refusals(vit: nn.Module) -> None:
-    bert = built("bert")
+    bert = build_model("bert")
     inputs = tiny_inputs(bert, (4,))
     keep = torch.ones(1, 4, dtype=torch.bool)
     assert set(FILL_TEXTS) == {fill for fills in FILLS.values() for fill in fills}
@@ -462,22 +476,22 @@ def test_refusals(vit: nn.Module) -> None:
         ("unknown", "has no unknown token"),
     ):
         with pytest.raises(OptionError, match=why):
-            asked(removal(bert, inputs, fill), "text", keep)
+            logits_without(removal(bert, inputs, fill), "text", keep)
     with pytest.raises(InputError, match=r"stream 'image' are not in the inputs.*have text"):
-        asked(removal(bert, inputs), "image", keep)
+        logits_without(removal(bert, inputs), "image", keep)
     pixels = {"pixel_values": torch.randn(1, 3, 8, 8)}
     with pytest.raises(OptionError, match="is not for stream 'image', which is pixels"):
-        asked(removal(vit, pixels, "drop"), "image", keep, grid=(2, 2))
+        logits_without(removal(vit, pixels, "drop"), "image", keep, grid=(2, 2))
     with pytest.raises(OptionError, match="needs the normalisation of the pixels"):
-        asked(removal(vit, pixels, "black"), "image", keep, grid=(2, 2))
+        logits_without(removal(vit, pixels, "black"), "image", keep, grid=(2, 2))
 
 
-def test_a_sign_that_the_model_has_no_embedding_for() -> None:
-    module = built("bert")
+def test_a_mask_token_without_an_embedding() -> None:
+    module = build_model("bert")
     removed = removal(module, tiny_inputs(module, (4,)), "mask")
     removed = replace(removed, batch=_read_by(removed, SimpleNamespace(mask_token_id=99)))
     with pytest.raises(OptionError, match="has no mask token"):
-        asked(removed, "text", torch.zeros(1, 4, dtype=torch.bool))
+        logits_without(removed, "text", torch.zeros(1, 4, dtype=torch.bool))
 
 
 # -- nothing is left behind ------------------------------------------------------------------------
@@ -485,14 +499,14 @@ def test_a_sign_that_the_model_has_no_embedding_for() -> None:
 
 @pytest.mark.parametrize("fill", FILLS["ids"])
 def test_model_and_inputs_are_untouched(fill: str, hooks: Callable[[nn.Module], int]) -> None:
-    module = built("bert").train()
+    module = build_model("bert").train()
     inputs = tiny_inputs(module, (6, 4))
     before = {n: v.clone() for n, v in inputs.items()}
     weights = {n: v.clone() for n, v in module.state_dict().items()}
     removed = removal(module, inputs, fill)
     removed = replace(removed, batch=_read_by(removed))
     state = torch.random.get_rng_state()
-    asked(removed, "text", some_of(mask_of("text", inputs)))
+    logits_without(removed, "text", some_of(mask_of("text", inputs)))
     assert torch.equal(torch.random.get_rng_state(), state)
     assert all(part.training for part in module.modules())
     assert hooks(module) == 0
@@ -516,11 +530,11 @@ def hooks() -> Callable[[nn.Module], int]:
 def test_a_failing_model_is_put_back(
     hooks: Callable[[nn.Module], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = built("bert").train()
+    module = build_model("bert").train()
     inputs = tiny_inputs(module, (6, 4))
     monkeypatch.setattr(module.classifier, "forward", _failing)
     with pytest.raises(ModelError, match="failed on inputs with tokens removed, with RuntimeError"):
-        asked(removal(module, inputs, "zero"), "text", some_of(mask_of("text", inputs)))
+        logits_without(removal(module, inputs, "zero"), "text", some_of(mask_of("text", inputs)))
     assert hooks(module) == 0
     assert all(part.training for part in module.modules())
 

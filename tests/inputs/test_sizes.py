@@ -1,4 +1,4 @@
-"""Sizes tell what may share a batch, and never refuse anything."""
+"""Sizes decide which inputs share a batch; no input raises an error here."""
 
 from __future__ import annotations
 

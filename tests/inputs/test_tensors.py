@@ -1,4 +1,4 @@
-"""Tensors and mappings pass as they are, or are refused by name."""
+"""Tensors and mappings are passed to forward, or refused with the name of the argument."""
 
 from __future__ import annotations
 

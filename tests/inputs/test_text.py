@@ -1,4 +1,4 @@
-"""Texts and pairs become ids, masks and types; what cannot be read is refused by name."""
+"""Texts and pairs become ids, masks and types; unreadable texts are refused with their index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pieces read well, and the pieces of a word joined are the word, in all three schemes."""
+"""Pieces are readable, and the pieces of a word joined are the word, in all three schemes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def read(tokenizer: Any, text: str, known: bool = True) -> tuple[list[str], list
     return list(pieces), list(words)
 
 
-def joined(pieces: list[str], words: list[int | None]) -> list[str]:
+def join_words(pieces: list[str], words: list[int | None]) -> list[str]:
     """The words, as an attribution joins them."""
     whole: dict[int, str] = {}
     for piece, word in zip(pieces, words, strict=True):
@@ -41,13 +41,13 @@ def test_wordpiece(wordpiece: Any, known: bool) -> None:
     pieces, words = read(wordpiece, "a gripping film, isn't it", known)
     assert pieces[:5] == ["[CLS]", "a", "grip", "ping", "film"]
     assert words == [None, 0, 1, 1, 2, 3, 4, 4, 5, 6, 7, None]
-    assert joined(pieces, words) == ["a", "gripping", "film", ",", "isn", "'", "t", "[UNK]"]
+    assert join_words(pieces, words) == ["a", "gripping", "film", ",", "isn", "'", "t", "[UNK]"]
 
 
 @pytest.mark.parametrize("known", [True, False])
 def test_byte_level(byte_bpe: Any, known: bool) -> None:
     pieces, words = read(byte_bpe, "what a gripping film! naïve café", known)
-    assert joined(pieces, words) == ["what", "a", "gripping", "film", "!", "naïve", "café"]
+    assert join_words(pieces, words) == ["what", "a", "gripping", "film", "!", "naïve", "café"]
     assert not any("Ġ" in piece for piece in pieces)
 
 
@@ -55,7 +55,7 @@ def test_characters_split_between_tokens_are_neither_lost_nor_doubled(byte_bpe: 
     text = "😀😃 漢字 ok"
     pieces, words = read(byte_bpe, text)
     assert len(pieces) > len(text.replace(" ", ""))  # some characters need several tokens
-    assert "".join(joined(pieces, words)) == text.replace(" ", "")
+    assert "".join(join_words(pieces, words)) == text.replace(" ", "")
     cut, numbers = read(byte_bpe, "😃")
     ids = byte_bpe("😃")["input_ids"][:-1]
     broken, _ = read_words(byte_bpe, ids, [True] * len(ids))
@@ -69,7 +69,7 @@ def test_white_space_is_made_visible(byte_bpe: Any) -> None:
     pieces, words = read(byte_bpe, "a\n\nfilm  film")
     assert "⏎" in "".join(pieces)
     assert "␣" in pieces
-    assert len(set(words)) == len(joined(pieces, words))
+    assert len(set(words)) == len(join_words(pieces, words))
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -78,13 +78,13 @@ def test_sentencepiece(sentencepiece: Any, known: bool) -> None:
     assert pieces[0] == "<s>"
     assert words[0] is None
     assert words[-1] is None
-    assert joined(pieces, words) == ["the", "acting", "is", "unforgettable", "film"]
+    assert join_words(pieces, words) == ["the", "acting", "is", "unforgettable", "film"]
 
 
 def test_markers_refine_a_tokenizer_that_calls_everything_one_word(sentencepiece: Any) -> None:
     ids = sentencepiece("the film")["input_ids"]
     pieces, words = read_words(sentencepiece, ids, [True] * len(ids), [None] + [0] * (len(ids) - 1))
-    assert joined(list(pieces), list(words)) == ["the", "film"]
+    assert join_words(list(pieces), list(words)) == ["the", "film"]
 
 
 def test_second_text_of_a_pair_starts_its_own_words(wordpiece: Any) -> None:
@@ -105,7 +105,7 @@ def test_padding_is_in_no_word(wordpiece: Any) -> None:
 def test_added_tokens_are_shown_as_they_are(byte_bpe: Any) -> None:
     byte_bpe.add_tokens(["<née>"])
     pieces, words = read(byte_bpe, "a <née> film")
-    assert "<née>" in joined(pieces, words)
+    assert "<née>" in join_words(pieces, words)
 
 
 def test_ids_without_a_token_do_not_crash(wordpiece: Any) -> None:

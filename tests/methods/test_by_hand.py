@@ -85,7 +85,7 @@ def test_raw_attention_in_columns() -> None:
     assert_equal(explain("raw_attention", reduce="column_sum").scores[0], expected)
 
 
-def rolled_out(layers: list[Tensor], normalize: bool, residual: bool) -> Tensor:
+def roll_out(layers: list[Tensor], normalize: bool, residual: bool) -> Tensor:
     """Abnar and Zuidema: the whole product of matrices, (query, key)."""
     tokens = layers[0].shape[-1]
     product = torch.eye(tokens, dtype=torch.float64)
@@ -104,7 +104,7 @@ def rolled_out(layers: list[Tensor], normalize: bool, residual: bool) -> Tensor:
 @pytest.mark.parametrize(("start", "end"), [(0, None), (1, None), (0, 2), (1, 2), (-1, None)])
 def test_rollout(start: int, end: int | None, normalize: bool, residual: bool) -> None:
     layers = maps_of(bert()).attention[start:end]
-    expected = rolled_out(layers, normalize, residual)
+    expected = roll_out(layers, normalize, residual)
     found = explain(
         "rollout",
         start_layer=start,
@@ -127,7 +127,7 @@ def test_rollout(start: int, end: int | None, normalize: bool, residual: bool) -
 
 
 def test_rollout_of_an_image_leaves_the_class_token_out() -> None:
-    expected = rolled_out(maps_of(vit()).attention, normalize=True, residual=True)[0, 1:]
+    expected = roll_out(maps_of(vit()).attention, normalize=True, residual=True)[0, 1:]
     assert_equal(explain("rollout", vit()).scores[0], expected, SINGLE)
 
 
@@ -334,7 +334,7 @@ def heads(x: Tensor, count: int) -> Tensor:
     return x.unflatten(-1, (count, -1)).transpose(1, 2)
 
 
-def written_out(model: Any, x: Tensor, constants: Constants) -> Tensor:
+def bert_logits(model: Any, x: Tensor, constants: Constants) -> Tensor:
     """The logits of a BERT classifier from the states that enter its first block."""
     for layer in model.bert.encoder.layer:
         own = layer.attention.self
@@ -360,7 +360,7 @@ def test_the_bert_written_out_is_the_bert() -> None:
         model = bert(activation)
         states = states_of(model, one(model)["input_ids"])
         expected = model(**one(model)).logits
-        torch.testing.assert_close(written_out(model, states, Constants()), expected)
+        torch.testing.assert_close(bert_logits(model, states, Constants()), expected)
 
 
 DETACHED = {
@@ -380,7 +380,7 @@ def test_detached_constants(case: str, activation: str) -> None:
     options, constants = DETACHED[case]
     model = bert(activation)
     states = states_of(model, one(model)["input_ids"]).requires_grad_()
-    value = written_out(model, states, constants)[0, CLASS]
+    value = bert_logits(model, states, constants)[0, CLASS]
     (gradient,) = torch.autograd.grad(value, states)
     expected = (states.detach() * gradient).sum(-1)[0]
     assert_equal(explain(case.split()[0], model, **options).scores[0], expected)
@@ -508,7 +508,7 @@ def test_random_is_the_same_for_the_same_content_and_seed() -> None:
     assert not torch.equal(first, other.scores)
 
 
-def test_random_says_the_same_whatever_torch_has_been_seeded_with() -> None:
+def test_random_does_not_depend_on_the_seed_of_torch() -> None:
     torch.manual_seed(1)
     first = explain("random").scores
     torch.manual_seed(2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import cache
 from typing import Any
 
@@ -17,6 +18,7 @@ from whyformer.errors import (
     TargetError,
 )
 from whyformer.models.families.tiny import tiny_inputs, tiny_models
+from whyformer.pipeline import trust
 
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "transformer_attribution": ("transformer_attribution", {}),
@@ -207,7 +209,7 @@ def test_start_layer(name: str) -> None:
 
 
 @pytest.mark.parametrize("start", [2, -3, 100])
-def test_a_start_layer_that_there_is_not(start: int) -> None:
+def test_a_start_layer_that_does_not_exist(start: int) -> None:
     with pytest.raises(OptionError, match=rf"start_layer={start}.*2 attention layers.*-2 to 1"):
         explain("transformer_attribution", "bert", start_layer=start)
 
@@ -434,7 +436,7 @@ def test_an_operation_without_a_rule_is_named(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["transformer_attribution", "full_lrp_ours"])
-def test_relevance_that_vanishes_is_said(method: str) -> None:
+def test_vanishing_relevance_gives_a_warning(method: str) -> None:
     """States far below the stabiliser: almost no relevance arrives, and a warning is given."""
 
     class Fading(Mix):
@@ -443,3 +445,33 @@ def test_relevance_that_vanishes_is_said(method: str) -> None:
 
     with pytest.warns(RelevanceWarning, match="Do not trust this map"):
         explain_net(method, Mix(), Fading(), Mix())
+
+
+@pytest.mark.parametrize(
+    ("family", "method", "options", "warns"),
+    [
+        # No option is called "rules", but the relevance pass runs under "ours".
+        ("bert", "gae", {"use_lrp": True}, True),
+        ("visual_bert", "gae", {"use_lrp": True}, True),
+        # rules=None: "ours" between streams, "orig" within one.
+        ("visual_bert", "partial_lrp", {}, True),
+        ("bert", "partial_lrp", {}, False),
+        ("visual_bert", "partial_lrp", {"rules": "ours"}, True),
+        ("visual_bert", "partial_lrp", {"rules": "orig"}, False),
+        ("visual_bert", "transformer_attribution", {}, True),
+        ("visual_bert", "transformer_attribution", {"rules": "orig"}, False),
+        ("visual_bert", "gae", {}, False),
+    ],
+)
+def test_the_drift_warning_follows_the_rules_that_ran(
+    monkeypatch: pytest.MonkeyPatch, family: str, method: str, options: dict[str, Any], warns: bool
+) -> None:
+    """The rule set is a field of the result, not guessed from the method's options."""
+    monkeypatch.setattr(trust, "_SANE_GROWTH", 1.0)  # every sum of relevance counts as drift
+    model = model_of(family)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        wf.explain(tiny_inputs(model), model, method=method, target=1, **options)
+    drift = [one for one in caught if issubclass(one.category, RelevanceWarning)]
+    assert bool(drift) == warns
+    assert all(f"'{method}': relevance drifted" in str(one.message) for one in drift)

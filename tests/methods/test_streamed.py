@@ -118,7 +118,7 @@ def test_sliding_windows_leave_out_keys(window: int, monkeypatch: pytest.MonkeyP
     assert 0 < max(widths) < 30
 
 
-def test_a_query_that_may_look_nowhere() -> None:
+def test_a_query_without_visible_keys() -> None:
     query, key, value = (torch.randn(2, 3, 5, 4).double() for _ in range(3))
     mask = torch.rand(2, 1, 5, 5) > 0.5
     mask[0, 0, 2] = False
@@ -181,11 +181,11 @@ def test_nothing_as_large_as_a_map_is_ever_made(method: str) -> None:
     assert largest["streamed"] <= 2 * 48 * tokens  # the widest layer's states
 
 
-def test_large_maps_are_streamed_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_maps_are_streamed_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
 
     model = model_of("bert")
     inputs = tiny_inputs(model, LENGTHS)
-    monkeypatch.setattr(recording, "HELD", 10)
+    monkeypatch.setattr(recording, "LARGEST_HELD", 10)
     monkeypatch.setattr(attention_maps, "attention_weights", None)  # no whole map is computed
     found = wf.explain(inputs, model, method="gae", target=1)
     monkeypatch.undo()

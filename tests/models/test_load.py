@@ -1,4 +1,4 @@
-"""A module, a bundled name, a folder or a hub id, or a clear word on what is missing."""
+"""Load a module, a bundled name, a folder or a hub id, or raise an error that names the cause."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def folder(tmp_path: Path, bert: Any, wordpiece: Any) -> Path:
 
 
 @pytest.fixture
-def shipped(
+def bundled_root(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bert: Any, wordpiece: Any, vit: Any
 ) -> Path:
     """A folder of bundled models: sst2 in half precision, and mnist with an image processor."""
@@ -114,12 +114,12 @@ def test_a_processor_given_as_a_folder(folder: Path, bert: nn.Module) -> None:
     assert prepare("film", bert, loaded.processor).size == 1
 
 
-def test_an_image_model_with_its_processor(shipped: Path, picture: Path) -> None:
-    loaded = load_model(shipped / "mnist")
+def test_an_image_model_with_its_processor(bundled_root: Path, picture: Path) -> None:
+    loaded = load_model(bundled_root / "mnist")
     assert prepare(picture, loaded.module, loaded.processor).grid == (2, 2)
 
 
-def test_bundled_by_name_and_by_default(shipped: Path, picture: Path) -> None:
+def test_bundled_by_name_and_by_default(bundled_root: Path, picture: Path) -> None:
     named = load_model("sst2")
     assert named.name == "sst2"
     assert next(named.module.parameters()).dtype == torch.float32  # stored in half
@@ -130,24 +130,26 @@ def test_bundled_by_name_and_by_default(shipped: Path, picture: Path) -> None:
 
 
 @pytest.mark.parametrize("question", [("what is it?", "s.png"), {"text": "a", "image": "s"}])
-def test_text_with_an_image_has_a_default_of_its_own(shipped: Path, question: Any) -> None:
+def test_text_with_an_image_has_a_default_of_its_own(bundled_root: Path, question: Any) -> None:
     with pytest.raises(ModelError, match=r"'lxmert_shapes', the default for text\+image"):
         load_model(None, kind=kind_of(question))
-    (shipped / "mnist").rename(shipped / "lxmert_shapes")
-    facts = json.loads((shipped / "lxmert_shapes" / "bundled.json").read_text())
-    (shipped / "lxmert_shapes" / "bundled.json").write_text(
+    (bundled_root / "mnist").rename(bundled_root / "lxmert_shapes")
+    facts = json.loads((bundled_root / "lxmert_shapes" / "bundled.json").read_text())
+    (bundled_root / "lxmert_shapes" / "bundled.json").write_text(
         json.dumps(facts | {"name": "lxmert_shapes", "stream": "text+image"})
     )
     assert load_model(None, kind=kind_of(question)).name == "lxmert_shapes"
 
 
-def test_bundled_names_come_before_folders(shipped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(shipped.parent)
-    (shipped.parent / "sst2").mkdir()
+def test_bundled_names_come_before_folders(
+    bundled_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(bundled_root.parent)
+    (bundled_root.parent / "sst2").mkdir()
     assert load_model("sst2").name == "sst2"
 
 
-def test_bundled_models_are_loaded_once_by_all_threads(shipped: Path) -> None:
+def test_bundled_models_are_loaded_once_by_all_threads(bundled_root: Path) -> None:
     found: list[nn.Module] = []
     threads = [
         threading.Thread(target=lambda: found.append(load_model("sst2").module)) for _ in range(4)
@@ -222,7 +224,7 @@ def test_a_damaged_tokenizer(folder: Path) -> None:
         load_model(folder)
 
 
-def test_a_name_that_is_nothing(shipped: Path) -> None:
+def test_a_name_that_is_nothing(bundled_root: Path) -> None:
     message = (
         r"there is no model 'sst3'; tried as a bundled model, a folder, the local cache \(.*\),"
         r" the Hugging Face hub \(.*\)\. Did you mean 'sst2'\? Bundled: mnist, sst2\."
@@ -231,7 +233,7 @@ def test_a_name_that_is_nothing(shipped: Path) -> None:
         load_model("sst3")
 
 
-def test_a_folder_that_is_not_there(shipped: Path) -> None:
+def test_a_folder_that_is_not_there(bundled_root: Path) -> None:
     with pytest.raises(ModelError, match=r"'\./no where'; tried as a bundled model, a folder\."):
         load_model("./no where")
 
@@ -249,7 +251,7 @@ def test_a_hub_id_is_looked_up_here_first(
         return real(str(folder), dtype="auto", local_files_only=True)
 
     monkeypatch.setattr(load, "_from_pretrained", fake)
-    monkeypatch.setattr(load, "_hub_answers", lambda: True)
+    monkeypatch.setattr(load, "_is_hub_reachable", lambda: True)
     monkeypatch.setattr(load, "cached_processor", lambda name, module, local: wordpiece)
     loaded = load_model("someone/bert")
     assert asked == [("someone/bert", True), ("someone/bert", False)]
@@ -257,7 +259,7 @@ def test_a_hub_id_is_looked_up_here_first(
     assert loaded.name == "someone/bert"
 
 
-def test_transformers_speaks_again_afterwards(folder: Path, capsys: Any) -> None:
+def test_transformers_logs_again_afterwards(folder: Path, capsys: Any) -> None:
     from transformers.utils import logging
 
     before = logging.get_verbosity(), logging.is_progress_bar_enabled()

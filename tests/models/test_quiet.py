@@ -1,4 +1,4 @@
-"""transformers is silent in a scope, in any number of threads, and speaks again afterwards."""
+"""transformers is silent in a scope, in any number of threads, and logs again afterwards."""
 
 from __future__ import annotations
 

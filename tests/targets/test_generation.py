@@ -38,8 +38,8 @@ def generated_source(name: str) -> Any:
     return next(s for s in family.sources if s.stream == "generated")
 
 
-def asked(name: str, padding: str = "right") -> dict[str, Tensor]:
-    """Inputs without anything written yet."""
+def inputs_of(name: str, padding: str = "right") -> dict[str, Tensor]:
+    """Inputs without generated text."""
     inputs = tiny_inputs(model_of(name), (7, 5), padding=padding)
     if name in CONTINUERS:
         return inputs
@@ -47,8 +47,8 @@ def asked(name: str, padding: str = "right") -> dict[str, Tensor]:
     return {k: v for k, v in inputs.items() if k not in (source.carrier, source.mask)}
 
 
-def written(name: str) -> Tensor:
-    """(batch, 1 + NEW) ids that begin as the model's own do."""
+def output_ids(name: str) -> Tensor:
+    """(batch, 1 + NEW) ids of an output, with the model's start token."""
     model: Any = model_of(name)
     places = (getattr(model, "generation_config", None), model.config)
     starts = (
@@ -61,8 +61,8 @@ def written(name: str) -> Tensor:
 
 def by_hand(name: str, method: str, sample: int, place: int) -> wf.Attribution:
     """One token of one sample, explained as a token and not as part of a text."""
-    source, ids = generated_source(name), written(name)
-    inputs = {k: v[sample : sample + 1] for k, v in asked(name).items()}
+    source, ids = generated_source(name), output_ids(name)
+    inputs = {k: v[sample : sample + 1] for k, v in inputs_of(name).items()}
     inputs[source.carrier] = ids[sample : sample + 1, : place + 1]
     token = int(ids[sample, place + 1])
     return wf.explain(inputs, model_of(name), method=method, target=wf.token(place, token))
@@ -72,7 +72,7 @@ def by_hand(name: str, method: str, sample: int, place: int) -> wf.Attribution:
 @pytest.mark.parametrize("name", WRITERS)
 def test_each_row_is_the_token_alone(name: str, method: str) -> None:
     """Later tokens, other samples and their padding change nothing."""
-    a = wf.explain(asked(name), model_of(name), method=method, target=written(name))
+    a = wf.explain(inputs_of(name), model_of(name), method=method, target=output_ids(name))
     for sample, place in ((0, 0), (1, 1), (0, NEW - 1)):
         alone = by_hand(name, method, sample, place)
         for stream, one in alone.streams.items():
@@ -87,7 +87,7 @@ def test_each_row_is_the_token_alone(name: str, method: str) -> None:
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_scores_are_the_sum_of_the_rows(name: str) -> None:
-    a = wf.explain(asked(name), model_of(name), method="gae", target=written(name))
+    a = wf.explain(inputs_of(name), model_of(name), method="gae", target=output_ids(name))
     assert a.output.shape == (2,)
     for stream, one in a.streams.items():
         torch.testing.assert_close(one.scores, a.maps["generated", stream].sum(1))
@@ -98,10 +98,10 @@ def test_scores_are_the_sum_of_the_rows(name: str) -> None:
 @pytest.mark.parametrize("name", WRITERS)
 def test_the_sum_is_conserved(name: str) -> None:
     a = wf.explain(
-        asked(name),
+        inputs_of(name),
         model_of(name),
         method="lrp_ah_ln",
-        target=written(name),
+        target=output_ids(name),
         activations="identity",
     )
     assert a.conservation is not None
@@ -115,9 +115,9 @@ def test_without_a_target_the_model_writes_first(name: str) -> None:
     model: Any = model_of(name)
     model.generation_config.max_new_tokens = 4
     try:
-        own = model.generate(**asked(name), do_sample=False)
-        a = wf.explain(asked(name), model, method="gae")
-        b = wf.explain(asked(name), model, method="gae", target=own)
+        own = model.generate(**inputs_of(name), do_sample=False)
+        a = wf.explain(inputs_of(name), model, method="gae")
+        b = wf.explain(inputs_of(name), model, method="gae", target=own)
     finally:
         model.generation_config.max_new_tokens = None
     assert torch.equal(a.scores, b.scores)
@@ -126,9 +126,9 @@ def test_without_a_target_the_model_writes_first(name: str) -> None:
 
 
 def test_ids_may_come_without_the_start_and_as_lists() -> None:
-    full = wf.explain(asked("t5"), model_of("t5"), method="gae", target=written("t5"))
+    full = wf.explain(inputs_of("t5"), model_of("t5"), method="gae", target=output_ids("t5"))
     bare = wf.explain(
-        asked("t5"), model_of("t5"), method="gae", target=written("t5")[:, 1:].tolist()
+        inputs_of("t5"), model_of("t5"), method="gae", target=output_ids("t5")[:, 1:].tolist()
     )
     assert torch.equal(full.scores, bare.scores)
 
@@ -136,7 +136,7 @@ def test_ids_may_come_without_the_start_and_as_lists() -> None:
 def test_what_is_behind_the_end_is_not_explained() -> None:
     """T5's end is 1 and its padding 0."""
     ids = torch.tensor([[0, 7, 1, 0, 0], [0, 9, 12, 8, 1]])
-    a = wf.explain(asked("t5"), model_of("t5"), method="gae", target=ids)
+    a = wf.explain(inputs_of("t5"), model_of("t5"), method="gae", target=ids)
     assert a.streams["generated"].said == (("7", "1", "", ""), ("9", "12", "8", "1"))
     assert a.streams["generated"].mask.tolist() == [[True, True, False, False], [True] * 4]
     assert (a.maps["generated", "source"][0, 2:] == 0).all()
@@ -147,7 +147,7 @@ def test_what_is_behind_the_end_is_not_explained() -> None:
 def test_a_decoder_continues_its_prompt(name: str, padding: str) -> None:
     """Each row equals the next token's explanation of the text so far, alone."""
     model: Any = model_of(name)
-    inputs = asked(name, padding)
+    inputs = inputs_of(name, padding)
     new = torch.tensor([[7, 9, 11], [12, 7, 8]])
     # What generate() returns begins with the prompt, which it wants padded left.
     target = torch.cat([inputs["input_ids"], new], 1) if padding == "left" else new
@@ -167,14 +167,14 @@ def test_a_decoder_continues_its_prompt(name: str, padding: str) -> None:
 
 
 def test_only_the_new_tokens_may_be_given() -> None:
-    inputs, model = asked("gpt2", "left"), model_of("gpt2")
+    inputs, model = inputs_of("gpt2", "left"), model_of("gpt2")
     new = torch.tensor([[7, 9, 11], [12, 7, 8]])
     whole = wf.explain(inputs, model, target=torch.cat([inputs["input_ids"], new], 1))
     assert torch.equal(wf.explain(inputs, model, target=new).scores, whole.scores)
 
 
 def test_saved_and_loaded(tmp_path: Any) -> None:
-    a = wf.explain(asked("t5"), model_of("t5"), method="gae", target=written("t5"))
+    a = wf.explain(inputs_of("t5"), model_of("t5"), method="gae", target=output_ids("t5"))
     a.save(tmp_path / "a.safetensors")
     b = wf.load(tmp_path / "a.safetensors")
     assert b.streams["generated"].said == a.streams["generated"].said
@@ -185,10 +185,10 @@ def test_saved_and_loaded(tmp_path: Any) -> None:
 
 
 def test_a_token_position_is_counted_in_what_the_model_writes() -> None:
-    a = wf.explain(asked("t5"), model_of("t5"), method="gae", target=wf.token(1))
+    a = wf.explain(inputs_of("t5"), model_of("t5"), method="gae", target=wf.token(1))
     assert a.maps["generated", "source"].shape[1] == a.streams["generated"].scores.shape[1]
     with pytest.raises(TargetError, match=r"no token at position 999; its tokens are at 0 to"):
-        wf.explain(asked("t5"), model_of("t5"), method="gae", target=wf.token(999))
+        wf.explain(inputs_of("t5"), model_of("t5"), method="gae", target=wf.token(999))
 
 
 BAD: dict[str, tuple[Any, str]] = {
@@ -200,26 +200,28 @@ BAD: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.parametrize("case", BAD)
 def test_bad_targets(case: str) -> None:
-    target, said = BAD[case]
-    with pytest.raises(TargetError, match=said):
-        wf.explain(asked("t5"), model_of("t5"), method="gae", target=target)
+    target, message = BAD[case]
+    with pytest.raises(TargetError, match=message):
+        wf.explain(inputs_of("t5"), model_of("t5"), method="gae", target=target)
 
 
 def test_both_a_prefix_and_a_text() -> None:
-    inputs = {**asked("t5"), "decoder_input_ids": written("t5")}
+    inputs = {**inputs_of("t5"), "decoder_input_ids": output_ids("t5")}
     with pytest.raises(TargetError, match="already have 'decoder_input_ids'"):
-        wf.explain(inputs, model_of("t5"), target=written("t5"))
+        wf.explain(inputs, model_of("t5"), target=output_ids("t5"))
 
 
 def test_keep_is_about_one_token() -> None:
     with pytest.raises(OptionError, match=r"keep=.*wf.token"):
-        wf.explain(asked("t5"), model_of("t5"), method="gae", target=written("t5"), keep="maps")
+        wf.explain(
+            inputs_of("t5"), model_of("t5"), method="gae", target=output_ids("t5"), keep="maps"
+        )
 
 
 def test_a_model_in_training_writes_as_in_use() -> None:
     """Dropout would make it write something else every time."""
     model: Any = families["bart"].tiny(dropout=0.5)  # type: ignore[misc]
-    expected = wf.explain(asked("bart"), model, method="gae").labels
+    expected = wf.explain(inputs_of("bart"), model, method="gae").labels
     model.train()
-    assert wf.explain(asked("bart"), model, method="gae").labels == expected
+    assert wf.explain(inputs_of("bart"), model, method="gae").labels == expected
     assert model.training

@@ -1,4 +1,4 @@
-"""What a target means in each kind of output, and what is said where it means nothing."""
+"""What a target means in each kind of output, and the errors for targets that do not fit."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Head(nn.Module):
 
 
 def batch(size: int = 2, **facts: Any) -> Batch:
-    """A prepared batch about which little is known."""
+    """A prepared batch with only the fields that targets need."""
     given: dict[str, Any] = {
         "arguments": {},
         "baseline_arguments": {},

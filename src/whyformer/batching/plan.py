@@ -1,7 +1,7 @@
 """Batches of similar length at the least cost: the one planner that every loop uses.
 
-Padding costs as much as words. Inputs are sorted by length and cut so that all batches together
-cost least: a batch costs its size times its longest input, plus a constant for being a pass.
+Padding tokens cost as much as real ones. Inputs are sorted by length and cut so that all batches
+together cost least: a batch costs its size times its longest input, plus a constant per pass.
 """
 
 from __future__ import annotations

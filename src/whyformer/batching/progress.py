@@ -16,9 +16,9 @@ class Progress:
     """How far a piece of work has come.
 
     Args:
-        doing: What is being done, for people.
+        doing: What is being done, as text for the user.
         done: How many steps are finished.
-        total: How many steps there are; 0 if nobody knows yet.
+        total: How many steps there are; 0 if unknown.
     """
 
     doing: str

@@ -1,7 +1,7 @@
-"""Reading inputs of any number: windows of inputs, sorted into prepared batches, a window ahead.
+"""Read a series of inputs of any length, and turn it into prepared batches.
 
 A window of inputs is read and sorted by length, so that a batch holds little padding. While the
-caller works on one window, a thread prepares the next. Nothing else is held.
+caller works on one window, a thread prepares the next. No other inputs are held in memory.
 """
 
 from __future__ import annotations
@@ -104,7 +104,10 @@ def refuse_series_settings(batch_size: Any, on_error: Any, progress: Any) -> Non
 
 @dataclass
 class SeriesReader:
-    """Reads the user's iterator in pieces; keeps an error until all before it is explained."""
+    """Reads the user's iterator in pieces.
+
+    An error of the iterator is kept until all inputs before it are explained.
+    """
 
     inputs: Any
     target: Any
@@ -125,7 +128,7 @@ class SeriesReader:
         return items
 
     def targets(self, items: Sequence[SeriesItem]) -> Any:
-        """Return the target of a batch: one for each input, or the one for all."""
+        """Return the target of a batch: a list with one per input, or one target for all."""
         per_sample = is_target_per_sample(self.target)
         return [item.target for item in items] if per_sample else self.target
 
@@ -144,7 +147,7 @@ class SeriesPlanner:
         return stream_of(self.loaded.module, self.loaded.family)
 
     def window(self, first: SeriesItem, sort: bool) -> int:
-        """Return how many inputs to read at a time; images are not sorted and large to hold."""
+        """Return how many inputs to read at a time; one batch if they are images or not sorted."""
         size = input_sizes([first.inputs], None, self._stream)[0]
         if not size.is_text or not sort or self.batch_size == 1:
             return self._most_samples(size)
@@ -207,7 +210,7 @@ def read_batches(
 ) -> Iterator[SeriesBatch]:
     """Yield prepared batches; a thread prepares the next window meanwhile.
 
-    Without `sort` a window is one batch: less is held where attributions are large.
+    Without `sort` a window is one batch, to save memory if attributions are large.
     """
     count = planner.window(first[0], sort)
     with ThreadPoolExecutor(1, "whyformer-prepare") as worker:
@@ -215,7 +218,7 @@ def read_batches(
         def submit(items: list[SeriesItem]) -> Future[list[SeriesBatch]] | None:
             return worker.submit(planner.batches, items) if items else None
 
-        # The user's iterator is read here and not in the thread: it may belong to this one.
+        # The user's iterator is read here, not in the worker: it may be bound to this thread.
         ready = submit(first + reader.read(count - 1))
         while ready is not None:
             batches = ready.result()
@@ -231,11 +234,11 @@ class InOrder:
     _next: int = 0
 
     def add(self, index: int, result: Any) -> None:
-        """Keep a result until all before it are there."""
+        """Keep a result until all earlier ones have been added."""
         self._waiting[index] = result
 
     def ready(self) -> Iterator[Any]:
-        """Yield the results whose turn has come."""
+        """Yield the results that are next in order."""
         while self._next in self._waiting:
             self._next += 1
             yield self._waiting.pop(self._next - 1)

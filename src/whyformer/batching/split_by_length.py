@@ -1,4 +1,4 @@
-"""Splitting a batch of texts into parts of similar length, where that is cheaper."""
+"""Split a batch of texts into parts of similar length, if that is cheaper."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from whyformer.batching.plan import plan_batches
 from whyformer.inputs.batch import Batch
 
 MOST_TOKENS = 4096  # in a part; a single text may have more
-WORTH = 0.9  # the parts must cost less than this share of the whole
+LARGEST_COST_SHARE = 0.9  # the parts must cost less than this share of the whole
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class BatchPart:
 
 
 def split_by_length(batch: Batch, module: nn.Module, target: Any) -> list[BatchPart]:
-    """Return the parts that together cost least; one part if splitting does not pay or is unsafe.
+    """Return the parts that together cost least; one part if splitting is unsafe or not cheaper.
 
     Positions and callables may mean something else in another batch, so only targets that are
     classes are split. The caller makes sure that padding changes nothing for this model.
@@ -41,7 +41,7 @@ def split_by_length(batch: Batch, module: nn.Module, target: Any) -> list[BatchP
         return whole
     lengths = row_lengths(batch)
     groups = plan_batches(lengths, tokens=MOST_TOKENS, pass_cost=pass_cost(module))
-    if len(groups) < 2 or not _pays(groups, lengths, pass_cost(module)):
+    if len(groups) < 2 or not _is_cheaper(groups, lengths, pass_cost(module)):
         return whole
     return [
         BatchPart(
@@ -54,18 +54,18 @@ def split_by_length(batch: Batch, module: nn.Module, target: Any) -> list[BatchP
 
 
 def row_lengths(batch: Batch) -> list[int]:
-    """Return the columns up to each sample's last token."""
+    """Return the number of columns up to each sample's last token, one per sample."""
     assert batch.mask is not None
     mask = batch.mask.int()
     lengths: list[int] = (mask.shape[1] - mask.flip(1).argmax(1)).tolist()
     return lengths
 
 
-def _pays(groups: list[list[int]], lengths: list[int], cost: float) -> bool:
+def _is_cheaper(groups: list[list[int]], lengths: list[int], cost: float) -> bool:
     """Whether the groups are clearly cheaper than one batch, or one batch would be too large."""
     whole = max(lengths) * len(lengths)
     parts = sum(max(lengths[row] for row in rows) * len(rows) + cost for rows in groups)
-    return whole > MOST_TOKENS or parts <= WORTH * (whole + cost)
+    return whole > MOST_TOKENS or parts <= LARGEST_COST_SHARE * (whole + cost)
 
 
 def _as_list(target: Any) -> Any:

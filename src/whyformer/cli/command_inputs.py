@@ -39,7 +39,9 @@ class CommandInputs:
         loaded = load_model(model, None, kind_of(self.inputs) if model is None else None)
         family = family_of(loaded.module)
         reads = needed_streams(loaded.module, family)
-        _check_streams(self.streams, reads, loaded.name, family is not None and family.writes)
+        _check_streams(
+            self.streams, reads, loaded.name, family is not None and family.generates_text
+        )
         if family is not None and family.detects and self.query is None and self.target is not None:
             raise TargetError(
                 f"{loaded.name} predicts a class for each object query, so --target needs a query",

@@ -1,1 +1,1 @@
-"""The only forward and backward passes in the package; they leave the model as it was."""
+"""The forward and backward passes of the package; they leave the model unchanged."""

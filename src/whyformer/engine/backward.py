@@ -21,7 +21,7 @@ def gradients_at(
 
 def relevances_at(
     value: Tensor,
-    spoken: Sequence[tuple[Tensor, Tensor]],
+    output_pairs: Sequence[tuple[Tensor, Tensor]],
     direction: Direction,
     places: Places,
 ) -> dict[str, list[Tensor]]:
@@ -29,7 +29,7 @@ def relevances_at(
 
     Args:
         value: The explained value, (batch,).
-        spoken: (output tensor, alias that the target was read from) pairs.
+        output_pairs: (output tensor, alias that the target was read from) pairs.
         direction: Switches the graph from gradient to relevance.
         places: Tensors of the graph, by name.
 
@@ -37,10 +37,10 @@ def relevances_at(
     other side of a contrast) are propagated separately and subtracted: together they would sum to
     0, and every normalising rule would keep that 0.
     """
-    outputs = [output for output, _ in spoken] or [value]
+    outputs = [output for output, _ in output_pairs] or [value]
     starts = [torch.ones_like(value)]
-    if spoken:
-        starts = gradients_at(value, {"read": [alias for _, alias in spoken]}, True)["read"]
+    if output_pairs:
+        starts = gradients_at(value, {"read": [alias for _, alias in output_pairs]}, True)["read"]
     direction.turn()
     has_negative = any(bool((start < 0).any()) for start in starts)
     total = _backward(outputs, [start.clamp(min=0) for start in starts], places, has_negative)
@@ -64,7 +64,7 @@ def _backward(
     )
     return {
         name: [
-            torch.zeros_like(tensor) if (there := next(arrived)) is None else there
+            torch.zeros_like(tensor) if (gradient := next(arrived)) is None else gradient
             for tensor in tensors
         ]
         for name, tensors in places.items()

@@ -1,4 +1,4 @@
-"""Finding a model's transformer blocks: token states enter the first and leave the last."""
+"""Find a model's transformer blocks: token states enter the first and leave the last."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ def find_deciding(
     """Return the weights (batch, tokens) of each stack that the head reads.
 
     Args:
-        deciding: The token that the user named; None to infer it. Inferring needs no table of
-            heads: a class token, the last token or an average all show in the gradient.
+        deciding: The token that the user named; None to infer it from the gradient, which is not
+            0 at a class token, at the last token, or at all tokens of an average.
         gradients: The gradient of the explained value at each stack's exit.
         masks: False at padding, (batch, tokens) by stack.
     """
@@ -27,8 +27,8 @@ def find_deciding(
     if deciding is not None:
         names = [name for name, tokens in read.items() if tokens.any()] or [*read]
         return {name: _named_tokens(deciding, masks[name]) for name in names}
-    somewhere = torch.stack([tokens.any(1) for tokens in read.values()]).any(0)
-    if not somewhere.all():
+    has_deciding = torch.stack([tokens.any(1) for tokens in read.values()]).any(0)
+    if not has_deciding.all():
         raise TargetError(
             "the target does not depend on what the last block returned, so no token decides it",
             argument="deciding",

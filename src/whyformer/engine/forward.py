@@ -46,7 +46,7 @@ def run_forward(
 ) -> Any:
     """Return the model's raw output; `trace` holds what the hooks saw.
 
-    If the family names a part that speaks for the model, return that part's output.
+    If the family declares an `output_module`, return the output of that sub-module.
     """
     # Detached: what the user passed must not become the leaf that the graph starts from.
     trace.arguments = {
@@ -55,15 +55,15 @@ def run_forward(
     }
     if trace.leaf is not None:
         tags.add_tag(trace.arguments[trace.leaf].requires_grad_(), tags.PIXELS)
-    speaker_outputs: list[Any] = []
-    speaks = run.family.speaks if run.family else ""
-    speaker = find_module(run.module, speaks) if speaks else None
-    if speaker is not None:
-        hooks = [*hooks, (speaker, "after", lambda m, args, out: speaker_outputs.append(out))]
+    part_outputs: list[Any] = []
+    path = run.family.output_module if run.family else ""
+    part = find_module(run.module, path) if path else None
+    if part is not None:
+        hooks = [*hooks, (part, "after", lambda m, args, out: part_outputs.append(out))]
     with add_hooks(hooks), interception:
         output = _call(run.module, trace.arguments)
     _check_blocks_ran(run, trace)
-    return speaker_outputs[-1] if speaker_outputs else output
+    return part_outputs[-1] if part_outputs else output
 
 
 def alias_output(output: Any) -> tuple[Any, list[tuple[Tensor, Tensor]]]:
@@ -101,7 +101,7 @@ def _own_copy(tensor: Tensor) -> Tensor:
 
 
 def _call(module: nn.Module, arguments: Mapping[str, Any]) -> Any:
-    """The model's output; checkpoints that recompute out of sight are refused."""
+    """The model's output; raise ModelError if it fails or uses gradient checkpointing."""
     name = type(module).__name__
     try:
         with torch.autograd.graph.disable_saved_tensors_hooks(HIDDEN):

@@ -1,4 +1,4 @@
-"""Text generation: the model's own settings, without sampling."""
+"""Generate text with the model's own settings, without sampling."""
 
 from __future__ import annotations
 

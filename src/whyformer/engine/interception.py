@@ -149,7 +149,7 @@ class Interception(TorchFunctionMode):
         return output
 
     def _run_in_place(self, func: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """Run an in-place operation without a rule; raise ModelError if torch refuses it."""
+        """Run an in-place operation without a rule; raise if torch refuses it."""
         try:
             return func(*args, **kwargs)
         except RuntimeError as error:

@@ -54,9 +54,9 @@ def predict(
         ids = batch.arguments[tokens.carrier]
         part = sources.get(tokens.stream, Source(tokens.stream, tokens.carrier)).submodule(module)
         hooks = _overwriting_hooks(module, part, ids, overwrite, fill, overwritten)
-    if family is not None and family.speaks:
-        speaker = module.get_submodule(family.speaks)
-        hooks.append((speaker, "after", lambda owner, args, output: outputs.append(output)))
+    if family is not None and family.output_module:
+        output_module = module.get_submodule(family.output_module)
+        hooks.append((output_module, "after", lambda owner, args, output: outputs.append(output)))
     with borrow_model(module), torch.no_grad(), _fixed_seed(), add_hooks(hooks):
         outputs.insert(0, _call(module, batch))
     if overwrite is not None and not overwritten:
@@ -92,7 +92,7 @@ def _overwriting_hooks(
     fill: str,
     overwritten: list[bool],
 ) -> list[tuple[nn.Module, str, Any]]:
-    """The hooks that overwrite the embeddings of these ids; `overwritten` notes that they did."""
+    """The hooks that overwrite the embeddings of these ids; each call appends to `overwritten`."""
     table = embeddings_of(part) or embeddings_of(module)
     if table is None:
         raise InputError(
@@ -111,8 +111,8 @@ def _overwriting_hooks(
         if fill == "zero":
             return states.masked_fill(where, 0)
         # The table's own forward, because some tables scale their output.
-        everyone = owner.forward(torch.arange(owner.num_embeddings, device=ids.device))
-        return torch.where(where, everyone.mean(0), states)
+        embeddings = owner.forward(torch.arange(owner.num_embeddings, device=ids.device))
+        return torch.where(where, embeddings.mean(0), states)
 
     # Models that tie tables have several modules on one weight, and may call any of them.
     return [
@@ -140,7 +140,7 @@ def _call(module: nn.Module, batch: Batch) -> Any:
 
 @contextmanager
 def _fixed_seed() -> Iterator[None]:
-    """A scope in which a model that samples at random (ViLT, its patches) samples the same."""
+    """A scope with a fixed seed, for models that sample at random (ViLT samples patches)."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
         yield

@@ -1,4 +1,4 @@
-"""What a pass records on its way: attention maps going up, sums of relevance coming down."""
+"""What passes record: attention maps (forward) and sums of relevance (backward)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from whyformer.errors import ModelError, OptionError, UnsuitableMethodError
 from whyformer.models.families import Pair
 
 # A map with more entries than this is not held; its rows are computed again when needed.
-HELD = 2**20
+LARGEST_HELD = 2**20
 
 
 class AttentionRecorder:
@@ -46,15 +46,18 @@ class AttentionRecorder:
         self._ledger = ledger
         self._stacks = stacks
         self._start_graph = start_graph
-        self._largest = {"maps": math.inf, "streamed": 0, None: HELD}[memory]
+        self._largest = {"maps": math.inf, "streamed": 0, None: LARGEST_HELD}[memory]
 
     def record(self, attention: Tensor) -> Tensor:
-        """Note a map and return it as the model should go on with it."""
+        """Record a map, and return the tensor that the model uses in its place."""
         self._ledger.check_order(attention)
         return self._note(attention, None)
 
     def hold(self, call: FusedCall, run: Callable[[FusedCall], Tensor]) -> Tensor | None:
-        """Run fused attention and note its call; return None if its map is small enough to hold."""
+        """Run fused attention and record its call; return None if the map is small enough to hold.
+
+        The output is (..., query, feature), as fused attention returns it.
+        """
         entries = call.query[..., 0].numel() * call.key.shape[-2]
         if entries <= self._largest or is_tracked(call.attn_mask):
             return None
@@ -144,7 +147,7 @@ class RelevanceSums:
 
 
 def missing_operation(operation: str) -> UnsuitableMethodError:
-    """Return the error for a model that never runs what the method is about."""
+    """Return the error for a model that never runs the operation that the method reads."""
     return UnsuitableMethodError(
         f"no {operation} was seen inside the model's blocks, so this method has nothing to read",
         unavailable="attention",

@@ -30,7 +30,7 @@ class Run:
         target: What to explain, as `explain` takes it.
         family: The declared family, None for a model that no family covers.
         deciding: The token that decides, named by the user; None to infer it from the gradient.
-        keep: What the user wants to keep beside the scores.
+        keep: What the user keeps besides the scores.
         memory: "maps", "streamed", or None to choose by the size of the maps.
     """
 
@@ -63,8 +63,8 @@ class Run:
     def repeat(self, most: int, tokens: int) -> tuple[Run, int]:
         """Return a run with the batch several times in a row, and how often.
 
-        As often as the token budget allows, at most `most` times; `tokens` is the length of one
-        sample. Targets that are callables must see the batch as it is, so they are not repeated.
+        The token budget limits the repetitions, and so does `most`; `tokens` is the length of one
+        sample. A target that is a callable must see the original batch, so it is not repeated.
         """
         times = min(most, token_budget(self.module).tokens // (max(1, tokens) * self.batch.size))
         fixed = isinstance(self.target, list)

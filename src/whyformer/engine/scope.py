@@ -1,4 +1,4 @@
-"""Borrowing a model: evaluation mode, hooks and a lock, all undone afterwards, also on errors."""
+"""Borrow a model: evaluation mode, hooks and a lock, all undone afterwards, also on errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from whyformer.errors import NestedCaptureError
 
 _locks: weakref.WeakKeyDictionary[nn.Module, threading.Lock] = weakref.WeakKeyDictionary()
 _locks_guard = threading.Lock()
-_here = threading.local()
+_this_thread = threading.local()
 
 
 @contextmanager
@@ -25,7 +25,7 @@ def borrow_model(module: nn.Module) -> Iterator[None]:
     Threads that use the same model wait for each other. An explanation inside another one would
     run under the outer one's rules, so it is refused.
     """
-    if getattr(_here, "busy", False):
+    if getattr(_this_thread, "busy", False):
         raise NestedCaptureError(
             "explain() was called inside another explanation in the same thread: from a hook, a"
             " target callable or the model's forward",
@@ -34,7 +34,7 @@ def borrow_model(module: nn.Module) -> Iterator[None]:
     with _locks_guard:
         lock = _locks.setdefault(module, threading.Lock())
     with lock:
-        _here.busy = True
+        _this_thread.busy = True
         training = [m for m in module.modules() if m.training]
         try:
             for m in training:
@@ -44,7 +44,7 @@ def borrow_model(module: nn.Module) -> Iterator[None]:
         finally:
             for m in training:
                 m.training = True
-            _here.busy = False
+            _this_thread.busy = False
 
 
 @contextmanager
@@ -52,7 +52,7 @@ def add_hooks(hooks: list[tuple[nn.Module, str, Any]]) -> Iterator[None]:
     """Add forward hooks ("before" or "after" a module) for this thread only, and remove them."""
     owner = threading.get_ident()
 
-    def mine(hook: Any) -> Any:
+    def for_this_thread(hook: Any) -> Any:
         def call(*arguments: Any) -> Any:
             return hook(*arguments) if threading.get_ident() == owner else None
 
@@ -62,9 +62,11 @@ def add_hooks(hooks: list[tuple[nn.Module, str, Any]]) -> Iterator[None]:
     try:
         for module, when, hook in hooks:
             if when == "before":
-                handles.append(module.register_forward_pre_hook(mine(hook), with_kwargs=True))
+                handles.append(
+                    module.register_forward_pre_hook(for_this_thread(hook), with_kwargs=True)
+                )
             else:
-                handles.append(module.register_forward_hook(mine(hook)))
+                handles.append(module.register_forward_hook(for_this_thread(hook)))
         yield
     finally:
         for handle in handles:

@@ -48,7 +48,7 @@ class TokenLayout:
     segments: Mapping[str, tuple[Segment, ...]]
 
     def add_exits(self, masks: Mapping[str, Tensor]) -> TokenLayout:
-        """Return the layout with stacks that have no states of their own, such as poolers."""
+        """Return the layout with stacks that have exits but no token states, such as poolers."""
         new = {name: mask for name, mask in masks.items() if name not in self.counts}
         counts = {name: mask.shape[1] for name, mask in new.items()}
         return replace(self, counts={**self.counts, **counts}, masks={**self.masks, **new})
@@ -75,8 +75,8 @@ def _find_segments(
 ) -> tuple[Segment, ...]:
     """The stack's streams in order; raise ModelError if states and inputs do not match.
 
-    `prefix` is the number of tokens that the family puts before an image's patches. None means
-    that no family says so, and at most one class token is assumed.
+    `prefix` is the number of tokens that the family puts before an image's patches. None if there
+    is no family: then at most one class token is assumed.
     """
     inputs = {stream: run.batch.of(stream) for stream in stack.streams}
     counts = {stream: None if one is None else one.count for stream, one in inputs.items()}

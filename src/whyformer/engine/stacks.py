@@ -43,10 +43,16 @@ class Track:
 
 @dataclass(frozen=True)
 class Stacks:
-    """All stacks of a model, and whose tokens the attention of which module mixes."""
+    """All stacks of a model, and the modules around its attention.
+
+    Attributes:
+        tracks: The stacks, by name.
+        attention_modules: (module, pairs of stacks whose tokens its attention mixes).
+        batch_first: Whether token states are (batch, tokens, hidden).
+    """
 
     tracks: Mapping[str, Track]
-    askers: tuple[tuple[nn.Module, tuple[Pair, ...]], ...] = ()
+    attention_modules: tuple[tuple[nn.Module, tuple[Pair, ...]], ...] = ()
     batch_first: bool = True
 
     @property
@@ -79,7 +85,7 @@ def find_stacks(
     labels = family.attention if family is not None and len(tracks) > 1 else {}
     return Stacks(
         {track.name: track for track in tracks},
-        _askers(module, labels),
+        _attention_modules(module, labels),
         batch_first,
     )
 
@@ -96,10 +102,10 @@ def _track(module: nn.Module, stack: Stack) -> Track:
     return Track(stack, tuple(chain), leaves)
 
 
-def _askers(
+def _attention_modules(
     module: nn.Module, labels: Mapping[str, Pair | tuple[Pair, Pair]]
 ) -> tuple[tuple[nn.Module, tuple[Pair, ...]], ...]:
-    """Modules around attention, and the pairs of stacks that their calls mix, in turn."""
+    """Modules around attention, each with the pairs of stacks that its calls mix, in order."""
     found: dict[nn.Module, tuple[Pair, ...]] = {}
     for path, label in labels.items():
         pairs = label if isinstance(label[0], tuple) else (label,)

@@ -1,4 +1,4 @@
-"""The hooks of a forward pass: they see token states enter the blocks, pass them, and leave."""
+"""The hooks of a forward pass: they record token states at the entry and exit of the blocks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def state_hooks(run: Run, trace: Trace, ledger: Ledger) -> list[Hook]:
         for track in run.stacks.tracks.values()
         for hook in _track_hooks(run, track, trace, ledger)
     ]
-    for part, pairs in run.stacks.askers:
+    for part, pairs in run.stacks.attention_modules:
         hooks += _pair_hooks(part, pairs, trace)
     return hooks
 
@@ -51,7 +51,7 @@ def _track_hooks(run: Run, track: Track, trace: Trace, ledger: Ledger) -> list[H
         return leaf.clone()
 
     def leave(tensor: Tensor) -> Tensor:
-        # A stack that only other stacks read is no place to start from: they are above it.
+        # Relevance does not start at a stack that only other stacks read: they are above it.
         if track.stack.read:
             if not trace.track and not tensor.requires_grad:
                 tensor = tags.add_tag(tensor.detach().requires_grad_(), tags.LEAF)
@@ -85,7 +85,7 @@ def _track_hooks(run: Run, track: Track, trace: Trace, ledger: Ledger) -> list[H
 
 
 def _pair_hooks(part: nn.Module, pairs: tuple[Pair, ...], trace: Trace) -> list[Hook]:
-    """The hooks that say whose tokens the attention inside a module mixes."""
+    """The hooks that record whose tokens the attention inside a module mixes."""
     calls = 0
 
     def before(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:

@@ -20,7 +20,9 @@ class MapRows(NamedTuple):
 
     queries: Queries
     keys: slice
-    parts: tuple[Tensor, ...]  # (batch, head, query, key) each, in the order asked for
+    parts: tuple[
+        Tensor, ...
+    ]  # (batch, head, query, key) each, in the order of the `parts` argument
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class StreamedLayer:
     together: bool = False
 
     def rows(self, parts: Sequence[str], queries: Tensor | None) -> Iterator[MapRows]:
-        """Yield blocks of rows of the given queries; None for all."""
+        """Yield the rows of some queries in blocks; of all queries if None."""
         share = None
         if self.output_relevance is not None:
             share = ratio(self.output_relevance, self.output, shares.EPSILON)
@@ -79,7 +81,7 @@ _ALL = slice(None)
 def map_rows(
     layer: AnyLayer, parts: Sequence[str], queries: Tensor | None = None
 ) -> Iterator[MapRows]:
-    """Yield a layer's rows in blocks: at least those of the given queries."""
+    """Yield a layer's rows in blocks: at least those of `queries`; all rows if None."""
     if isinstance(layer, StreamedLayer):
         yield from layer.rows(parts, queries)
     else:

@@ -18,7 +18,7 @@ def bundled_samples(model: BundledModel) -> list[Sample]:
     Args:
         model: One of `whyformer.models()`.
     """
-    place = model.folder / model.shown
+    place = model.folder / model.samples_path
     if len(model.streams) < 2:
         return [Sample(f"{model.name}/{i}", inputs) for i, inputs in enumerate(model.samples())]
     questions: list[dict[str, Any]] = json.loads((place / QUESTIONS).read_text(encoding="utf-8"))

@@ -43,7 +43,7 @@ def explain_job(request: ExplainRequest, results: ResultCache) -> Callable[[Tell
 def _explain(request: ExplainRequest, loaded: Loaded, tell: Tell, steps: int) -> list[Attribution]:
     """Return the attributions of the methods that work; raise the first error if none does."""
     family = family_of(loaded.module)
-    alone = len(request.methods) == 1 and not (family is not None and family.writes)
+    alone = len(request.methods) == 1 and not (family is not None and family.generates_text)
     answers = explain_each(
         request.inputs,
         loaded,

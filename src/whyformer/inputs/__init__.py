@@ -1,1 +1,1 @@
-"""Between what the user passes and what the model takes: models, inputs and targets."""
+"""The user's inputs, read and checked, as a batch of what the model's forward takes."""

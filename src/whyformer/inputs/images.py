@@ -158,7 +158,7 @@ def image_batch(
         stream="image",
         content=contents(pixels),
         grid=grid,
-        image=shown_pixels(pixels, processor),
+        image=display_pixels(pixels, processor),
     )
 
 
@@ -194,7 +194,7 @@ def check_pixels(
         )
 
 
-def shown_pixels(pixels: Tensor, processor: Any | None) -> Tensor:
+def display_pixels(pixels: Tensor, processor: Any | None) -> Tensor:
     """Pixel values for display: (batch, 3, height, width) in 0..1.
 
     The processor's normalisation is undone. If it is unknown, or the result is outside of 0..1,

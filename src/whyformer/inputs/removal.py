@@ -1,4 +1,4 @@
-"""Remove tokens or pixels from a batch, and fill the gaps: what metrics run the model on again."""
+"""Remove tokens or pixels from a batch and fill the gaps, for metrics that rerun the model."""
 
 from __future__ import annotations
 
@@ -253,7 +253,8 @@ def _kept_pixels(value: Tensor, kept: Tensor, grid: tuple[int, int] | None) -> T
     if grid is not None and kept.shape[1] == grid[0] * grid[1]:
         return F.interpolate(kept.unflatten(1, grid).float().unsqueeze(1), size) > 0
     raise InputError(
-        f"{kept.shape[1]} patches or pixels were named of an image of {size[0]} x {size[1]}"
+        f"the mask of kept pixels or patches has {kept.shape[1]} entries, which does not fit an"
+        f" image of {size[0]} x {size[1]}"
     )
 
 

@@ -31,7 +31,7 @@ TEXTS = ("text", "source", "generated")  # streams with a tokenizer
 
 @dataclass(frozen=True)
 class Sequences:
-    """Token sequences as they come from the user or the tokenizer."""
+    """Token sequences of one stream, before they are checked and padded on the right."""
 
     arguments: Mapping[str, Any]
     carrier: str

@@ -97,7 +97,7 @@ _RANKS = {"ids": 2, "pixels": 4, "features": 3, "sound": 3}
 
 
 def _match_sizes(arguments: dict[str, Any], sources: Sequence[Source]) -> dict[str, Any]:
-    """The arguments with as many samples in every stream; a single sample is repeated."""
+    """The arguments with the same number of samples in every stream; one sample is repeated."""
     counts = {s.carrier: len(arguments[s.carrier]) for s in sources}
     batch = max(counts.values())
     many = [name for name, count in counts.items() if count == batch]
@@ -111,7 +111,7 @@ def _match_sizes(arguments: dict[str, Any], sources: Sequence[Source]) -> dict[s
             raise InputError(
                 f"'{source.carrier}' has {own} samples and '{many[0]}' has {batch}",
                 argument="inputs",
-                remedy="Pass as many of each, or one that is used for all",
+                remedy="Pass the same number of each, or one that is used for all",
             )
         for name in _argument_names(source):
             value = arguments.get(name)
@@ -123,7 +123,7 @@ def _match_sizes(arguments: dict[str, Any], sources: Sequence[Source]) -> dict[s
                     f" '{source.carrier}' has {own} in shape"
                     f" {tuple(arguments[source.carrier].shape)}",
                     argument="inputs",
-                    remedy="Pass as many of each",
+                    remedy="Pass the same number of each",
                 )
             if len(value) != batch:
                 arguments[name] = value.expand(batch, *value.shape[1:])

@@ -173,9 +173,9 @@ def _carrier(arguments: Mapping[str, Any], forward: Forward, stream: str, module
         usual = tuple(name for name in forward.names if name in arrays) or tuple(arrays)
     present = [name for name in usual if name in arguments]
     if not present:
-        wanted = " or ".join(repr(name) for name in usual) or "a tensor of tokens"
+        missing = " or ".join(repr(name) for name in usual) or "a tensor of tokens"
         raise InputError(
-            f"the mapping has {quote_names(arguments) or 'no tensors'} and lacks {wanted}",
+            f"the mapping has {quote_names(arguments) or 'no tensors'} and lacks {missing}",
             argument="inputs",
             remedy=f"Pass what the forward of {forward.owner} takes: {', '.join(forward.names)}",
         )
@@ -242,7 +242,7 @@ def _check_batch(arguments: Mapping[str, Any], carrier: str, stream: str) -> Non
                 f"'{name}' has {value.shape[0]} samples in shape {tuple(value.shape)} and"
                 f" '{carrier}' has {batch} in shape {tuple(arguments[carrier].shape)}",
                 argument="inputs",
-                remedy="Pass as many of each",
+                remedy="Pass the same number of each",
             )
 
 

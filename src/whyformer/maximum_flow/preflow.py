@@ -99,14 +99,14 @@ class Preflow:
         return turns
 
     def _label_nodes(self, group: int, turns: int, unseen: np.ndarray) -> np.ndarray | None:
-        """The nodes of a group that get this label, (batch, nodes); notes what they can push on."""
-        wanted = unseen & (self.turns[group] <= turns)
-        if not wanted.any():
+        """The nodes of a group that get this label, (batch, nodes); sets what they can push on."""
+        candidates = unseen & (self.turns[group] <= turns)
+        if not candidates.any():
             return None
         total = np.zeros_like(self.held[group])
-        for end, step in self._steps(group, turns, wanted):
+        for end, step in self._steps(group, turns, candidates):
             total += step.out_of(np.minimum(step.room, step.at_end(self.passes[end])))
-        new = wanted & (total > NOTHING)
+        new = candidates & (total > NOTHING)
         self.passes[group][new] = total[new]
         return new if new.any() else None
 
@@ -149,27 +149,29 @@ class Preflow:
                 _part(lack, step.into(step.room)) * (near > 0)
                 for (_, step), lack, near in zip(steps, missing, passes, strict=True)
             ]
-            asked = [s.room * s.at_end(part) for (_, s), part in zip(steps, parts, strict=True)]
-            held = self._move(steps, held, asked)
+            requests = [s.room * s.at_end(part) for (_, s), part in zip(steps, parts, strict=True)]
+            held = self._move(steps, held, requests)
         if (held > NOTHING).any():
-            asked = [
+            requests = [
                 np.minimum(s.room, s.at_end(p)) for (_, s), p in zip(steps, passes, strict=True)
             ]
-            held = self._move(steps, held, asked)
+            held = self._move(steps, held, requests)
         if (held > NOTHING).any():
-            asked = [s.room * s.at_end(p > 0) for (_, s), p in zip(steps, passes, strict=True)]
-            held = self._move(steps, held, asked)
+            requests = [s.room * s.at_end(p > 0) for (_, s), p in zip(steps, passes, strict=True)]
+            held = self._move(steps, held, requests)
         self.held[group] += held
         for _, step in steps:
             step.keep()
 
     def _move(
-        self, steps: list[tuple[int, Step]], held: np.ndarray, asked: list[np.ndarray]
+        self, steps: list[tuple[int, Step]], held: np.ndarray, requests: list[np.ndarray]
     ) -> np.ndarray:
-        """The excess that remains after each node gave what is asked for, as far as it has it."""
-        total = np.sum([s.out_of(flow) for (_, s), flow in zip(steps, asked, strict=True)], axis=0)
+        """Move the requested flows, scaled to each node's excess; return the remaining excess."""
+        total = np.sum(
+            [s.out_of(flow) for (_, s), flow in zip(steps, requests, strict=True)], axis=0
+        )
         part = _part(held, total)
-        for (end, step), flow in zip(steps, asked, strict=True):
+        for (end, step), flow in zip(steps, requests, strict=True):
             flow *= step.at_start(part)
             step.room -= flow
             self.held[end] += step.into(flow)

@@ -41,7 +41,7 @@ class Step:
     """The part of a residual from some nodes to some others, both (batch, nodes).
 
     `room` is the remaining capacity as a matrix; flows have its shape. It may hold more nodes than
-    asked for.
+    the selected ones.
     """
 
     def __init__(self, residual: Residual, down: bool, start: np.ndarray, end: np.ndarray) -> None:

@@ -1,4 +1,4 @@
-"""Explanation methods, one file each, named like the method; they register by existing."""
+"""Explanation methods, one file each, named like the method. Each file registers its method."""
 
 from whyformer.methods.method import Method, method, methods
 

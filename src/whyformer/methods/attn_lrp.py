@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from whyformer.engine.passes.gradients import gradients
 from whyformer.engine.result import MethodResult
-from whyformer.engine.rules.detach.tables import conservative
+from whyformer.engine.rules.detach.tables import detach_table
 from whyformer.engine.run import Run
 from whyformer.methods.method import method
 
@@ -23,7 +23,7 @@ def attn_lrp(run: Run, *, at: str = "states") -> MethodResult:
 
     The remainder of the softmax's first-order expansion is the sink "softmax".
     """
-    table = conservative(
+    table = detach_table(
         attention="uniform", norm="detach", activation="identity", product="uniform"
     )
     return gradients(run, table, at=at, conserve=True, needs="attention").result()

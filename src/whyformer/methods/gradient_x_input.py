@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from whyformer.engine.passes.gradients import gradients
 from whyformer.engine.result import MethodResult
-from whyformer.engine.rules.detach.tables import conservative
+from whyformer.engine.rules.detach.tables import detach_table
 from whyformer.engine.run import Run
 from whyformer.methods.method import method
 
@@ -18,4 +18,4 @@ from whyformer.methods.method import method
 )
 def gradient_x_input(run: Run, *, at: str = "states") -> MethodResult:
     """x * df/dx, summed over the hidden axis."""
-    return gradients(run, conservative(), at=at).result()
+    return gradients(run, detach_table(), at=at).result()

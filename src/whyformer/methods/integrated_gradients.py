@@ -25,7 +25,7 @@ from whyformer.methods.method import method
 def integrated_gradients(run: Run, *, steps: int = 32, at: str = "states") -> MethodResult:
     """(x - baseline) * mean gradient along the line.
 
-    The baseline is the same sentence in mask tokens, or a blank image, read at the same place.
+    The baseline is the same text with mask tokens, or a blank image.
     The line is sampled at Gauss-Legendre points. The value at the baseline is the sink
     "baseline": scores + sink = explained value, up to the integration error.
     """
@@ -36,19 +36,19 @@ def integrated_gradients(run: Run, *, steps: int = 32, at: str = "states") -> Me
     run = run.aim_at(forward.goal)
     baseline = forward_only(run, at=at, baseline=True).states
     line = {name: states - baseline[name] for name, states in forward.states.items()}
-    total = {name: torch.zeros_like(wide(way)) for name, way in line.items()}
+    total = {name: torch.zeros_like(wide(difference)) for name, difference in line.items()}
     tokens = sum(forward.layout.counts.values())
-    left = list(zip((points + 1) / 2, weights / 2, strict=True))
-    while left:
-        repeated, count = run.repeat(len(left), tokens)
-        some, left = left[:count], left[count:]
+    remaining = list(zip((points + 1) / 2, weights / 2, strict=True))
+    while remaining:
+        repeated, count = run.repeat(len(remaining), tokens)
+        some, remaining = remaining[:count], remaining[count:]
         states = {
-            name: torch.cat([baseline[name] + float(point) * way for point, _ in some])
-            for name, way in line.items()
+            name: torch.cat([baseline[name] + float(point) * difference for point, _ in some])
+            for name, difference in line.items()
         }
         for name, gradient in gradients(repeated, {}, at=at, states=states).gradient.items():
             for (_, weight), one in zip(some, wide(gradient).chunk(count), strict=True):
                 total[name] += one * float(weight)
     start = wide(forward_only(run, at=at, states=baseline).goal.value.detach())
-    scores = {name: (wide(way) * total[name]).sum(-1) for name, way in line.items()}
+    scores = {name: (wide(difference) * total[name]).sum(-1) for name, difference in line.items()}
     return MethodResult(forward, scores, sinks={"baseline": start})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from whyformer.engine.passes.gradients import gradients
 from whyformer.engine.result import MethodResult
-from whyformer.engine.rules.detach.tables import conservative
+from whyformer.engine.rules.detach.tables import detach_table
 from whyformer.engine.run import Run
 from whyformer.methods.method import check_choice, method
 
@@ -34,7 +34,7 @@ def lrp_ah_ln(
     a gated product to the factor that is not the gate, and conserves exactly.
     """
     check_choice("activations", activations, tuple(_PRODUCT))
-    table = conservative(
+    table = detach_table(
         attention="detach",
         norm="detach",
         activation=activations,

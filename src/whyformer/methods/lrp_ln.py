@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from whyformer.engine.passes.gradients import gradients
 from whyformer.engine.result import MethodResult
-from whyformer.engine.rules.detach.tables import conservative
+from whyformer.engine.rules.detach.tables import detach_table
 from whyformer.engine.run import Run
 from whyformer.methods.method import method
 
@@ -19,4 +19,4 @@ from whyformer.methods.method import method
 )
 def lrp_ln(run: Run, *, detach_mean: bool = False, at: str = "states") -> MethodResult:
     """Relevance under the layer-norm rule alone."""
-    return gradients(run, conservative(norm="detach", detach_mean=detach_mean), at=at).result()
+    return gradients(run, detach_table(norm="detach", detach_mean=detach_mean), at=at).result()

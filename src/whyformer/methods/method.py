@@ -1,17 +1,16 @@
-"""What a method declares: paper, abilities and options; and the registry of methods."""
+"""The registry of methods, and what each declares: paper, needs, promises and options."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import NoneType
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Any, Literal
 
 from whyformer.engine.result import MethodResult
 from whyformer.engine.run import Run
 from whyformer.errors import OptionError
-from whyformer.registry import Registry, nearest
+from whyformer.options import check_options, declared_options
+from whyformer.registry import Registry
 
 Compute = Callable[..., MethodResult]
 Need = Literal["attention", "gradient", "relevance"]
@@ -32,15 +31,15 @@ class Method:
         title: What it computes, in one line.
         paper: Where it is from.
         compute: The function itself.
-        needs: What it reads of the model: "attention" maps, a "gradient", "relevance" of maps.
+        needs: What it reads from the model: "attention" maps, "gradient", "relevance" of maps.
         signed: Whether scores can be negative.
         sums: Why scores and sinks add up to the explained value: by "conservation" of relevance
             or by "completeness" of a path integral; None if they do not.
         rules: The rules it runs the model under: "detach", "relevance", or None for none.
-        keeps: What `explain(keep=...)` can hold on to.
-        slow: Whether it is left out of "all methods" unless asked for.
-        options: Option name -> default.
-        kinds: Option name -> the types it takes.
+        keeps: The names that `explain(keep=...)` accepts.
+        slow: Whether "all methods" leaves it out; it runs only if the user names it.
+        options: The default of each option, by name.
+        kinds: The annotation of each option, by name.
     """
 
     name: str
@@ -54,7 +53,7 @@ class Method:
     keeps: tuple[str, ...] = KEEPS
     slow: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
-    kinds: Mapping[str, tuple[type, ...]] = field(default_factory=dict)
+    kinds: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def promises(self) -> tuple[str, ...]:
@@ -71,25 +70,8 @@ class Method:
         return self.compute(run, **options)
 
     def check(self, options: Mapping[str, Any]) -> None:
-        """Raise OptionError for an option that this method does not have, or of a wrong type."""
-        for option, value in options.items():
-            if option not in self.options:
-                known = ", ".join(f"{k}={v!r}" for k, v in self.options.items()) or "none"
-                raise OptionError(
-                    f"method '{self.name}' has no option {option!r}"
-                    f".{nearest(option, self.options)}",
-                    argument=option,
-                    remedy=f"Its options: {known}",
-                )
-            kinds = self.kinds[option]
-            if type(value) not in kinds:
-                expected = " or ".join(k.__name__ for k in kinds if k is not NoneType)
-                raise OptionError(
-                    f"{option}={value!r} of method '{self.name}' is a {type(value).__name__};"
-                    f" expected {expected}",
-                    argument=option,
-                    remedy=f"Pass for example {option}={self.options[option]!r}",
-                )
+        """Raise OptionError if an option is unknown or its value has a wrong type."""
+        check_options(f"method '{self.name}'", options, self.options, self.kinds)
 
 
 def method(
@@ -115,13 +97,7 @@ def method(
     """
 
     def register(compute: Compute) -> Compute:
-        options = {
-            key: parameter.default
-            for key, parameter in inspect.signature(compute).parameters.items()
-            if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-        }
-        hints = get_type_hints(compute)
-        kinds = {key: get_args(hints[key]) or (hints[key],) for key in options}
+        options, kinds = declared_options(compute)
         methods.register(
             name,
             Method(

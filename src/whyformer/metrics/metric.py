@@ -5,14 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args
 
 from whyformer.attribution import Attribution
-from whyformer.errors import InputError, OptionError
+from whyformer.errors import InputError
 from whyformer.metrics.needs import LABELS, NEEDS, Need
 from whyformer.metrics.score import Score
-from whyformer.registry import Registry, nearest
+from whyformer.options import check_options, declared_options
+from whyformer.registry import Registry
 
 Compute = Callable[..., Score]
 ComputeAll = Callable[..., Mapping[str, Score]]
@@ -97,20 +97,7 @@ class Metric:
 
     def check(self, options: Mapping[str, Any]) -> None:
         """Raise OptionError if an option is unknown or its value has a wrong type."""
-        for option, value in options.items():
-            if option not in self.options:
-                known = ", ".join(f"{k}={v!r}" for k, v in self.options.items()) or "none"
-                raise OptionError(
-                    f"metric '{self.name}' has no option {option!r}."
-                    f"{nearest(option, self.options)} Its options: {known}",
-                    argument="options",
-                )
-            if not _has_type(value, self.kinds[option]):
-                raise OptionError(
-                    f"{option}={value!r} of metric '{self.name}': expected"
-                    f" {_type_text(self.kinds[option])}, such as {self.options[option]!r}",
-                    argument="options",
-                )
+        check_options(f"metric '{self.name}'", options, self.options, self.kinds)
 
     def _check_arguments(self, arguments: Mapping[str, Any]) -> None:
         """Raise if a need is missing, an argument is not taken, or an option is wrong."""
@@ -165,7 +152,7 @@ def metric(
 
     def register(compute: Compute) -> Compute:
         parameters = list(inspect.signature(compute).parameters.values())
-        options = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+        options, kinds = declared_options(compute)
         arguments = [p for p in parameters[1:] if p.name not in options]
         unknown = [p.name for p in arguments if p.name not in known]
         if unknown:
@@ -173,7 +160,6 @@ def metric(
                 f"metric '{name}' needs {unknown}, which is not declared; pass needs=(Need(...),)"
                 f" or use one of {', '.join(known)}"
             )
-        hints = get_type_hints(compute)
         metrics.register(
             name,
             Metric(
@@ -188,7 +174,7 @@ def metric(
                 declared={p.name: known[p.name] for p in arguments},
                 signed=signed,
                 options=options,
-                kinds={key: hints[key] for key in options},
+                kinds=kinds,
                 compute=compute,
                 compute_all=compute_all,
             ),
@@ -196,27 +182,3 @@ def metric(
         return compute
 
     return register
-
-
-def _has_type(value: Any, hint: Any) -> bool:
-    """Whether a value fits an option's annotation; a list is accepted for a tuple."""
-    origin, inner = get_origin(hint), get_args(hint)
-    if origin is Literal:
-        return isinstance(value, str) and value in inner
-    if origin in (Union, UnionType):
-        return any(_has_type(value, one) for one in inner)
-    if origin is tuple:
-        return isinstance(value, tuple | list) and all(_has_type(one, inner[0]) for one in value)
-    return type(value) is hint or (hint is float and type(value) is int)
-
-
-def _type_text(hint: Any) -> str:
-    """An option's annotation in words."""
-    origin, inner = get_origin(hint), get_args(hint)
-    if origin is Literal:
-        return "one of " + ", ".join(map(repr, inner))
-    if origin in (Union, UnionType):
-        return " or ".join(_type_text(one) for one in inner if one is not NoneType)
-    if origin is tuple:
-        return f"a tuple of {inner[0].__name__}s"
-    return f"a {hint.__name__}"

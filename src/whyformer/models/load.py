@@ -32,7 +32,7 @@ from whyformer.registry import nearest
 # The default model for each kind of inputs (see `inputs.detect.kind_of`).
 DEFAULTS = {"text": "sst2", "image": "mnist", "text+image": "lxmert_shapes"}
 PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt")
-# Owner and name, or a name alone. Anything else can only be a folder, and there is none.
+# Owner and name, or a name alone. Anything else can only be the path of a folder.
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 
 _bundled: dict[Path, tuple[nn.Module, Any]] = {}
@@ -97,7 +97,7 @@ def load_model(model: Any, processor: Any = None, kind: str | None = None) -> Lo
         module = load_folder(folder)
         own = load_processor(folder) if processor is None else None
     else:
-        module, own = _load_hub(name, wants_processor=processor is None)
+        module, own = _load_hub(name, with_processor=processor is None)
     return Loaded(module, own if processor is None else processor, name)
 
 
@@ -144,12 +144,12 @@ def _load_bundled(model: bundled.BundledModel) -> tuple[nn.Module, Any]:
         return _bundled[model.folder]
 
 
-def _load_hub(name: str, wants_processor: bool) -> tuple[nn.Module, Any]:
+def _load_hub(name: str, with_processor: bool) -> tuple[nn.Module, Any]:
     """Load from the local cache, or else from the hub."""
     failures: list[str] = []
     if HUB_ID.fullmatch(name):
         for local, where in ((True, "the local cache"), (False, "the Hugging Face hub")):
-            if not local and not _hub_answers():
+            if not local and not _is_hub_reachable():
                 failures.append(f"{where} (not reachable)")
                 continue
             try:
@@ -159,7 +159,7 @@ def _load_hub(name: str, wants_processor: bool) -> tuple[nn.Module, Any]:
             except Exception as error:
                 failures.append(f"{where} ({first_line(error)})")
                 continue
-            return module, cached_processor(name, module, local) if wants_processor else None
+            return module, cached_processor(name, module, local) if with_processor else None
     tried = "a bundled model, a folder" + "".join(f", {failure}" for failure in failures)
     guess = nearest(name, bundled.models()).strip()
     raise ModelError(
@@ -169,14 +169,14 @@ def _load_hub(name: str, wants_processor: bool) -> tuple[nn.Module, Any]:
     )
 
 
-def _hub_answers() -> bool:
+def _is_hub_reachable() -> bool:
     """Whether the hub can be reached; checked first because its own retries take long."""
     from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE:
         return False
     if urllib.request.getproxies():
-        return True  # only the proxy can tell
+        return True  # the proxy may reach it
     address = urllib.parse.urlsplit(constants.ENDPOINT)
     try:
         with socket.create_connection((address.hostname or "", address.port or 443), timeout=5):
@@ -193,8 +193,8 @@ def _from_pretrained(source: str, **options: Any) -> nn.Module:
         config = transformers.AutoConfig.from_pretrained(
             source, local_files_only=options["local_files_only"], trust_remote_code=False
         )
-        named = (getattr(config, "architectures", None) or [""])[0]
-        architecture = getattr(transformers, named, None) or transformers.AutoModel
+        class_name = (getattr(config, "architectures", None) or [""])[0]
+        architecture = getattr(transformers, class_name, None) or transformers.AutoModel
         module, info = architecture.from_pretrained(
             source, config=config, use_safetensors=True, output_loading_info=True, **options
         )

@@ -1,4 +1,4 @@
-"""The attribution that a method's result and its run make together."""
+"""Assemble an `Attribution` from a run and a method's result."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def assemble(request: Request, loaded: Loaded, run: Run, result: MethodResult) -
     sinks, conservation = {}, None
     if method.promises_sum:
         sinks = {name: sink.cpu() for name, sink in result.sinks.items()}
-        shown = sum((stream.scores.sum(1) for stream in streams.values()), torch.zeros(()))
+        in_streams = sum((stream.scores.sum(1) for stream in streams.values()), torch.zeros(()))
         total = sum((found.sum(1) for found in scores.values()), torch.zeros(()))
         if any(_has_prefix(layout, stack) for stack in layout.segments):
-            sinks["prefix"] = total - shown
-        conservation = (shown + sum(sinks.values(), torch.zeros_like(output))) / output
+            sinks["prefix"] = total - in_streams
+        conservation = (in_streams + sum(sinks.values(), torch.zeros_like(output))) / output
     main = run.batch.stream
     return Attribution(
         method=method.name,
@@ -67,7 +67,7 @@ def assemble(request: Request, loaded: Loaded, run: Run, result: MethodResult) -
 
 
 def _stream(run: Run, result: MethodResult, stack: str, segment: Segment, scores: Tensor) -> Stream:
-    """One stream's part of a stack."""
+    """The `Stream` of one segment of a stack; `scores` is (batch, tokens) of the whole stack."""
     inputs = run.batch.of(segment.stream)
     tokens = None if inputs is None else inputs.tokens
     if inputs is None and segment.stream == "queries":
@@ -93,12 +93,12 @@ def _stream(run: Run, result: MethodResult, stack: str, segment: Segment, scores
 
 def _has_prefix(layout: TokenLayout, stack: str) -> bool:
     """Whether some of a stack's tokens belong to no stream."""
-    shown = sum(segment.stop - segment.start for segment in layout.segments[stack])
-    return shown != layout.counts[stack]
+    in_streams = sum(segment.stop - segment.start for segment in layout.segments[stack])
+    return in_streams != layout.counts[stack]
 
 
 def _layers(run: Run, result: MethodResult) -> tuple[Layer, ...]:
-    """What the user keeps of each layer; sums of relevance always."""
+    """The layers with the parts that the user keeps; sums of relevance are always kept."""
     parts = [part for name, parts in _LAYER_PARTS.items() if name in run.keep for part in parts]
 
     def keep_parts(layer: AnyLayer) -> Layer:
@@ -129,7 +129,7 @@ def _maps(run: Run, result: MethodResult, several: bool) -> dict[Pair, Tensor]:
 
 
 def _provenance(loaded: Loaded, run: Run) -> dict[str, Any]:
-    """What was run, as JSON can hold it."""
+    """Model, device, versions and notes, as values that JSON can store."""
     parameter = next(run.module.parameters(), None)
     return {
         "model": loaded.name,

@@ -1,4 +1,4 @@
-"""One prepared batch explained: split by length, run by the method, assembled and merged."""
+"""Explain one prepared batch: split by length, run the method, assemble and merge the parts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def explain_batch(request: Request, loaded: Loaded, batch: Batch, target: Any) -
     check_weights(module)
     if request.blocks is None and family is None:
         check_one_stream(module, batch.arguments)
-    batch, target, generation = _bring_generated_text(loaded, batch, target)
+    batch, target, generation = _add_generated_text(loaded, batch, target)
     if generation is not None and request.keep:
         raise OptionError(
             f"keep={sorted(request.keep)} is about one output token, and every token of the"
@@ -61,10 +61,10 @@ def explain_batch(request: Request, loaded: Loaded, batch: Batch, target: Any) -
     return attribution if generation is None else merge_generated(attribution, generation)
 
 
-def _bring_generated_text(
+def _add_generated_text(
     loaded: Loaded, batch: Batch, target: Any
 ) -> tuple[Batch, Any, Generation | None]:
-    """The batch with the text that the model writes, if the target is about generated text."""
+    """The batch with the generated text, its target and its rows, if the target is about one."""
     plan = plan_generation(target, batch, loaded.module, loaded.family)
     if plan is None:
         return batch, target, None
@@ -78,7 +78,7 @@ def _bring_generated_text(
 def _explain_parts(
     request: Request, loaded: Loaded, run: Run, parts: list[BatchPart]
 ) -> Attribution:
-    """The merged attribution of the parts; the run as it is if there are fewer than two."""
+    """The merged attribution of the parts, or that of the whole run if there is only one part."""
     if len(parts) < 2:
         return _explain_run(request, loaded, run)
     try:
@@ -87,7 +87,7 @@ def _explain_parts(
             for part in parts
         ]
     except WhyformerError:
-        # Explained as a whole, the error names the sample by its own number.
+        # Explain the whole batch instead, so that the error names the sample by its index.
         return _explain_run(request, loaded, run)
     rows = [row for part in parts for row in part.rows]
     return merge_parts(found, rows, run.batch.tokens, run.batch.word_ids)
@@ -127,6 +127,6 @@ def _can_do_without(method: Method, error: UnsuitableMethodError) -> bool:
 
 
 def _add_layers(run: Run, result: MethodResult) -> MethodResult:
-    """The result with attention layers to keep, for a method that reads none itself."""
+    """The result with attention layers, for a method that does not read them itself."""
     seen = attentions(run.aim_at(result.forward.goal))
     return replace(result, layers=seen.every, deciding=seen.deciding)

@@ -1,4 +1,4 @@
-"""The request: everything `explain` was asked for apart from the inputs, checked."""
+"""The request: the checked settings of `explain`, without inputs, model and target."""
 
 from __future__ import annotations
 
@@ -45,6 +45,7 @@ def make_request(
 
 
 def _check_keep(keep: str | Sequence[str], method: Method) -> frozenset[str]:
+    """Return the names in `keep`; raise OptionError if the method cannot keep one of them."""
     names = [keep] if isinstance(keep, str) else keep
     is_list = isinstance(names, (list, tuple, set, frozenset))
     if not is_list or not all(isinstance(name, str) for name in names):

@@ -1,8 +1,8 @@
 """Generated text as a target: explain each of its tokens, with teacher forcing, in one batch.
 
 Each generated token becomes a row of the batch: the same sample with another target position.
-The text is given as token ids (as `model.generate` returns them) or, for an encoder-decoder, as
-text. Without either, an encoder-decoder has to write it first.
+The target is token ids (as `model.generate` returns them) or, for an encoder-decoder, text. If it
+is neither, an encoder-decoder generates the text first.
 
     plan = plan_generation(target, batch, module, family)
     if plan is not None:
@@ -47,12 +47,12 @@ class GenerationPlan:
     """A target that is about generated text."""
 
     source: Source | None  # the decoder's arguments; None if prompt and output are one sequence
-    ids: Any | None  # (batch, tokens) of the output; None if the model has to write it
+    ids: Any | None  # (batch, tokens) of the output; None if the model has to generate it
 
 
 @dataclass(frozen=True)
 class Generation:
-    """Which generated token each row of a teacher-forced batch is about."""
+    """Which generated token each row of a teacher-forced batch explains."""
 
     samples: tuple[int, ...]  # per row: its sample
     positions: tuple[int, ...]  # per row: its position among the sample's generated tokens
@@ -64,7 +64,7 @@ class Generation:
 def plan_generation(
     target: Any, batch: Batch, module: nn.Module, family: Family | None
 ) -> GenerationPlan | None:
-    """Return how to bring generated text into the batch; None if the target needs none."""
+    """Return how to add generated text to the batch; None if the target needs none."""
     sources = family.sources if family else ()
     source = next((source for source in sources if source.stream == GENERATED), None)
     if source is None:
@@ -84,7 +84,7 @@ def plan_generation(
         return GenerationPlan(source, encode_output(target, batch.tokenizer, module))
     if is_id_rows(target):
         return GenerationPlan(source, target)
-    return GenerationPlan(source, [[]] * batch.size)  # the first token, whatever it is
+    return GenerationPlan(source, [[]] * batch.size)  # the target is about the first token
 
 
 def teacher_force(
@@ -95,13 +95,13 @@ def teacher_force(
     module: nn.Module,
     processor: Any = None,
 ) -> tuple[Batch, Any, Generation | None]:
-    """Return the batch that the decoder reads, its target, and what its rows are about.
+    """Return the batch that the decoder reads, its target, and the token that each row explains.
 
     Args:
         plan: From `plan_generation`.
         ids: (batch, tokens) of the output: `plan.ids`, or what the model generated.
-        target: The user's target. A token or a contrast is asked about at one position, so that
-            the batch keeps one row per sample; otherwise there is one row per generated token.
+        target: The user's target. A token or a contrast is explained at one position, so that the
+            batch keeps one row per sample; otherwise there is one row per generated token.
         batch: The inputs, without output.
         module: The model.
         processor: The model's tokenizer or processor.
@@ -152,7 +152,7 @@ def _repeat_per_token(
 
 
 def _add_decoder_input(batch: Batch, rows: IdRows, module: nn.Module, source: Source) -> Batch:
-    """The batch with the given ids as the decoder's input."""
+    """The batch with these ids, padded, as the decoder's input."""
     part = source.submodule(module)
     mask_name = source.mask or "attention_mask"
     arguments = {

@@ -66,7 +66,7 @@ def head_of(output: Any, module: nn.Module, batch: Batch) -> Head:
         return Head(_token_kind(scores, module, batch), scores)
     raise TargetError(
         f"the output of {type(module).__name__} has rank {scores.ndim}, shape"
-        f" {tuple(scores.shape)}, which is no list of classes",
+        f" {tuple(scores.shape)}, which is not a list of classes",
         argument="target",
         remedy=PASS_CALLABLE,
     )
@@ -102,8 +102,8 @@ def _scores(output: Any, module: nn.Module) -> Tensor:
             remedy=LOAD_HEAD,
         )
     raise TargetError(
-        f"{type(module).__name__} returns {type(output).__name__}, which is no tensor, mapping or"
-        " tuple",
+        f"{type(module).__name__} returns {type(output).__name__}, which is not a tensor, mapping"
+        " or tuple",
         argument="target",
         remedy=PASS_CALLABLE,
     )

@@ -83,7 +83,7 @@ class Goal:
     value: Tensor  # (batch,)
     index: Tensor  # (batch,) the class or token id, a span's start; -1 for a callable
     labels: tuple[str, ...]  # as text, per sample
-    target: Any  # selects the same entries in any other output, whatever it predicts
+    target: Any  # selects the same entries in any other output, even if its prediction differs
 
 
 def resolve(target: Any, output: Any, module: nn.Module, batch: Batch) -> Goal:

@@ -53,7 +53,7 @@ class Selector:
             )
         if target is not None and not isinstance(target, Query | Token | Span):
             target = _index_or_name(target)
-        return _READERS[self.head.kind](self, target, sample)
+        return _SELECTORS[self.head.kind](self, target, sample)
 
     def select_contrast(self, target: Contrast, sample: int) -> Selection:
         """Select one score minus another."""
@@ -163,14 +163,14 @@ class Selector:
         return Selection(((1, (start, 0)), (1, (end, 1))), first, label)
 
     def select_query(self, target: Any, sample: int) -> Selection:
-        """Select a class or a side of the box of an object query, by default of the surest.
+        """Select a class or a side of the box of an object query.
 
-        The default class is never "no object".
+        By default the query with the most confident class, which is never "no object".
         """
         classes = self.scores[sample, :, : -len(heads.BOX)]
         if target is None:
-            sure = self.scores[sample, :, : 1 - len(heads.BOX)].softmax(-1)[:, :-1].amax(-1)
-            target = Query(int(sure.argmax()))
+            confidence = self.scores[sample, :, : 1 - len(heads.BOX)].softmax(-1)[:, :-1].amax(-1)
+            target = Query(int(confidence.argmax()))
         if not isinstance(target, Query):
             raise TargetError(
                 f"{type(self.module).__name__} gives classes for {len(classes)} object queries,"
@@ -266,7 +266,7 @@ class Selector:
             )
 
 
-_READERS: dict[str, Callable[[Selector, Any, int], Selection]] = {
+_SELECTORS: dict[str, Callable[[Selector, Any, int], Selection]] = {
     heads.NUMBER: Selector.select_number,
     heads.CLASSES: Selector.select_class,
     heads.NEXT_TOKEN: Selector.select_next_token,

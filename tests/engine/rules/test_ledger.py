@@ -10,12 +10,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from whyformer.engine.rules.detach.tables import conservative
+from whyformer.engine.rules.detach.tables import detach_table
 from whyformer.engine.rules.ledger import Ledger
 from whyformer.errors import ModelError
 
 Random = Callable[..., Tensor]
-RULES = conservative(attention="detach", norm="detach")
+RULES = detach_table(attention="detach", norm="detach")
 
 
 def test_a_sample_pays_for_its_own_relevance_only(through: Any, random: Random) -> None:

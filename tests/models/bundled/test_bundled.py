@@ -1,4 +1,4 @@
-"""Bundled models describe themselves: a folder with a bundled.json is all it takes."""
+"""Bundled models: every folder with a bundled.json is one."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def stored(root: Path, **facts: Any) -> Path:
-    """A bundled folder that says so."""
+def store(root: Path, **facts: Any) -> Path:
+    """Write the folder of a bundled model, and return it."""
     folder = root / str(facts.get("name", FACTS["name"]))
     folder.mkdir()
     (folder / "bundled.json").write_text(json.dumps({**FACTS, **facts}), encoding="utf-8")
@@ -40,7 +40,7 @@ def stored(root: Path, **facts: Any) -> Path:
 
 
 def test_a_folder_with_facts_is_a_model(root: Path) -> None:
-    folder = stored(root)
+    folder = store(root)
     (folder / "samples.json").write_text('["glad", "très sad"]', encoding="utf-8")
     (root / "__pycache__").mkdir()
     assert list(models()) == ["tones"]
@@ -56,7 +56,7 @@ def test_a_folder_with_facts_is_a_model(root: Path) -> None:
 
 
 def test_samples_in_a_folder_are_paths(root: Path) -> None:
-    folder = stored(root, name="digits", stream="image", samples="samples")
+    folder = store(root, name="digits", stream="image", samples="samples")
     (folder / "samples").mkdir()
     for name in ("b.png", "a.png", "note.txt"):
         (folder / "samples" / name).touch()
@@ -69,7 +69,7 @@ def test_an_empty_folder_has_no_models(root: Path) -> None:
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"name": "x"}'])
 def test_facts_that_cannot_be_read(root: Path, text: str) -> None:
-    (stored(root) / "bundled.json").write_text(text)
+    (store(root) / "bundled.json").write_text(text)
     with pytest.raises(ModelError, match=r"'tones/bundled\.json', cannot be read"):
         models()
 

@@ -1,4 +1,4 @@
-"""The world that the models of shapes were trained on: what is drawn is what is said."""
+"""The scenes that the models of shapes were trained on: pictures fit questions and captions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ scenes = pytest.importorskip("training.scenes", reason="a clone has it, a packag
 
 
 @pytest.fixture(scope="module")
-def drawn() -> list:
+def many_scenes() -> list:
     """A hundred scenes."""
     return list(scenes.scenes(7, 100))
 
@@ -22,8 +22,8 @@ def test_a_number_is_a_scene() -> None:
     assert scenes.scene(3) != scenes.scene(scenes.HELD_OUT + 3)
 
 
-def test_shapes_fill_their_boxes_and_keep_apart(drawn: list) -> None:
-    for scene in drawn:
+def test_shapes_fill_their_boxes_and_keep_apart(many_scenes: list) -> None:
+    for scene in many_scenes:
         assert 2 <= len(scene.shapes) <= 4
         assert len({shape.label for shape in scene.shapes}) == len(scene.shapes)
         masks = [scene.mask(shape) for shape in scene.shapes]
@@ -39,8 +39,8 @@ def test_shapes_fill_their_boxes_and_keep_apart(drawn: list) -> None:
             )
 
 
-def test_a_shape_is_painted_where_its_mask_is(drawn: list) -> None:
-    for scene in drawn:
+def test_a_shape_is_painted_where_its_mask_is(many_scenes: list) -> None:
+    for scene in many_scenes:
         pixels = numpy.asarray(scene.render())
         assert pixels.shape == (scenes.SIDE, scenes.SIDE, 3)
         empty = numpy.ones(pixels.shape[:2], dtype=bool)
@@ -51,8 +51,8 @@ def test_a_shape_is_painted_where_its_mask_is(drawn: list) -> None:
         assert (pixels[empty] == scene.canvas).all()
 
 
-def test_questions_have_one_answer(drawn: list) -> None:
-    for scene in drawn:
+def test_questions_have_one_answer(many_scenes: list) -> None:
+    for scene in many_scenes:
         for question in scene.questions():
             assert question.answer in scenes.ANSWERS
             said = question.text.rstrip("?").split()
@@ -71,8 +71,8 @@ def test_questions_have_one_answer(drawn: list) -> None:
             assert fits == ([] if question.about is None else [question.about])
 
 
-def test_captions_go_from_left_to_right(drawn: list) -> None:
-    for scene in drawn:
+def test_captions_go_from_left_to_right(many_scenes: list) -> None:
+    for scene in many_scenes:
         middles = [shape.middle[0] for shape in scene.shapes]
         assert all(b - a >= scenes.STAGGER for a, b in itertools.pairwise(middles))
         caption = scene.caption()

@@ -1,4 +1,4 @@
-"""The models of coloured shapes do on their sample scenes what their cards say they can."""
+"""The models of coloured shapes answer, match, detect and caption their sample scenes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from whyformer.models.bundled import ROOT
 NAMES = ("caption_shapes", "clip_shapes", "detr_shapes", "lxmert_shapes", "visualbert_shapes")
 
 
-def asked(name: str) -> list[dict[str, Any]]:
-    """What samples/questions.json of a model says."""
+def questions_of(name: str) -> list[dict[str, Any]]:
+    """The entries of samples/questions.json of a model."""
     path = ROOT / name / "samples" / "questions.json"
     found: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
     return found
@@ -35,7 +35,7 @@ def labels(image: str) -> list[str]:
     """Which shapes a sample scene shows, from left to right."""
     return [
         entry["text"].removeprefix("a ")
-        for entry in asked("clip_shapes")
+        for entry in questions_of("clip_shapes")
         if entry["image"] == image
     ]
 
@@ -58,7 +58,7 @@ def test_questions_are_answered(name: str) -> None:
     folder = ROOT / name
     grid = RegionGrid.load(folder)
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    questions = asked(name)
+    questions = questions_of(name)
     features, boxes, _ = grid([picture(name, entry["image"]) for entry in questions])
     words = tokenizer([entry["text"] for entry in questions], padding=True, return_tensors="pt")
     with torch.inference_mode():
@@ -80,7 +80,7 @@ def test_questions_are_answered(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["lxmert_shapes", "visualbert_shapes", "clip_shapes"])
 def test_what_a_question_is_about_lies_in_its_scene(name: str) -> None:
-    for entry in asked(name):
+    for entry in questions_of(name):
         width, height = picture(name, entry["image"]).size
         x0, y0, x1, y1 = entry["about"]
         assert 0 <= x0 < x1 <= width
@@ -91,7 +91,7 @@ def test_clip_tells_captions_apart() -> None:
     folder = ROOT / "clip_shapes"
     model = transformers.CLIPModel.from_pretrained(folder).eval()
     processor = transformers.AutoProcessor.from_pretrained(folder)
-    captions = {entry["image"]: entry["answer"] for entry in asked("clip_shapes")}
+    captions = {entry["image"]: entry["answer"] for entry in questions_of("clip_shapes")}
     images = [picture("clip_shapes", file) for file in captions]
     inputs = processor(text=[*captions.values()], images=images, padding=True, return_tensors="pt")
     with torch.inference_mode():
@@ -103,7 +103,7 @@ def test_detr_finds_the_shapes() -> None:
     folder = ROOT / "detr_shapes"
     model = transformers.DetrForObjectDetection.from_pretrained(folder).eval()
     processor = transformers.AutoImageProcessor.from_pretrained(folder)
-    files = sorted({entry["image"] for entry in asked("clip_shapes")})
+    files = sorted({entry["image"] for entry in questions_of("clip_shapes")})
     images = [picture("detr_shapes", file) for file in files]
     with torch.inference_mode():
         output = model(**processor(images=images, return_tensors="pt"))

@@ -1,4 +1,4 @@
-"""Every family declares what is true of its models, on tiny ones built from its own facts."""
+"""Every family's declaration is true of its models, checked on its tiny models."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ ALONE = [name for name in tiny_models() if name not in SEVERAL]
 
 
 @cache
-def built(name: str) -> tuple[Family, nn.Module]:
+def build_model(name: str) -> tuple[Family, nn.Module]:
     family, builder = tiny_models()[name]
     return family, builder(attn_implementation="eager")
 
 
 @cache
-def ran(name: str) -> tuple[list[tuple[torch.Tensor, torch.Tensor]], torch.Tensor, tuple]:
+def run_blocks(name: str) -> tuple[list[tuple[torch.Tensor, torch.Tensor]], torch.Tensor, tuple]:
     """(input, output) of every block call, the logits and the attention maps of one forward."""
-    family, model = built(name)
+    family, model = build_model(name)
     calls = []
 
     def note(module: nn.Module, args: tuple, kwargs: dict, result: object) -> None:
@@ -89,7 +89,7 @@ def test_no_model_and_no_tiny_name_is_taken_twice() -> None:
 
 @pytest.mark.parametrize("name", tiny_models())
 def test_its_tiny_model_is_recognised(name: str) -> None:
-    family, model = built(name)
+    family, model = build_model(name)
     assert family_of(model) is family
     assert not any(module.training for module in model.modules())
 
@@ -97,7 +97,7 @@ def test_its_tiny_model_is_recognised(name: str) -> None:
 @pytest.mark.parametrize("name", families)
 def test_every_model_type_it_covers_has_a_tiny_model(name: str) -> None:
     family = families[name]
-    tried = {built(tiny)[1].config.model_type for tiny in (name, *family.variants)}
+    tried = {build_model(tiny)[1].config.model_type for tiny in (name, *family.variants)}
     # mT5 and mBART are T5 and BART by another name: tests/test_odd_streams.py builds them.
     assert tried == set(family.model_types) - {"mt5", "mbart"}
 
@@ -108,8 +108,8 @@ def test_an_unknown_model_has_no_family() -> None:
 
 @pytest.mark.parametrize("name", ALONE)
 def test_blocks_run_from_the_embedded_tokens_to_the_final_states(name: str) -> None:
-    calls, logits, _ = ran(name)
-    assert len(calls) == built(name)[1].config.num_hidden_layers
+    calls, logits, _ = run_blocks(name)
+    assert len(calls) == build_model(name)[1].config.num_hidden_layers
     for (_, left), (entered, _) in pairwise(calls):
         # DeBERTa's convolution stands between block one and two, and nothing else anywhere.
         assert torch.equal(left, entered) or name == "deberta_v2_conv"
@@ -119,8 +119,8 @@ def test_blocks_run_from_the_embedded_tokens_to_the_final_states(name: str) -> N
 
 @pytest.mark.parametrize("name", ALONE)
 def test_tokens_are_prefix_and_grid_or_every_input_token(name: str) -> None:
-    family, model = built(name)
-    entered = ran(name)[0][0][0]
+    family, model = build_model(name)
+    entered = run_blocks(name)[0][0][0]
     if family.stream == "image":
         side = model.config.image_size // model.config.patch_size
         assert entered.shape[1] == family.prefix_tokens(model.config) + side * side
@@ -129,9 +129,9 @@ def test_tokens_are_prefix_and_grid_or_every_input_token(name: str) -> None:
 
 
 @cache
-def looked_at(name: str) -> wf.Attribution:
+def attribution_of(name: str) -> wf.Attribution:
     """Attention and states of a model of several streams, one sample padded."""
-    _, model = built(name)
+    _, model = build_model(name)
     return wf.explain(
         tiny_inputs(model),
         model,
@@ -143,13 +143,13 @@ def looked_at(name: str) -> wf.Attribution:
 
 @pytest.mark.parametrize("name", SEVERAL)
 def test_every_stream_is_declared_with_its_source_or_is_the_models_own(name: str) -> None:
-    family, model = built(name)
+    family, model = build_model(name)
     declared = {s for stack in family.all_stacks for s in stack.streams}
     given = {source.stream for source in sources_of(model)}
     assert given <= declared
     assert declared - given <= {"queries", "probe"}
     assert family.stream in given
-    assert set(looked_at(name).streams) == declared - {"probe"}
+    assert set(attribution_of(name).streams) == declared - {"probe"}
     for source in family.sources:
         model.get_submodule(source.part)
     paths = [step for pair in family.attention.values() for step in _names(pair)]
@@ -163,7 +163,7 @@ def _names(pair: tuple) -> list[str]:
 @pytest.mark.parametrize("name", SEVERAL)
 def test_the_states_are_what_the_declared_blocks_are_given(name: str) -> None:
     """One row of numbers per token of every stream, no two streams the same."""
-    attribution = looked_at(name)
+    attribution = attribution_of(name)
     states = {k: s.states for k, s in attribution.streams.items() if s.states is not None}
     assert states.keys() == attribution.streams.keys()
     for stream, found in states.items():
@@ -175,8 +175,8 @@ def test_the_states_are_what_the_declared_blocks_are_given(name: str) -> None:
 
 @pytest.mark.parametrize("name", SEVERAL)
 def test_every_attention_is_labelled_and_prefers_some_tokens(name: str) -> None:
-    family, _ = built(name)
-    layers = looked_at(name).layers
+    family, _ = build_model(name)
+    layers = attribution_of(name).layers
     pairs = {(layer.asking, layer.answering) for layer in layers}
     stacks = {stack.name for stack in family.all_stacks}
     assert {part for pair in pairs for part in pair} == stacks
@@ -192,20 +192,20 @@ def test_every_attention_is_labelled_and_prefers_some_tokens(name: str) -> None:
 @pytest.mark.parametrize("name", ALONE)
 def test_attention_prefers_some_tokens(name: str) -> None:
     """On flat attention a wrong rule and a right one would agree."""
-    for attention in ran(name)[2]:
+    for attention in run_blocks(name)[2]:
         assert attention[0, :, -1].std(dim=-1).mean() > 0.02
 
 
 @pytest.mark.parametrize("name", tiny_models())
 def test_every_parameter_is_off_its_resting_value(name: str) -> None:
-    _, model = built(name)
+    _, model = build_model(name)
     for parameter in model.parameters():
         assert parameter.numel() < 8 or parameter.std() > 0.1
 
 
 @pytest.mark.parametrize("name", ALONE)
 def test_causal_means_that_later_tokens_change_nothing_before_them(name: str) -> None:
-    family, model = built(name)
+    family, model = build_model(name)
     if family.stream != "text":
         assert not family.causal
         return
@@ -256,7 +256,7 @@ def test_changes_reach_the_config() -> None:
 
 
 def test_tiny_inputs_hold_the_same_sample_whatever_the_padding() -> None:
-    model = built("roberta")[1]
+    model = build_model("roberta")[1]
     right, left = tiny_inputs(model), tiny_inputs(model, padding="left")
     alone = tiny_inputs(model, (7, 5, 9))
     assert right["attention_mask"].tolist() == [[1] * 7, [1] * 5 + [0] * 2]

@@ -35,7 +35,7 @@ class Attentions:
         forward: The explained value, and whose tokens each stack holds.
         deciding: Weights of the tokens that the head reads, (batch, tokens) by stack.
         every: All layers, in the order they ran.
-        layers: The layers that were asked for, in the order they ran.
+        layers: The layers that the method reads, in the order they ran.
     """
 
     run: Run

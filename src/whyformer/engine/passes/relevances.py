@@ -34,8 +34,9 @@ class Relevances(Attentions):
 
     Attributes:
         rules: The rule set that was used, "ours" or "orig".
-        state_relevance: Relevance of the token states, (batch, tokens, hidden) by stack, if asked.
-        pixels: Relevance per pixel, (batch, height, width), if asked.
+        state_relevance: Relevance of the token states, (batch, tokens, hidden) by stack; empty if
+            relevance stops at the attention maps.
+        pixels: Relevance per pixel, (batch, height, width), if relevance reaches pixels.
     """
 
     rules: str = "ours"
@@ -70,7 +71,7 @@ def relevances(
     per_block = keeps_relevance and run.stacks.only is not None
     direction = Direction()
     # The graph begins at the states, so that an addend outside of it is a constant. The backward
-    # passes go no further down than what they are asked for.
+    # passes stop at the lowest tensors whose relevance is needed.
     trace = Trace(leaf=run.batch.carrier if reach == "pixels" else None)
     ledger = run.new_ledger()
     recorder = AttentionRecorder(
@@ -81,8 +82,8 @@ def relevances(
     hooks = state_hooks(run, trace, ledger)
     output = run_forward(run, trace, interception, hooks, run.batch.arguments)
     # Relevance starts at the output itself, so the target is resolved outside of the rules.
-    output, spoken = alias_output(output)
-    for tensor, _ in spoken:
+    output, output_pairs = alias_output(output)
+    for tensor, _ in output_pairs:
         interception.constant(tensor)  # refuses a tensor that was written into
     goal = resolve(run.target, output, run.module, run.batch)
     forward, value = forward_pass(run, trace, goal), differentiable_value(goal)
@@ -100,7 +101,7 @@ def relevances(
     sums = RelevanceSums(trace.leaving, ledger, run.stacks.batch_first)
     found = relevances_at(
         value,
-        spoken,
+        output_pairs,
         direction,
         {
             "maps": [recorder.maps[i] for i in needed],

@@ -15,7 +15,7 @@ from whyformer.engine.rules.operations.arguments import einsum_operands
 from whyformer.engine.rules.operations.fused_attention import FusedCall, attention_weights
 from whyformer.engine.rules.operations.names import MATMUL, SOFTMAX, Function, RuleTable
 
-# record(attention) -> the attention map that the model goes on with
+# record(attention) -> the attention map that the model uses in its place
 Record = Callable[[Tensor], Tensor]
 # hold(call, run) -> run(call) if the attention stays fused, None if its map must be recorded
 Hold = Callable[[FusedCall, Callable[[FusedCall], Tensor]], Tensor | None]

@@ -20,7 +20,7 @@ from whyformer.errors import ModelError
 
 
 def is_tracked(value: Any) -> bool:
-    """Whether the value depends on the token states: in a capture only they require a gradient."""
+    """Whether the value depends on the token states: under rules, nothing else requires grad."""
     return isinstance(value, Tensor) and value.requires_grad
 
 

@@ -1,4 +1,4 @@
-"""Mixings: what one attention layer mixes of which tokens into which."""
+"""Mixings: how much of each key token an attention layer mixes into each query token."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Strip(NamedTuple):
 
 @dataclass(frozen=True)
 class Mixing:
-    """What one layer mixes of the key stack's tokens into the query stack's.
+    """How much of each token of the key stack one layer mixes into the query stack's tokens.
 
     Attributes:
         layer: The attention layer.
@@ -66,7 +66,7 @@ class Mixing:
         return self.asking == self.answering
 
     def strips(self, queries: Tensor | None = None) -> Iterator[Strip]:
-        """Yield its rows in strips: at least those of the given queries."""
+        """Yield its rows in strips: at least those of `queries`; all rows if None."""
         for some, keys, parts in map_rows(self.layer, self.parts, queries):
             yield Strip(some, keys, _without_denormals(self.mix(*parts)))
 
@@ -116,7 +116,7 @@ def has_cross_attention(found: Sequence[Mixing]) -> bool:
 
 
 def moments(found: Iterable[Mixing]) -> Iterator[list[Mixing]]:
-    """Yield the mixings in order; those that read the same states come in one list."""
+    """Yield lists of mixings in order; mixings that read the same states share a list."""
     together: list[Mixing] = []
     for mixing in found:
         if together and not mixing.together:

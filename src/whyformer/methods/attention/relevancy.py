@@ -54,7 +54,7 @@ def propagate_relevancy(
                 else:
                     change = torch.zeros_like(relevancy[a, c])
                 if not aggregate and (a, c) in relevancy:
-                    # A layer whose mixing is all zero leaves the relevancy as it is.
+                    # A layer whose mixing is all zero does not change the relevancy.
                     idle = (mixing.matrix == 0).flatten(1).all(1).reshape(-1, 1, 1)
                     change = torch.where(idle, relevancy[a, c], change)
                 changes[a, c] = change
@@ -67,7 +67,7 @@ def propagate_relevancy(
 def roll_out(
     seen: Attentions, found: Sequence[Mixing], residual: bool, normalize: bool
 ) -> Relevancies:
-    """Return rollout in its bi-modal form: R_ab = R_aa^T . cross . R_bb, each at that moment."""
+    """Return rollout in its bi-modal form: R_ab = R_aa^T . cross . R_bb, with R at that layer."""
     relevancy = _start(seen, found)
     reached = {stack: _reached(seen, found, stack).unsqueeze(2) for stack, _ in relevancy}
     for moment in moments(found):
@@ -125,7 +125,7 @@ def roll_out_with_last_cross(
 def _reached(seen: Attentions, found: Sequence[Mixing], stack: str) -> Tensor:
     """The tokens that the deciding ones of their stack attended to, (batch, tokens).
 
-    Padding and later tokens attend to real tokens. Transposed as in eq. 10, real tokens would
+    Padding and later tokens attend to real tokens. With eq. 10's transpose, real tokens would
     attend back to them, so such rows must be left out.
     """
     if stack not in seen.deciding:

@@ -27,8 +27,8 @@ def walk_stacks(
     """Return the scores of walks down stacks without cross-attention.
 
     Each walk starts at the stack's deciding token, or for reduce="column_sum" at all real tokens
-    together: the sum of rows passes through the products. Where the whole relevancy is kept, the
-    walk starts at every token.
+    together: the sum of rows passes through the products. If the whole relevancy is kept, the walk
+    starts at every token.
     """
     scores: Scores = {}
     maps: dict[Pair, Tensor] = {}
@@ -49,7 +49,7 @@ def walk_stacks(
 def read_maps(
     seen: Attentions, maps: Mapping[Pair, Tensor], reduce: str, keep: bool = True
 ) -> MethodResult:
-    """Return the scores that relevancies between stacks give the deciding tokens."""
+    """Return the scores at the deciding tokens of the relevancies between stacks."""
     scores: Scores = {}
     for (asking, answering), relevancy in maps.items():
         if asking in seen.deciding:
@@ -64,8 +64,8 @@ def walk_down(
 ) -> Tensor:
     """Return rows @ M_last @ ... @ M_first with M = mixing + identity, (batch, rows, tokens).
 
-    Row by row from the top is the same product as in the papers, at the cost of a vector times a
-    matrix per layer, and no layer has to be whole. `normalize` makes each row of M sum to 1.
+    Multiplying from the top row by row gives the papers' product, but costs only a vector times a
+    matrix per layer and needs no whole map. `normalize` makes each row of M sum to 1.
     """
     for mixing in found:
         queries = rows.flatten(0, 1).any(0).nonzero().flatten()

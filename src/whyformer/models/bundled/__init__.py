@@ -28,7 +28,7 @@ class BundledModel:
     licence: str
     accuracy: float
     metric: str  # what `accuracy` was measured on
-    shown: str  # the file or folder of sample inputs, inside `folder`
+    samples_path: str  # the file or folder of sample inputs, inside `folder`
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -37,7 +37,7 @@ class BundledModel:
 
     def samples(self) -> list[Sample]:
         """Example inputs: sentences, paths of PNG files, or {"text": ..., "image": ...}."""
-        place = self.folder / self.shown
+        place = self.folder / self.samples_path
         if place.is_dir() and len(self.streams) > 1:
             questions = json.loads((place / QUESTIONS).read_text(encoding="utf-8"))
             return [{"text": one["text"], "image": place / one["image"]} for one in questions]
@@ -65,7 +65,7 @@ def _read(path: Path) -> BundledModel:
             licence=facts["licence"],
             accuracy=float(facts["accuracy"]),
             metric=facts["metric"],
-            shown=facts["samples"],
+            samples_path=facts["samples"],
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(

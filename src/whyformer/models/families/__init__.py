@@ -1,4 +1,4 @@
-"""Model families as data, one file each. A file in this folder registers by itself."""
+"""Model families as data, one file each. Each file registers its family."""
 
 from whyformer.models.families.family import (
     Family,

@@ -40,6 +40,6 @@ blip_answering = declare(
         **text_attention("text_decoder.bert.encoder.layer", "generated", "text"),
     },
     prefix_tokens=lambda config: 1,
-    speaks="text_decoder",
+    output_module="text_decoder",
     tiny=tiny_model("BlipForQuestionAnswering", **SIZES),
 )

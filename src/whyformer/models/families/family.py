@@ -87,7 +87,7 @@ class Family:
     # step of a path, ** any number; the innermost module counts). Two pairs: the module is called
     # twice, and both calls count as one layer.
     attention: Mapping[str, Pair | tuple[Pair, Pair]] = field(default_factory=dict)
-    speaks: str = ""  # the sub-module whose output has the scores, if the model's output has none
+    output_module: str = ""  # the sub-module that returns the scores, if the model does not
     rules: Mapping[Any, Rule] = field(default_factory=dict)  # for operations that only it has
     unread: tuple[str, ...] = ()  # prefixes of weights that forward does not use
 
@@ -97,7 +97,7 @@ class Family:
         return self.stacks or (Stack((self.stream,), self.blocks),)
 
     @property
-    def writes(self) -> bool:
+    def generates_text(self) -> bool:
         """Whether its models generate text."""
         return any(source.stream == "generated" for source in self.sources)
 

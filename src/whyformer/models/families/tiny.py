@@ -1,4 +1,4 @@
-"""Build small random models and inputs of a family, for tests."""
+"""Build small random models of a family and inputs for them, for tests."""
 
 from __future__ import annotations
 

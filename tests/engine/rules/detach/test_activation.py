@@ -11,14 +11,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from whyformer.engine.rules.detach.tables import conservative
+from whyformer.engine.rules.detach.tables import detach_table
 
 Random = Callable[..., Tensor]
-IDENTITY = conservative(attention="detach", norm="detach", activation="identity", product="gate")
-ATTN_LRP = conservative(
+IDENTITY = detach_table(attention="detach", norm="detach", activation="identity", product="gate")
+ATTN_LRP = detach_table(
     attention="uniform", norm="detach", activation="identity", product="uniform"
 )
-PLAIN = conservative(attention="detach", norm="detach")
+PLAIN = detach_table(attention="detach", norm="detach")
 
 
 def gelu_new(x: Tensor) -> Tensor:

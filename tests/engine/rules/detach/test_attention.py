@@ -11,11 +11,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from whyformer.engine.rules.detach.tables import conservative
+from whyformer.engine.rules.detach.tables import detach_table
 
 Random = Callable[..., Tensor]
-DETACHED = conservative(attention="detach", norm="detach")
-ATTN_LRP = conservative(
+DETACHED = detach_table(attention="detach", norm="detach")
+ATTN_LRP = detach_table(
     attention="uniform", norm="detach", activation="identity", product="uniform"
 )
 SHAPE = (2, 2, 4, 3)  # (batch, head, token, width)

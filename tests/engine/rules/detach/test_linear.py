@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from whyformer.engine.rules.detach.tables import conservative
+from whyformer.engine.rules.detach.tables import detach_table
 
 Random = Callable[..., Tensor]
-RULES = conservative(attention="detach", norm="detach")
+RULES = detach_table(attention="detach", norm="detach")
 
 
 def slow_linear(x: Tensor, weight: Tensor, bias: Tensor, relevance: Tensor) -> tuple[Tensor, ...]:

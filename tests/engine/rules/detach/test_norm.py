@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from whyformer.engine.rules.detach.tables import conservative
+from whyformer.engine.rules.detach.tables import detach_table
 
 Random = Callable[..., Tensor]
-RULES = conservative(norm="detach")
+RULES = detach_table(norm="detach")
 
 
 def slow_centring(x: Tensor, relevance: Tensor) -> Tensor:
@@ -49,7 +49,7 @@ def test_a_detached_mean_is_a_sink(through: Any, random: Random) -> None:
     passed = through(
         lambda x: F.layer_norm(x, (5,), weight, bias),
         (x,),
-        conservative(norm="detach", detach_mean=True),
+        detach_table(norm="detach", detach_mean=True),
         relevance,
     )
     kept = bias / passed.output * relevance

@@ -50,7 +50,7 @@ def test_an_operation_without_a_rule_is_named(random: Random) -> None:
         send_back(lambda x: torch.cumprod(x, 1), (x,), relevance)
 
 
-def test_nor_does_one_that_returns_several_tensors_pass_gradient(random: Random) -> None:
+def test_an_operation_without_a_rule_may_return_several_tensors(random: Random) -> None:
     x, lstm = random(2, 3, 4), nn.LSTM(4, 4, batch_first=True).double()
     with pytest.raises(ModelError, match=r"'lstm'.*no relevance rule"):
         send_back(lambda x: lstm(x)[0], (x,), random(2, 3, 4))

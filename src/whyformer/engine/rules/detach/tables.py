@@ -36,7 +36,7 @@ _PRODUCT: dict[str, RuleTable] = {
 }
 
 
-def conservative(
+def detach_table(
     attention: str = "gradient",
     norm: str = "gradient",
     activation: str = "gradient",

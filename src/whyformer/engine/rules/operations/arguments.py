@@ -1,4 +1,4 @@
-"""The arguments of a torch call, given by position or by name."""
+"""The arguments of a torch call, passed by position or by name."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from torch import Tensor
 def bind(names: str, args: tuple, kwargs: dict[str, Any], **defaults: Any) -> list[Any]:
     """The arguments in the order of `names`; a missing one is its default, or None."""
     order = names.split()
-    given = defaults | dict(zip(order, args, strict=False)) | kwargs
-    return [given.get(name) for name in order]
+    values = defaults | dict(zip(order, args, strict=False)) | kwargs
+    return [values.get(name) for name in order]
 
 
 def two_operands(args: tuple, kwargs: dict[str, Any]) -> tuple[Any, Any]:

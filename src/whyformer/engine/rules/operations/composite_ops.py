@@ -1,8 +1,8 @@
 """Python bodies of composite torch functions, so that rules see the operations inside them.
 
 `F.multi_head_attention_forward` and similar functions reach the interception as one opaque call,
-because they hand themselves over in their first lines. The interception runs the bodies that this
-module returns: the same code with the hand-over switched off.
+because their first lines dispatch the whole call to it. The interception runs the bodies that this
+module returns: the same code with that dispatch switched off.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from torch import Tensor
 
 from whyformer.engine.rules.operations.names import Function
 
-_HAND_OVER = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
+_DISPATCH = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
 
 
 @functools.cache
 def python_body(function: Function) -> Function | None:
-    """The function's body without its hand-over; None if it has no Python body."""
+    """The function's body without the dispatch; None if it has no Python body."""
     if function in _DECOMPOSITIONS:
         return _DECOMPOSITIONS[function]
     if not isinstance(function, FunctionType) or not function.__module__.startswith("torch"):
         return None
-    if not any(name in function.__code__.co_names for name in _HAND_OVER):
+    if not any(name in function.__code__.co_names for name in _DISPATCH):
         return None
-    names = function.__globals__ | dict.fromkeys(_HAND_OVER, _never)
+    names = function.__globals__ | dict.fromkeys(_DISPATCH, _never)
     body = FunctionType(
         function.__code__, names, function.__name__, function.__defaults__, function.__closure__
     )

@@ -142,12 +142,12 @@ def wide_call(call: FusedCall) -> FusedCall:
     return call._replace(query=query, key=key, value=value, attn_mask=mask)
 
 
-def blocks(call: FusedCall, wanted: Tensor | None = None) -> Iterator[Block]:
-    """The attention of all queries, or of the `wanted` positions, block by block."""
+def blocks(call: FusedCall, positions: Tensor | None = None) -> Iterator[Block]:
+    """The attention of the queries at `positions` (all queries if None), block by block."""
     query, key = call.query, call.key
     count = query.shape[-2]
     size = max(FEWEST, ENTRIES // (query[..., 0, 0].numel() * key.shape[-2]))
-    positions = None if wanted is None or len(wanted) == count else wanted
+    positions = None if positions is None or len(positions) == count else positions
     for start in range(0, count if positions is None else len(positions), size):
         some = slice(start, start + size)
         queries: Queries = some if positions is None else positions[some]

@@ -17,7 +17,7 @@ SQUASHED = "squashed"  # tanh, sigmoid, ...: x * tanh(x) is one activation
 STATISTIC = "statistic"  # the divisor of a norm
 STALE = "stale"  # overwritten by the model; its new value is another tensor
 PIXELS = "pixels"  # an image whose pixels are tracked
-LEAF = "leaf"  # a leaf that a capture made: token states or a recorded attention map
+LEAF = "leaf"  # a leaf that a pass made: token states or a recorded attention map
 _ATTRIBUTE = "_whyformer_tag"
 
 
@@ -33,7 +33,7 @@ def has_tag(value: Any, kind: str) -> bool:
 
 
 def is_own_leaf(tensor: Tensor) -> bool:
-    """Whether a capture made this leaf; other leaves are parameters."""
+    """Whether a pass made this leaf; other leaves are parameters."""
     return getattr(tensor, _ATTRIBUTE, None) in (LEAF, PIXELS)
 
 

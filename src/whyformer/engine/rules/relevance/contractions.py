@@ -30,7 +30,7 @@ def matmul(direction: Direction, left: Tensor, right: Tensor) -> Tensor:
 
 
 class _RelevanceLinear(AutogradFunction):
-    """A linear layer; the backward pass computes only rows that something arrives at."""
+    """A linear layer; the backward pass computes only rows whose gradient is not all 0."""
 
     @staticmethod
     def forward(
@@ -69,7 +69,7 @@ _KEYS_AND_VALUES = 2
 def _arriving_rows(direction: Direction, arriving: Tensor) -> Tensor | None:
     """Indices of the rows that are not all 0; None if that is every row.
 
-    Only above the highest attention are there empty rows; a sample of the columns shows it.
+    Only layers above the highest attention have empty rows. Some of the columns are checked first.
     """
     if direction.full > _KEYS_AND_VALUES:
         return None

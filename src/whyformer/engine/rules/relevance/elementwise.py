@@ -32,7 +32,7 @@ def pass_through(
     x = args[0] if args else kwargs["input"]
     if is_tracked(x) and args and is_in_place(function, kwargs):
         output = function(x.clone(), *args[1:], **kwargs)
-        _retire(x)
+        _tag_stale(x)
     else:
         output = function(*args, **kwargs)
     if is_tracked(x):
@@ -105,7 +105,7 @@ def add(
     left, right = _finite(left), _finite(right)
     output = left + (right if weight == 1 else right * weight)
     if is_in_place(function, kwargs):
-        _retire(args[0])
+        _tag_stale(args[0])
     for source, other in ((left, right), (right, left)):
         # Inside the blocks an untracked addend is a position or a mask, and takes nothing; at the
         # embeddings it is a part of the token states.
@@ -142,7 +142,7 @@ def multiply(
         return function(*args, **kwargs)
     output = left * right
     if is_in_place(function, kwargs):
-        _retire(left)
+        _tag_stale(left)
     takes = [is_tracked(x) and not _is_factor(x) for x in (left, right)]
     if takes == [True, True]:
         return use_formula(
@@ -164,7 +164,7 @@ def divide(
         return run_without_rule(context.direction, function, args, kwargs)
     output = torch.div(*args, **kwargs)
     if is_in_place(function, kwargs):
-        _retire(left)
+        _tag_stale(left)
     return tags.copy_tag(left, pass_unchanged(context.direction, output, left))
 
 
@@ -188,7 +188,7 @@ def _is_factor(value: Any) -> bool:
     return tags.has_tag(value, tags.SQUASHED) or tags.has_tag(value, tags.STATISTIC)
 
 
-def _retire(tensor: Tensor) -> None:
+def _tag_stale(tensor: Tensor) -> None:
     """Tag a tensor as stale: the in-place operation on it was run out of place."""
     for old in (tensor, tensor._base):
         if old is not None:

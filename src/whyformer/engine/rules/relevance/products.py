@@ -71,12 +71,12 @@ def einsum(
     context: RuleContext, ledger: Ledger, function: Function, args: tuple, kwargs: Any
 ) -> Tensor:
     """einsum; attention maps are recorded, and an operand with a constant is a linear layer."""
-    equation, given = einsum_operands(args)
-    operands = [context.record(o) if tags.has_tag(o, tags.ATTENTION) else o for o in given]
+    equation, originals = einsum_operands(args)
+    operands = [context.record(o) if tags.has_tag(o, tags.ATTENTION) else o for o in originals]
     output = function(equation, *operands)
     if not is_tracked(output):
         return output
-    mixes = any(tags.has_tag(o, tags.ATTENTION) for o in given)
+    mixes = any(tags.has_tag(o, tags.ATTENTION) for o in originals)
     # Attention and values share relevance, also if the values are not tracked.
     sharing = len(operands) if mixes else sum(map(is_tracked, operands))
     normalise = context.normalise

@@ -92,7 +92,7 @@ def pass_unchanged(direction: Direction, output: Tensor, source: Tensor) -> Tens
 
 
 def run_without_rule(direction: Direction, function: Function, args: tuple, kwargs: Any) -> Any:
-    """The operation's output; ModelError if relevance arrives there in the backward pass."""
+    """The operation's output; the backward pass raises ModelError if relevance arrives there."""
     output = function(*args, **kwargs)
     sources = [x for x in args if is_tracked(x)]
 
