@@ -166,7 +166,9 @@ def test_a_detector(run: Run, scene: Path) -> None:
     assert "at query" in run(f"{detect} --method gae").stdout
     result = run(f"{detect} --method gae --query 3 --target 'red circle'")
     assert "why red circle at query 3?" in result.stdout
-    refused(run(f"{detect} --query 99"), "no object query 99. Pass 0 to")
+    refused(
+        run(f"{detect} --query 99"), "no object query 99; the model has 0 to", "another --query"
+    )
     refused(run(f"{detect} --target 'red circle'"), "--target needs a query. Add --query N")
     refused(run(f"{detect} --query 1 --target 'reed circle'"), "Did you mean 'red circle'?")
 

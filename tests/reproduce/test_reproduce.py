@@ -191,9 +191,9 @@ def test_what_is_done_is_not_done_again(
     assert first.results is not None
     assert again.results is not None
     assert again.results.rows == first.results.rows
-    assert {event.doing for event in done if isinstance(event, Progress)} == {
-        "BACE: reading samples",
-        "BACE: writing the report",
+    assert {(event.part, event.doing) for event in done if isinstance(event, Progress)} == {
+        ("BACE", "reading samples"),
+        ("BACE", "writing the report"),
     }
 
 
@@ -345,7 +345,7 @@ def test_features_of_another_width_are_told(
     (one,) = reproduce(SEVERAL, tmp_path, tmp_path / "out", parts=["lxmert-vqa-text"])
     assert re.search(said, one.missing)
     if len(odd) == 1:
-        with pytest.raises(InputError, match="12 numbers in one image and 13 in another"):
+        with pytest.raises(InputError, match="12 features in one image and 13 in another"):
             _explained(tmp_path, [0, 1])
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import whyformer
 from whyformer.attribution import Attribution
+from whyformer.batching.progress import Progress
 from whyformer.batching.series import window_size
 from whyformer.cli.console import note, stderr_console
 from whyformer.cli.files import OutputError, check_writable
@@ -106,7 +107,7 @@ def explain_rows(job: BulkJob) -> None:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", SkippedWarning)
         warnings.simplefilter("always", ConservationWarning)
-        report("explaining", 0, 0)
+        report(Progress("explaining", 0, 0))
         reading = _check_labels(iter(samples), job)
         first = next(reading, None)
         if first is None:
@@ -127,7 +128,7 @@ def explain_rows(job: BulkJob) -> None:
                     file.add(rows)
                     rows = []
                 rows.append(row)
-                report("explaining", index + 1, total)
+                report(Progress("explaining", index + 1, total))
             if rows or not file.parts:
                 file.add(rows)
             file.finish()

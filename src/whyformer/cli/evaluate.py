@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 import whyformer
+from whyformer.batching.progress import Progress
 from whyformer.cli.app import command
 from whyformer.cli.arguments import (
     Model,
@@ -138,11 +139,11 @@ def evaluate_command(
         if out is not None and every:
             place = out / name
         try:
-            with progress_bar() as tell:
+            with progress_bar() as report:
                 loaded = load_model(name)
                 found = _evaluate_model(
                     loaded, samples, chosen, named, options, TARGETS[target], fill, seed, place,
-                    truncation, data, every, tell,
+                    truncation, data, every, report,
                 )  # fmt: skip
         except (InputError, ModelError, OptionError) as error:
             # If no model was named, those that fail are left out, unless all fail.
@@ -172,9 +173,9 @@ def _evaluate_model(
     truncation: bool,
     data: str | None,
     every: bool,
-    tell: ReportProgress,
+    report: ReportProgress,
 ) -> Results:
-    tell("reading samples", 0, 0)
+    report(Progress("reading samples", 0, 0))
     read = list(samples)
     if not read:
         raise InputError("there are no samples to evaluate on", remedy="Check --split and --limit")
@@ -206,7 +207,7 @@ def _evaluate_model(
     ):
         if isinstance(event, Results):
             return event
-        tell(event.doing, event.done, event.total)
+        report(event)
     raise AssertionError("an evaluation ends with its results")
 
 

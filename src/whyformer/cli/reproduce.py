@@ -86,7 +86,7 @@ def reproduce_command(
         )
     folder = _data_folder(data)
     experiment = EXPERIMENTS[name]
-    with progress_bar() as tell:
+    with progress_bar() as report:
         events = run_experiment(
             experiment,
             folder,
@@ -101,7 +101,7 @@ def reproduce_command(
             if isinstance(event, Outcome):
                 outcomes.append(event)
             else:
-                tell(event.doing, event.done, event.total)
+                report(event)
     table = markdown(experiment, outcomes)
     place = out.expanduser() / name / "table.md"
     try:

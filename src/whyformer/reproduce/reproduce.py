@@ -133,7 +133,7 @@ def _run_part(part: ExperimentPart, options: ReproduceOptions) -> Iterator[Progr
             if isinstance(event, Outcome):
                 yield event
             else:
-                yield replace(event, doing=f"{title}: {event.doing}")
+                yield replace(event, part=title)
     except (InputError, ModelError) as error:  # the other parts can still run
         yield Outcome(part, missing=str(error))
 
