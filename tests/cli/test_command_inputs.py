@@ -70,7 +70,7 @@ def test_images_that_cannot_be_had(run: Run, asked: Any, scene: Path, tmp_path: 
     refused(run(f"explain {QUESTION} --image nope.png"), "no image file 'nope.png'")
     refused(run(f"explain {QUESTION} --image broken.png"), "'broken.png' cannot be read")
     refused(run(f"explain {QUESTION} --image ."), "is a folder")
-    refused(run("explain scene.png --image scene.png"), "Give one image", "text as INPUT")
+    refused(run("explain scene.png --image scene.png"), "Pass one image", "text as INPUT")
     assert not asked.calls
 
 
@@ -142,7 +142,7 @@ def test_a_question_about_an_image(run: Run, scene: Path, tmp_path: Path) -> Non
     [
         (f"{QUESTION} --model sst2", ("sst2 reads text, but was given an image", "lxmert_shapes")),
         ("--model sst2", ("sst2 reads text, but was given images", "mnist")),
-        ("--model lxmert_shapes", ("reads text and images", "Also give a text as INPUT")),
+        ("--model lxmert_shapes", ("reads text and images", "Also pass a text as INPUT")),
         (f"{QUESTION} --model mnist", ("mnist reads images, but was given a text", "Leave it out")),
         (f"{QUESTION} --query 3", ("--query 3", "lxmert_shapes has no object queries")),
         ("--query 3", ("--query 3", "mnist has no object queries")),
@@ -155,7 +155,7 @@ def test_models_that_cannot_be_asked_that(
 
 
 def test_a_question_without_its_image(run: Run) -> None:
-    refused(run(f"explain {QUESTION} --model lxmert_shapes"), "Also give --image FILE")
+    refused(run(f"explain {QUESTION} --model lxmert_shapes"), "Also pass --image FILE")
     refused(run("compare film --model mnist"), "mnist reads images, but was given text")
     refused(run("compare film --query 1"), "sst2 has no object queries")
 
@@ -180,7 +180,7 @@ def test_a_text_and_an_image_that_may_fit(run: Run, scene: Path) -> None:
     for piece in ("why similarity?", "red", "square", "row"):
         assert piece in result.stdout
     assert result.stderr == "wrote why.png\n"
-    refused(run("explain 'a red square' --model clip_shapes"), "Also give --image FILE")
+    refused(run("explain 'a red square' --model clip_shapes"), "Also pass --image FILE")
 
 
 @pytest.mark.skipif("caption_shapes" not in whyformer.models(), reason="no bundled captioner")

@@ -27,6 +27,6 @@ def test_what_a_name_could_mean_stays() -> None:
     with pytest.raises(TargetError) as refused:
         ClassNames(nn.Module(), 2, ("good", "bad")).index("god")
     assert error_text(refused.value) == (
-        "there is no class 'god'. Did you mean 'good'? Classes: 0 ('good'), 1 ('bad'). Enter"
-        " another target, or leave the field empty for the prediction."
+        "there is no class 'god'. Did you mean 'good'? Classes: 0 ('good'), 1 ('bad'). Change"
+        " the field Why, or leave it empty for the prediction."
     )

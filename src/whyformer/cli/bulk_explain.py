@@ -34,7 +34,7 @@ READERS = {
     ".parquet": "parquet",
 }
 TEXT_LINES = ".txt"
-SHOWN = 3  # of the rows that were skipped, in the summary
+SHOWN = 3  # skipped rows in the summary
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def explain_rows(job: BulkJob) -> None:
     """Write the scores of every row; continue an interrupted run where it stopped."""
     if job.limit is not None and job.limit < 1:
         raise OptionError(
-            f"--limit {job.limit} leaves no rows", remedy="Give a whole number from 1"
+            f"--limit {job.limit} leaves no rows", remedy="Pass a whole number from 1"
         )
     out = job.out.expanduser()
     format_of(out)
@@ -142,7 +142,7 @@ def explain_rows(job: BulkJob) -> None:
 
 
 def _facts(job: BulkJob, model: str, weights: str) -> dict[str, Any]:
-    """Return everything that decides the scores, except the inputs."""
+    """Return everything that the scores depend on, except the inputs."""
     packages = ("whyformer", "torch", "transformers")
     options = {key: repr(value) for key, value in job.settings.items() if key != "method"}
     return {
@@ -206,7 +206,7 @@ def _rows(
     if job.target_column is not None:
         inputs, labelled = tee(inputs)
         settings["target"] = (sample.label for sample in labelled)
-    found: Iterator[Attribution] = whyformer.explain(
+    attributions: Iterator[Attribution] = whyformer.explain(
         inputs,
         loaded,
         batch_size=job.batch_size,
@@ -214,7 +214,7 @@ def _rows(
         **settings,
     )
     passed = 0
-    for attribution in found:
+    for attribution in attributions:
         index = attribution.provenance["index"]
         sample = next(islice(kept, index - passed, None))
         passed = index + 1

@@ -26,7 +26,7 @@ ADVICE = {
     "methods": "{remedy} (see: whyformer methods)",
     "metric": "{remedy} (see: whyformer metrics)",
     "metrics": "{remedy} (see: whyformer metrics)",
-    "batch_size": "Give --batch-size a whole number from 1, or leave it out",
+    "batch_size": "Pass a whole number from 1 as --batch-size, or leave it out",
     "batch": "{remedy} (--batch)",
     "limit": "{remedy} (--limit)",
     "fill": "{remedy} (--fill)",

@@ -9,7 +9,7 @@ from whyformer.errors import WhyformerError, join_sentences
 ADVICE = {
     "inputs": "Change the text or the image",
     "truncation": "Shorten the text",
-    "target": "Enter another target, or leave the field empty for the prediction",
+    "target": "Change the field Why, or leave it empty for the prediction",
     "query": "Enter another number in the field Object, or leave it empty",
     "mask_token": "Put the mask token into the text",
     "head": "Choose another model",
