@@ -250,7 +250,7 @@ def test_a_row_without_its_target_is_refused_or_left_out(run: Run) -> None:
         ("--input in.jsonl --out o.jsonl --column body", "no column 'body'"),
         (
             "--input in.jsonl --out o.jsonl --limit 0",
-            "--limit 0 leaves no rows. Give a whole number from 1",
+            "--limit 0 leaves no rows. Pass a whole number from 1",
         ),
         (
             "--input in.jsonl --out o.jsonl --batch-size 0",

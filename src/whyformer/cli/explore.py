@@ -63,7 +63,7 @@ def explore(
     """Open a web page to try models and methods on texts and images."""
     from whyformer.explorer.catalogue import catalogue
     from whyformer.explorer.security import is_local
-    from whyformer.explorer.server import Explorer, warm
+    from whyformer.explorer.server import Explorer, load_first_model
 
     with busy("loading the models ..."):
         offered = catalogue(model or [])
@@ -82,7 +82,7 @@ def explore(
             " password"
         )
     with explorer:
-        warm(explorer)
+        load_first_model(explorer)
         stdout_console().print(
             f"The explorer is at {explorer.url} (Ctrl+C to stop)", soft_wrap=True
         )
