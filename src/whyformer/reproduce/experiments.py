@@ -157,8 +157,8 @@ ALI2022 = Experiment(
         " A-Flow is from the deciding token alone",
         "GAE is the ICCV 2021 rule; the authors' SST script has a row-normalised roll-out",
         "LRP (AH+LN), identity also passes relevance through activations unchanged, which the"
-        " paper's model without feed-forward layers does not need; this row and Transformer Attribution are"
-        " not in the paper's table",
+        " paper's model without feed-forward layers does not need; this row and Transformer"
+        " Attribution are not in the paper's table",
     ),
     missing=("SEMAINE (its transcripts are not public; `whyformer evaluate --data semaine:PATH`)",),
 )  # fmt: skip
