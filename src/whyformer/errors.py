@@ -102,7 +102,8 @@ def join_sentences(message: str, remedy: str | None) -> str:
     """Return message and remedy as one text; the message alone has no full stop added."""
     if not remedy:
         return message
-    return f"{message.rstrip('.')}. {remedy.rstrip('.')}."
+    end = "" if message.endswith("?") else "."  # a message can end with "Did you mean 'x'?"
+    return f"{message.rstrip('.')}{end} {remedy.rstrip('.')}."
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:

@@ -41,37 +41,41 @@ def refused(result: Any, *pieces: str) -> None:
 # -- what is read ----------------------------------------------------------------------------------
 
 
-def test_a_text_goes_with_the_image(run: Run, asked: Any, scene: Path, tmp_path: Path) -> None:
+def test_a_text_goes_with_the_image(
+    run: Run, fake_explain: Any, scene: Path, tmp_path: Path
+) -> None:
     assert run(f"explain --image scene.png {QUESTION}").exit_code == 0
     wanted = {"text": "what colour is the cross?", "image": Path("scene.png")}
-    assert asked.inputs == wanted
+    assert fake_explain.inputs == wanted
     (tmp_path / "question.txt").write_text("what colour is the cross?\n")
     for line in ("explain -i scene.png -", "explain question.txt --image scene.png"):
         assert run(line, "what colour is the cross?\n").exit_code == 0
-        assert asked.inputs == wanted
+        assert fake_explain.inputs == wanted
 
 
-def test_an_image_alone_leaves_stdin_alone(run: Run, asked: Any, scene: Path) -> None:
+def test_an_image_alone_leaves_stdin_alone(run: Run, fake_explain: Any, scene: Path) -> None:
     assert run("explain --image scene.png", "not read").exit_code == 0
-    assert asked.inputs == Path("scene.png")
+    assert fake_explain.inputs == Path("scene.png")
 
 
-def test_the_image_may_come_through_stdin(run: Run, asked: Any) -> None:
+def test_the_image_may_come_through_stdin(run: Run, fake_explain: Any) -> None:
     buffer = BytesIO()
     Image.new("L", (4, 3)).save(buffer, "PNG")
     assert run(f"explain --image - {QUESTION}", buffer.getvalue()).exit_code == 0
-    assert asked.inputs["image"].size == (4, 3)
+    assert fake_explain.inputs["image"].size == (4, 3)
     refused(run("explain --image - text", "words"), "stdin holds text")
     refused(run("explain --image - -", "words"), "both '-'")
 
 
-def test_images_that_cannot_be_had(run: Run, asked: Any, scene: Path, tmp_path: Path) -> None:
+def test_images_that_cannot_be_had(
+    run: Run, fake_explain: Any, scene: Path, tmp_path: Path
+) -> None:
     (tmp_path / "broken.png").write_text("not an image")
     refused(run(f"explain {QUESTION} --image nope.png"), "no image file 'nope.png'")
     refused(run(f"explain {QUESTION} --image broken.png"), "'broken.png' cannot be read")
     refused(run(f"explain {QUESTION} --image ."), "is a folder")
     refused(run("explain scene.png --image scene.png"), "Pass one image", "text as INPUT")
-    assert not asked.calls
+    assert not fake_explain.calls
 
 
 @pytest.mark.parametrize(
@@ -86,16 +90,16 @@ def test_images_that_cannot_be_had(run: Run, asked: Any, scene: Path, tmp_path: 
         ),
     ],
 )
-def test_queries(run: Run, asked: Any, scene: Path, typed: str, wanted: Any) -> None:
+def test_queries(run: Run, fake_explain: Any, scene: Path, typed: str, wanted: Any) -> None:
     assert run(f"explain --image scene.png {typed}").exit_code == 0
-    assert asked.keywords["target"] == wanted
+    assert fake_explain.keywords["target"] == wanted
 
 
 # -- what is written -------------------------------------------------------------------------------
 
 
 def test_a_picture_is_written_unless_another_file_is(
-    run: Run, asked: Any, scene: Path, tmp_path: Path
+    run: Run, fake_explain: Any, scene: Path, tmp_path: Path
 ) -> None:
     assert run("explain --image scene.png --json w.json").stderr == "wrote w.json\n"
     assert run("explain scene.png").stderr == ""
@@ -105,18 +109,18 @@ def test_a_picture_is_written_unless_another_file_is(
 
 
 def test_the_image_itself_is_never_written_over(
-    run: Run, asked: Any, scene: Path, tmp_path: Path
+    run: Run, fake_explain: Any, scene: Path, tmp_path: Path
 ) -> None:
     before = scene.read_bytes()
     refused(run("explain --image scene.png --png ./scene.png"), "is the image to explain")
     scene.rename(tmp_path / "why.png")
     refused(run("explain --image why.png"), "--png 'why.png'", "--png explained.png")
     assert (tmp_path / "why.png").read_bytes() == before
-    assert not asked.calls
+    assert not fake_explain.calls
 
 
 def test_a_locked_folder_only_loses_the_picture(
-    run: Run, asked: Any, scene: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, fake_explain: Any, scene: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("whyformer.cli.files.os.access", lambda _, mode: mode != os.W_OK)
     result = run("explain --image scene.png")

@@ -177,9 +177,9 @@ def test_a_line_for_every_tenth_where_nobody_does(capsys: pytest.CaptureFixture[
         for done in range(101):
             report(Progress("gae", done, 100))
             report(Progress("gae", done, 100))
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.splitlines() == [
+    message = capsys.readouterr()
+    assert message.out == ""
+    assert message.err.splitlines() == [
         "working: ...",
         *(f"working: {tenth} %" for tenth in range(0, 101, 10)),
     ]

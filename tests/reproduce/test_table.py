@@ -151,8 +151,8 @@ def test_conventions_that_differ_are_all_told() -> None:
         Outcome(other, run({("auac", "predicted"): {"GAE": [1.0]}}, "filled: black")),
     ]
     table = markdown(paper(one, other), outcomes)
-    said = "- The one: filled: unknown.\n- The other: filled: black.\n\n95 % bootstrap intervals"
-    assert said in table
+    message = "- The one: filled: unknown.\n- The other: filled: black.\n\n95 % bootstrap intervals"
+    assert message in table
 
 
 def test_figures_of_one_class_stand_beside_no_other() -> None:
