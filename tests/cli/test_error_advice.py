@@ -62,3 +62,8 @@ def test_a_class_that_does_not_exist() -> None:
         "there is no class 'god'. Did you mean 'good'? Classes: 0 ('good'), 1 ('bad'). Choose"
         " another --target, or leave it out for the prediction."
     )
+
+
+def test_a_question_has_no_full_stop() -> None:
+    error = InputError("there is no 'a'. Did you mean 'b'?", remedy="Choose another")
+    assert describe_error(error) == "there is no 'a'. Did you mean 'b'? Choose another."
