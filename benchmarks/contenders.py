@@ -29,13 +29,13 @@ class Peer:
     """Another package's implementation of one of our methods."""
 
     name: str
-    package: str | None  # on PyPI; None where it is written here
-    load: Callable[[], str]  # imports it; what had to be got round, if anything
+    package: str | None  # on PyPI; None if it is implemented here
+    load: Callable[[], str]  # imports it; returns the import problem that was worked around, if any
     make: Callable[[Subject, int], Job]  # (subject, steps of an integral)
     method: str
     compared: str
     options: dict[str, Any] = field(default_factory=dict)
-    same: bool = True  # whether both give the same quantity, so that scores must agree
+    same: bool = True  # whether both compute the same quantity, so that scores must agree
     shapes: tuple[str, ...] = ("bert", "vit")
 
 
@@ -73,7 +73,7 @@ def captum_grad_cam(subject: Subject, steps: int) -> Job:
     peer = LayerGradCam(partial(subject.decide, subject.eager), layer)
 
     def job() -> Tensor:
-        # The weights are frozen: without a gradient to the states the map has no way to the logit.
+        # The weights are frozen: without a gradient to the states, no gradient reaches the map.
         states = subject.states().requires_grad_()
         _, cam = peer.attribute(states, target=0, relu_attributions=True)
         return subject.scores(cam[:, 0, 0] / subject.heads)
@@ -125,7 +125,7 @@ def auto_lrp(subject: Subject, steps: int, recipe: str) -> Job:
 
 def lxt_attn_lrp(subject: Subject, steps: int) -> Job:
     config = copy.deepcopy(subject.model.config)
-    config.position_embedding_type = "absolute"  # what transformers 5 has no choice of any more
+    config.position_embedding_type = "absolute"  # an option that transformers 5 no longer has
     with _patched_by_lxt() as modeling:
         model = modeling.BertForSequenceClassification(config)
         model.load_state_dict(subject.model.state_dict())

@@ -5,7 +5,7 @@
 
 The bundled model sst2 and the 872 dev sentences of SST-2, every method of the papers but attention
 flow. "batched" is `whyformer evaluate --metrics auac` into an empty folder, report left out.
-"alone" is what a user's own loop would do: explain one sentence at a time, and call the model once
+"alone" is a simple loop: explain one sentence at a time, and call the model once
 for each of the eleven steps. Sentences are scored both ways and the areas compared. The
 loop is timed on --alone sentences, every n-th by length, in pieces between the pieces of the
 batched run, so that noise hits both alike; its time is scaled to all sentences.
@@ -42,7 +42,7 @@ from whyformer.metrics import metrics
 from whyformer.models.families import family_of
 from whyformer.models.load import Loaded, load_model
 
-BEYOND = ("attn_lrp", "integrated_gradients")  # not of the three papers
+BEYOND = ("attn_lrp", "integrated_gradients")  # not from the three papers
 
 
 def alone(loaded: Loaded, sample: Sample, method: str, options: Mapping[str, object]) -> float:

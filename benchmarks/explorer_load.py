@@ -2,8 +2,8 @@
 
     python benchmarks/explorer_load.py [--users 20] [--seconds 60] [--json FILE]
 
-Starts `whyformer explore` in a separate process. Every user asks about sentences, images and
-questions in turn, and some ask for more than is allowed. An answer that ends in "done" counts as
+Starts `whyformer explore` in a separate process. Every user explains sentences, images and
+questions in turn, and some requests exceed a limit. An answer that ends in "done" counts as
 answered, status 503 as refused, a sentence about a limit as limited; anything else is a failure.
 Memory is the resident size of the server after the first answer of every kind, and its largest and
 last size after that.
@@ -36,17 +36,17 @@ QUESTIONS: tuple[dict[str, Any], ...] = (
 
 @dataclass
 class Load:
-    """What all users saw together."""
+    """Counts over all users."""
 
     answered: int = 0
     refused: int = 0
     limited: int = 0
     failures: list[str] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)  # of every answer
+    seconds: list[float] = field(default_factory=list)  # per answer
 
 
 def load(place: str, users: int, seconds: float) -> Load:
-    """Run `users` threads that ask for `seconds` seconds; return what they saw."""
+    """Run `users` threads that ask for `seconds` seconds; return the counts."""
     told, lock = Load(), threading.Lock()
     ends = time.monotonic() + seconds
 
@@ -70,7 +70,7 @@ def load(place: str, users: int, seconds: float) -> Load:
                 else:
                     told.failures.append(f"{status}: {says}")
             if status == 503:
-                time.sleep(0.1)  # as a person who is asked to try again
+                time.sleep(0.1)  # a user would wait before trying again
 
     threads = [threading.Thread(target=use, args=(number,)) for number in range(users)]
     for thread in threads:

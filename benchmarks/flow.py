@@ -4,7 +4,7 @@
                               [--sinks 32] [--json FILE]
 
 A shape is tokens x layers. The graph is that of Abnar and Zuidema 2020: attention averaged over
-heads plus the skip connection, each row adding up to 1. Kinds are random attention of several
+heads plus the skip connection, each row sums to 1. Kinds are random attention of several
 shapes, and `text`: the attention of the bundled sst2 on a text with that many tokens; its six
 layers are used twice for twelve. The source is the first token, or the last if attention is causal.
 
@@ -41,13 +41,13 @@ SECONDS = {
     "197x12": (("text", "softmax", "peaked", "causal", "sparse", "uniform", "one-hot"), 10.0),
     "512x6": (("text", "softmax"), 60.0),
 }
-# At this shape, kinds that must be so many times as fast as networkx: those with all edges.
+# At this shape, how many times as fast as networkx these kinds (with all edges) must be.
 AGAINST, DENSE, TIMES = "64x12", ("text", "softmax", "peaked", "causal"), 500.0
 EQUAL = 1e-9
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:
-    """Weights that add up to 1 in each row."""
+    """Random attention whose rows sum to 1."""
     weights = np.exp(scores - scores.max(1, keepdims=True))
     found: np.ndarray = weights / weights.sum(1, keepdims=True)
     return found
@@ -81,7 +81,10 @@ RANDOM: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
 def of_text(n: int, depth: int) -> list[np.ndarray]:
     """Head-averaged attention of the bundled sst2, its layers repeated up to `depth`."""
     words = Path(__file__).parents[1].joinpath("README.md").read_text("utf-8").split()
-    low, high = 1, len(words)  # tokens grow with words: as many words as make at least n tokens
+    low, high = (
+        1,
+        len(words),
+    )  # more words make more tokens: add words until there are at least n tokens
     while low < high:
         middle = (low + high) // 2
         count = wf.explain(" ".join(words[:middle]), method="random", truncation=True)

@@ -1,4 +1,4 @@
-"""Which layer attention flow looks at: the narrowest cut decides, and it may always be the same.
+"""Which layer limits attention flow: its narrowest cut may be in the same layer for all tokens.
 
     python benchmarks/flow_cut.py [--model sst2] [--limit 8]
     python benchmarks/flow_cut.py --model $WHYFORMER_DATA/deit-tiny \\
@@ -32,14 +32,14 @@ WAYS = {"from the deciding token": "row", "from all tokens": "column_sum"}
 def entering(layers: Any) -> Tensor:
     """What can enter each token in each layer, (layers, tokens): edges as attention_flow has them.
 
-    Rows of (mean over heads + identity) / 2 add up to 1; a token's column is what leads into it.
+    Rows of (mean over heads + identity) / 2 sum to 1; a token's column is what enters it.
     """
     means = torch.stack([layer.attention[0].mean(0) for layer in layers])
     return (means.sum(-2) + 1) / 2
 
 
 def correlations(inputs: Any, model: Any, reduce: str) -> list[float]:
-    """Of the flow with what can enter a token, by layer."""
+    """Return the rank correlation of the flow with what can enter a token, by layer."""
     found = wf.explain(inputs, model, method="attention_flow", reduce=reduce, keep=("attention",))
     flow = found.scores[0].numpy()
     room = entering(found.layers).numpy()[:, -len(flow) :]

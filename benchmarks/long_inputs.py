@@ -37,7 +37,7 @@ from report import finish, limit_note
 
 PLAIN, TEXTBOOK = "forward+backward", "textbook"
 TEXTBOOK_FITS = 2048
-JUDGED = 4096  # the length that limits of time and memory are about
+JUDGED = 4096  # the length for which time and memory are limited
 TIME_LIMIT, MEMORY_LIMIT, EXPONENT_LIMIT = 3.0, 2.0, 1.15
 RESIDENT_LIMIT = 12.0  # GiB
 
@@ -54,7 +54,7 @@ def model_and_inputs(tokens: int, layers: int) -> tuple[nn.Module, dict[str, Ten
 
 
 def textbook(model: Any, inputs: dict[str, Tensor]) -> Tensor:
-    """The first token's relevance by generic attention explainability, maps and all.
+    """The first token's relevance by generic attention explainability, with all maps in memory.
 
     Of a model with eager attention and one stream, as the method is usually written.
     """

@@ -24,7 +24,9 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
-os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # the profiler says when it starts and stops
+os.environ.setdefault(
+    "KINETO_LOG_LEVEL", "5"
+)  # the profiler prints a line when it starts and stops
 
 import torch
 from torch import nn
@@ -107,7 +109,7 @@ def measure_here(shape: str, what: str, tokens: int) -> int:
 
 
 def measure(shape: str, what: str, tokens: int) -> int:
-    """The same in a process of its own."""
+    """Return the same, measured in a separate process."""
     command = [sys.executable, __file__, "--tokens", str(tokens), "--one", shape, what]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -3,8 +3,8 @@
     python benchmarks/peers.py [--rounds 5] [--steps 32] [--shapes bert,vit] [--tokens 128]
                                [--threads 1,2] [--peers captum,zennit,...] [--json FILE]
 
-BERT-base shape with 128 tokens and ViT-B/16 shape, random weights, frozen, one sample. Everybody
-starts from the same token states (computed again each time) and explains the same logit. Peers run
+BERT-base shape with 128 tokens and ViT-B/16 shape, random weights, frozen, one sample. All
+start from the same token states (computed again each time) and explain the same logit. Peers run
 from the states straight through the blocks; ours is called as users call it, with the model's
 inputs. All take turns in each round; the figure is the best round. With one thread it is the CPU
 time of this process; with more it is elapsed time, which is useful on an idle machine only. Memory
@@ -12,7 +12,7 @@ is the peak of what torch allocates for the work (see benchmarks/memory.py), in 
 
 If a peer computes the same quantity, the scores have to agree. The winner is the faster one in one
 thread; there is none if the two are within two per cent. A peer that cannot be imported, or fails
-on the model, is listed with its error message: none is left out by hand. If a peer imports only
+on the model, is listed with its error message. No peer is left out by hand. If a peer imports only
 with stand-ins for names that it does not need here, it is measured so, and its row says why.
 """
 
@@ -41,7 +41,7 @@ from stand_ins import one_line
 from subjects import Subject, bert, vit
 
 PLAIN = "forward+backward"
-AGREE = 1e-4  # of the largest score, where both give the same quantity
+AGREE = 1e-4  # of the largest score, if both compute the same quantity
 EVEN = 0.02
 
 
@@ -72,7 +72,7 @@ def ready(subject: Subject, peer: Peer, steps: int) -> Ready | str:
     """The peer after a first run, or the reason why it cannot run."""
     try:
         got_round = peer.load()
-    except Exception as error:  # whatever a stranger's package raises is the row's text
+    except Exception as error:  # any error of another package becomes the text of its row
         return f"not importable: {one_line(error)}"
     try:
         job = peer.make(subject, steps)
@@ -84,7 +84,7 @@ def ready(subject: Subject, peer: Peer, steps: int) -> Ready | str:
 def measure(
     subject: Subject, peers: Sequence[Peer], steps: int, rounds: int, threads: Sequence[int]
 ) -> dict[str, Any]:
-    """Figures by what was run, one row for each peer, and who is missing."""
+    """Figures by what was run, one row for each peer, and the peers that failed."""
     work: dict[str, Callable[[], Any]] = {PLAIN: subject.plain}
     scores: dict[str, Tensor] = {}
     rows: list[dict[str, Any]] = []
@@ -136,7 +136,7 @@ def apart(a: Tensor, b: Tensor) -> float:
 
 
 def winner(ours: float, peer: float) -> str:
-    """Who is faster."""
+    """Return which of the two is faster."""
     if abs(peer / ours - 1) <= EVEN:
         return "even"
     return "ours" if ours < peer else "peer"
@@ -186,7 +186,7 @@ def main(words: Sequence[str] | None = None) -> int:
             if shape in peer.shapes and any(part in peer.name.lower() for part in wanted)
         ]
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the peers' own
+            warnings.simplefilter("ignore")  # warnings of the peers
             found = measure(subject, peers, options.steps, options.rounds, threads)
         results["shapes"][subject.title] = found
         show(subject.title, found)

@@ -1,4 +1,4 @@
-"""Tokens taken away from a question-answering model by relevance (Chefer et al., ICCV 2021, 4.1).
+"""Remove tokens from the inputs of a model by relevance (Chefer et al., ICCV 2021, 4.1).
 
 A removed token is deleted: the model is called without it. Masking would be the same, except when
 all tokens are masked: attention is then uniform over all tokens. In the last step no region is
@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-# The shares that are taken away, as the authors' LXMERT script has them.
+# The removed fractions, as in the authors' LXMERT script.
 FRACTIONS = (0.0, 0.25, 0.5, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0)
 NAMES = {
     "text": ("input_ids", "attention_mask", "token_type_ids"),
@@ -35,7 +35,7 @@ def order(scores: Tensor, seed: int = 0) -> Tensor:
 def kept(scores: Tensor, removable: Tensor, fraction: float, way: str, seed: int = 0) -> Tensor:
     """Which tokens are left, (batch, tokens), after removing this fraction of the removable ones.
 
-    "positive" takes away the most relevant ones first, "negative" the least relevant. As in the
+    "positive" removes the most relevant ones first, "negative" the least relevant. As in the
     authors' script, what is left is rounded down.
     """
     place = order(scores.masked_fill(~removable, -torch.inf), seed).argsort(1)
@@ -47,7 +47,7 @@ def kept(scores: Tensor, removable: Tensor, fraction: float, way: str, seed: int
 
 
 def without(inputs: Inputs, stay: Tensor, names: tuple[str, ...]) -> Inputs:
-    """The inputs with only the tokens that stay, moved to the front; padding has mask 0.
+    """The inputs with only the remaining tokens, moved to the front; padding has mask 0.
 
     If none is left, one of zeros is used: LXMERT cannot be called without a region.
     """

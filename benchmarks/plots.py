@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 PLAIN = "forward+backward"
-# By what a method rests on: a gradient, attention maps, relevance of its own.
+# Groups of methods: gradients, attention maps, relevance propagation.
 GROUPS = {
     "gradients": (
         "gradient_x_input",

@@ -1,4 +1,4 @@
-"""How well each method points at the shape that an answer is about, and what its ranking is worth.
+"""How well each method points at the shape that decides an answer, and how good its ranking is.
 
     python benchmarks/pointing.py [--questions 500] [--models a,b] [--methods a,b,...] [--seed 0]
                                   [--batch 50] [--threads 1] [--json FILE]
@@ -6,25 +6,25 @@
 The bundled models of scenes answer questions about held-out scenes (`training/scenes.py`), where it
 is known which shape a question is about. One question is drawn from each scene, so that they are
 independent; questions whose answer is "no" are about no shape and are left out. Every method
-explains the answer that the model gives, right or wrong. `detr_shapes` is asked for one of the
-shapes that it found in each scene (right label, IoU at least 0.5): the map of that object's query.
+explains the answer that the model gives, right or wrong. For `detr_shapes`, one of the
+shapes that it detects in each scene (right label, IoU at least 0.5) is explained by its query.
 
 Pointing. The region with the highest score counts as a hit
-  strictly     where the shape covers at least a quarter of it, or no region more than it
-  loosely      where the shape covers any of it
-and a miss counts as `other` where another shape covers any of it instead. `mass` is the share of
+  strictly     if the shape covers at least a quarter of it, or covers no other region more
+  loosely      if the shape covers any of it
+and a miss counts as `other` if another shape covers any of it. `mass` is the share of
 the positive relevance of all regions that lies in the loose hits. "colour", "kind" and "yes" are
-strict hits at the questions with such answers. The row "chance" is what a region drawn at random
-would score, worked out and not drawn.
+strict hits at the questions with such answers. The row "chance" is the
+expected score of a region drawn at random.
 
-Perturbation (ICCV 2021), question answering only. Tokens are taken away at the fractions 0, .25,
-.5, .75, .8, .85, .9, .95 and 1, what is left rounded down, and the area under the share of
-unchanged answers is taken by trapezoids: 100 % where nothing ever changes an answer. Positive takes
+Perturbation (ICCV 2021), question answering only. Tokens are removed at the fractions 0, .25,
+.5, .75, .8, .85, .9, .95 and 1, what remains is rounded down, and the area under the share of
+unchanged answers is computed by trapezoids: 100 % if no answer ever changes. Positive removes
 the most relevant first (lower is better), negative the least relevant (higher is better); signed
-scores are ranked as they are. Regions and words are really taken away, not masked; [CLS] and [SEP]
+scores are ranked with their sign. Regions and words are deleted, not masked; [CLS] and [SEP]
 stay. Areas against the true answer are in the JSON.
 
-Equal scores are ranked at random, by --seed. Behind each figure is one standard error over the
+Equal scores are ranked at random, by --seed. Each figure has one standard error over the
 questions. Times are CPU milliseconds for a question, explained in batches.
 """
 
@@ -62,10 +62,10 @@ MODELS = ("lxmert_shapes", "visualbert_shapes", "detr_shapes")
 
 QUARTER = 0.25
 TYPES = {**dict.fromkeys(scenes.COLOURS, "colour"), scenes.YES: "yes"}  # by answer; else "kind"
-SURE, OVERLAP = 0.5, 0.5  # what DETR has found: from which probability, and IoU, on
+SURE, OVERLAP = 0.5, 0.5  # least probability and IoU of a shape that DETR has found
 
 
-# Left out unless asked for: 144 regions are many to find the maximum flow of, one by one.
+# Left out by default: the maximum flow of 144 regions, one by one, takes long.
 SLOW = {("detr_shapes", "attention_flow")}
 
 
@@ -90,7 +90,7 @@ class Figure(NamedTuple):
 
     @classmethod
     def of(cls, values: Tensor) -> Figure:
-        """Of one value per question."""
+        """Return the figure of one value per question."""
         values = values.double()
         error = float(values.std(correction=1)) / math.sqrt(len(values)) if len(values) > 1 else 0.0
         return cls(float(values.mean()), error)
@@ -98,15 +98,15 @@ class Figure(NamedTuple):
 
 @dataclass(frozen=True)
 class Trial:
-    """A model with what it is asked, and the shape that each question is about."""
+    """A model, its questions, and the shape that each question is about."""
 
     model: nn.Module
     inputs: dict[str, Tensor]
-    targets: Sequence[Any] | None  # per question; None for whatever the model predicts
+    targets: Sequence[Any] | None  # per question; None for the prediction
     cover: Tensor  # (questions, regions): the share of each that the shape covers
     others: Tensor  # the same, of all other shapes of the scene
-    right: float  # the share of the questions that the model answers rightly
-    answers: perturbation.Answers | None = None  # what it answers where tokens are gone
+    right: float  # the share of questions that the model answers correctly
+    answers: perturbation.Answers | None = None  # its answers with tokens removed
     true: Tensor | None = None  # (questions,) answers
     removable: Tensor | None = None  # (questions, tokens): words, not [CLS], [SEP] and padding
     types: dict[str, Tensor] = field(default_factory=dict)  # (questions,): whether it is of a type
@@ -122,7 +122,7 @@ class Trial:
             yield {name: stream.scores for name, stream in found.streams.items()}
 
 
-# -- what is asked ---------------------------------------------------------------------------------
+# -- questions -------------------------------------------------------------------------------------
 
 
 def answering(name: str, count: int, seed: int) -> Trial:
@@ -166,13 +166,13 @@ def answering(name: str, count: int, seed: int) -> Trial:
 
 
 def questions(count: int, seed: int) -> Iterator[tuple[Scene, Question]]:
-    """That many held-out scenes, each with one question about one of its shapes."""
+    """Return `count` held-out scenes, each with one question about one of its shapes."""
     chance = numpy.random.default_rng(seed)
     numbers = itertools.count(scenes.HELD_OUT)
     while count:
         drawing = scenes.scene(next(numbers))
         about_one = [one for one in drawing.questions() if one.about is not None]
-        if about_one:  # some scenes have but one question, and its answer is no
+        if about_one:  # some scenes have only one question, and its answer is no
             yield drawing, about_one[int(chance.integers(len(about_one)))]
             count -= 1
 
@@ -248,7 +248,7 @@ def covers(
     return torch.stack(own), torch.stack(others)
 
 
-# -- what comes of it ------------------------------------------------------------------------------
+# -- measures --------------------------------------------------------------------------------------
 
 
 def strict(cover: Tensor) -> Tensor:
@@ -274,7 +274,7 @@ def pointing(scores: Tensor, trial: Trial, seed: int) -> dict[str, Tensor]:
 
 
 def hits(trial: Trial) -> dict[str, Tensor]:
-    """Which regions count as what, (questions, regions)."""
+    """The regions by what they count as, each (questions, regions)."""
     touched = trial.cover > 0
     return {
         "strict": strict(trial.cover),
@@ -289,7 +289,7 @@ def by_type(trial: Trial, values: Tensor) -> dict[str, Figure]:
 
 
 def chance(trial: Trial) -> dict[str, Figure]:
-    """What a region drawn at random would score."""
+    """Return the expected scores of a region drawn at random."""
     shares = {name: regions.double().mean(1) for name, regions in hits(trial).items()}
     shares["mass"] = shares["loose"]
     figures = {name: Figure.of(values) for name, values in shares.items()}
@@ -308,7 +308,7 @@ def perturbation_areas(trial: Trial, scores: dict[str, Tensor], seed: int) -> di
     figures: dict[str, Any] = {}
     for stream, way in perturbation.WAYS:
         given = trial.answers.curve(stream, way, scores[stream], removable[stream], seed)
-        own = given == given[0]  # nothing is gone at the first fraction
+        own = given == given[0]  # at the first fraction nothing is removed
         true = given == trial.true
         figures[f"{stream} {way}"] = Figure.of(perturbation.area(own))
         figures[f"{stream} {way}, true answer"] = Figure.of(perturbation.area(true))
@@ -319,7 +319,7 @@ def perturbation_areas(trial: Trial, scores: dict[str, Tensor], seed: int) -> di
 def measure(
     trial: Trial, names: Sequence[str], batch: int, seed: int, step: Callable[[str], None]
 ) -> dict[str, dict[str, Any]]:
-    """{contender: figures}; `step` is told before each one which it is."""
+    """{contender: figures}; `step` is called with each contender before it runs."""
     results: dict[str, dict[str, Any]] = {}
     for name in names:
         step(name)
@@ -336,7 +336,7 @@ def measure(
     return results
 
 
-# -- showing ---------------------------------------------------------------------------------------
+# -- tables ----------------------------------------------------------------------------------------
 
 
 def tables(results: dict[str, dict[str, Any]], by_chance: dict[str, Any]) -> str:
@@ -354,7 +354,7 @@ def tables(results: dict[str, dict[str, Any]], by_chance: dict[str, Any]) -> str
 
 
 def table(columns: Sequence[str], rows: Sequence[tuple[str, dict[str, Any]]]) -> str:
-    """One Markdown table; cells of which nothing is known are empty."""
+    """One Markdown table; cells without a figure are empty."""
     lines = [["", *columns], ["---"] * (len(columns) + 1)]
     lines += [
         [title, *(format_figure(found.get(column)) for column in columns)] for title, found in rows
@@ -370,7 +370,7 @@ def format_figure(value: Figure | float | None) -> str:
 
 
 def plain(value: Any) -> Any:
-    """What JSON can hold, figures as objects."""
+    """Return the results for JSON, with figures as objects."""
     if isinstance(value, Figure):
         return value._asdict()
     return {key: plain(v) for key, v in value.items()} if isinstance(value, dict) else value

@@ -22,7 +22,7 @@ def finish(results: dict[str, Any], exceeded: list[str], path: Path | None) -> i
     if path:
         path.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps({"run": run(), "exceeded": exceeded, **results}, indent=2)
-        # Whoever reads it finds all of this run or all of the one before.
+        # A reader gets either all of this run or all of the one before.
         draft = path.with_suffix(".part")
         draft.write_text(text + "\n", encoding="utf-8")
         draft.replace(path)
@@ -57,7 +57,7 @@ def command(words: list[str]) -> str:
 
 
 def processor() -> str:
-    """The processor's name, if the system tells it."""
+    """The processor's name, if the system states it."""
     facts = Path("/proc/cpuinfo")
     lines = facts.read_text(encoding="utf-8").splitlines() if facts.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]

@@ -187,7 +187,7 @@ def _left_out(cells: list[dict[str, Any]]) -> str:
 
 
 def long_inputs(found: Results, images: Path) -> str:
-    """Time and memory of one method on long texts, and of the textbook's where it fits."""
+    """Time and memory of one method on long texts, and of the textbook version if measured."""
     names = dict.fromkeys(name for one in found["seconds"].values() for name in one)
 
     def cell(tokens: str, name: str) -> str:
@@ -236,7 +236,7 @@ def throughput(found: Results, images: Path) -> str:
 
 
 def segmentation(found: Results, images: Path) -> str:
-    """Accuracy and its kin, by method."""
+    """Segmentation figures by method."""
     names = ("pixel_accuracy", "miou", "map_class_mean", "map")
     rows = [
         [
@@ -251,7 +251,7 @@ def segmentation(found: Results, images: Path) -> str:
     return table([*head, "authors' code, other images", "s/image"], rows)
 
 
-ROUNDING = 1e-5  # areas that differ by more are told by name
+ROUNDING = 1e-5  # methods whose areas differ by more are listed
 
 
 def evaluation(found: Results, images: Path) -> str:

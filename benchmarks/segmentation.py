@@ -6,10 +6,10 @@
 DeiT-Tiny explains its predicted class. Conventions are those of the authors' segmentation script
 (Chefer et al., CVPR 2021): the 224 centre crop of image and trimap; patch maps go to pixels by
 bilinear upsampling; a map is scaled to 0..1 and what exceeds its mean is foreground; boundary
-pixels count nowhere. Pixel accuracy and IoU are accumulated over all images (correct over
+pixels are ignored. Pixel accuracy and IoU are accumulated over all images (correct over
 labelled pixels; intersection over union of background and of foreground, then their mean).
-Average precision is per image, then averaged. There is more than one way to take it, they differ
-by ten points and more, so all three are printed:
+Average precision is per image, then averaged. There is more than one way to compute it,
+they differ by ten points and more, so all three are printed:
   joint        both classes' pixels in one ranking, the map for the foreground and 1 - map for the
                background: what the authors' script does, and the figure called mAP here
   foreground   the animal's pixels ranked by the map
@@ -19,7 +19,7 @@ The table also has the figures that are reported for the authors' code on other 
 same model. How that report computed mAP is not known. It is nearest to the class mean; this was
 found by trying these three, so it is no evidence for the maps. Accuracy and mIoU have one
 definition.
-Seconds are CPU time of one image explained alone, one thread unless told otherwise.
+Seconds are CPU time of one image explained alone, one thread by default.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Tally:
             self.union[i] += (here | there).sum()
         joint = average_precision(torch.cat((scores, 1 - scores)), torch.cat((truth, ~truth)))
         self.joint.append(joint)
-        # A crop may be all animal, or have none: a class that is not there has no precision.
+        # A crop may show only the animal, or none of it: a missing class has no precision.
         present = []
         if truth.any():
             present.append(average_precision(scores, truth))
@@ -113,7 +113,7 @@ class Tally:
 
 
 def minmax(score_map: Tensor) -> Tensor:
-    """The map from 0 to 1; all zeros where every pixel scores the same."""
+    """The map from 0 to 1; all zeros if all pixels have the same score."""
     span = score_map.max() - score_map.min()
     return (score_map - score_map.min()) / span if span > 0 else torch.zeros_like(score_map)
 
@@ -241,7 +241,7 @@ def main() -> int:
     heads = " ".join(f"{column:>10s}" for column in columns)
     print(f"{'per cent':24s}{heads}   {'reported for theirs':>20s}{'s/image':>9s}")
     results = measure(options.data, methods, options.limit, options.batch)
-    from report import finish  # beside this script: others import it from elsewhere
+    from report import finish  # other scripts import this one from other folders
 
     return finish({"methods": results}, [], options.json)
 

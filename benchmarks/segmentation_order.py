@@ -1,4 +1,4 @@
-"""Why methods come in the order they do on pet images: the animal's size, and where a map is cut.
+"""What decides the order of methods on pet images: the animal's size, and where a map is cut.
 
     python benchmarks/segmentation_order.py --data $WHYFORMER_DATA [--limit N] [--methods a,b,...]
 
@@ -69,7 +69,7 @@ def thirds(shares: Tensor) -> list[list[int]]:
 
 
 def percent(cuts: list[Cut], which: list[int], way: str) -> float:
-    """Pixels on the right side, in per cent of those that count in these images."""
+    """Correct pixels in per cent of those that count in these images."""
     right = sum(getattr(cuts[i], way) for i in which)
     return 100 * right / sum(cuts[i].counted for i in which)
 

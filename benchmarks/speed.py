@@ -44,7 +44,7 @@ LIMITS = {
     "rollout": (FORWARD, 1.15),
     "transformer_attribution": (PLAIN, 2.40),
 }
-# Of models with more than one stream; the other methods are timed there for information.
+# For models with several streams; other methods are timed there for information only.
 SEVERAL = {"gae": (PLAIN, 1.30)}
 
 
@@ -59,7 +59,7 @@ class Case:
     target: Any
     value: Callable[[Any], Tensor]  # the same target, from the model's output
     limits: dict[str, tuple[str, float]]
-    pixels: bool = False  # whether to time a plain pass to the pixels too
+    pixels: bool = False  # whether to also time a plain pass to the pixels
 
 
 def bert() -> Case:
@@ -139,11 +139,12 @@ def detr(size: tuple[int, int]) -> Case:
 
 @torch.no_grad()
 def normalise(backbone: nn.Module, pixels: Tensor) -> None:
-    """Nothing; the frozen batch normalisation has then seen the image, as a trained one has many.
+    """Set the statistics of the frozen batch normalisation from the image.
 
     With the mean 0 and deviation 1 that it is built with, each stage makes larger numbers than the
-    one before. The first attention then has one answer for each question and numbers below 1e-38
-    elsewhere, on which processors compute a hundred times more slowly than on all others.
+    one before. The first attention then has
+    one large weight per row and numbers below 1e-38 elsewhere, with which processors compute a
+    hundred times more slowly.
     """
 
     def measured(module: Any, args: tuple) -> None:

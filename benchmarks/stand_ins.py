@@ -74,6 +74,6 @@ TORCHVISION: dict[str, dict[str, Any]] = {
 captum = cache(partial(_load, "captum.attr", {}))
 autolrp = cache(partial(_load, "autolrp", {}))
 zennit = cache(partial(_load, "zennit.attribution", TORCHVISION))
-# To prune heads, which is not asked for here; transformers 5 has it no more.
+# For pruning heads, which is not used here; transformers 5 no longer has it.
 PRUNING = {"find_pruneable_heads_and_indices": None, "prune_linear_layer": None}
 lxt = cache(partial(_load, "lxt.efficient", TORCHVISION | {"transformers.pytorch_utils": PRUNING}))

@@ -19,11 +19,11 @@ class Subject:
     title: str
     model: Any
     inputs: dict[str, Tensor]
-    silent: dict[str, Tensor]  # the same inputs with nothing said: where integrals start
+    silent: dict[str, Tensor]  # inputs without content: where integrals start
     read: Callable[[Any, dict[str, Tensor]], Tensor]  # (model, inputs) to states
     decide: Callable[[Any, Tensor], Tensor]  # (model, states) to logits
     last_attention: str  # the module that makes the last attention map
-    patches: int = 0  # the first token that has a score: an image's class token has none
+    patches: int = 0  # the first token with a score: the class token of an image has none
 
     @cached_property
     def eager(self) -> Any:
@@ -68,7 +68,7 @@ def bert(
 
 
 def of_bert(model: Any, tokens: int, batch: int, name: str = "BERT") -> Subject:
-    """That BERT with random texts."""
+    """Return this BERT with random texts."""
     torch.manual_seed(0)
     ids = torch.randint(1000, 30000, (batch, tokens))
     mask = torch.ones_like(ids)
@@ -76,7 +76,7 @@ def of_bert(model: Any, tokens: int, batch: int, name: str = "BERT") -> Subject:
         f"{name}, {tokens} tokens",
         model,
         {"input_ids": ids, "attention_mask": mask},
-        # The config names no mask token: padding is the one that says least.
+        # The config names no mask token, so padding is used.
         {"input_ids": torch.full_like(ids, model.config.pad_token_id), "attention_mask": mask},
         lambda model, inputs: model.bert.embeddings(inputs["input_ids"]),
         lambda model, states: model.classifier(model.bert.pooler(model.bert.encoder(states)[0])),

@@ -70,7 +70,7 @@ def points(lengths: Iterable[int], batches: Iterable[int], at: int) -> Iterator[
 
 
 def unfit(cells: Sequence[Cell], method: str, tokens: int, batch: int, limits: Limits) -> str:
-    """Why that cell is to be left out; empty where it is not."""
+    """Return why a cell is left out; empty if it is not."""
     if tokens > MOST_TOKENS.get(method, tokens):
         return f"over {MOST_TOKENS[method]} tokens"
     known = [c for c in cells if c.method == method and c.tokens <= tokens and c.batch <= batch]

@@ -9,10 +9,10 @@ list, which is split into groups of similar length. Scores have to agree. Plain 
 groups are timed too, and so are the matrix products of the linear layers alone, with all tokens in
 one batch and no padding: a lower bound for anything that runs the model forward and backward.
 
-series: sentences of SST-2 (WHYFORMER_DATA names the folder that holds sst2; without it the bundled
+series: sentences of SST-2 (in the folder WHYFORMER_DATA; without it the bundled
 samples, repeated), the bundled model, one iterator over all of them for each method. After each
 window the same batches run plainly: tokenizer, forward, backward to the token states, weights
-frozen. So tokenisation is in both; reading words, labels and slicing is in ours alone. Memory is
+frozen. So both include tokenisation; only ours includes words, labels and slicing. Memory is
 the growth of the resident size after the first window.
 
 Time is CPU time of this process, all threads.
@@ -45,7 +45,7 @@ from whyformer.evaluation.bundled_samples import bundled_samples
 from whyformer.models.load import Loaded, load_model
 
 # How many times faster an iterator and a list must be than one at a time. A single text of 128
-# tokens already fills one core's arithmetic: what a batch can win is what short texts leave unused.
+# tokens already uses one core fully, so a batch can only gain on short texts.
 FASTER = {"minilm": 2.5, "bert": 2.5}
 AGREE = 1e-5  # of the largest score
 SLOWER = {"lrp_ah_ln": 1.2, "gae": 1.2}  # at most, against plain passes

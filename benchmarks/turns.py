@@ -13,7 +13,7 @@ def best(
     rounds: int,
     clock: Callable[[], float] = time.process_time,
 ) -> dict[str, float]:
-    """The fewest seconds of each over the rounds."""
+    """Return the fewest seconds of each piece of work over the rounds."""
     found = dict.fromkeys(work, math.inf)
     for _ in range(rounds):
         for name, job in work.items():

@@ -1,4 +1,4 @@
-"""Shared by the training scripts: options, the training run, accuracy, and the stored folder."""
+"""Options, training run, accuracy and stored folder: what the training scripts share."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CARDS = Path(__file__).resolve().parent / "cards"
 
 DATA = "folder with sst2/ and mnist/; default: WHYFORMER_DATA"
 
-WARMUP = 0.06  # of the steps, over which the learning rate rises
+WARMUP = 0.06  # share of the steps in which the learning rate rises
 REPORT = 50  # steps between two lines of progress
 
 
@@ -190,7 +190,7 @@ def write_json(path: Path, content: object) -> None:
 def write_run(options: argparse.Namespace, kept: int, steps: int, last: float) -> None:
     """Write --work/run.json: how the checkpoint of step `kept` was trained.
 
-    `last` is the latest accuracy, of the checkpoint or of later weights. The time is CPU time.
+    `last` is the accuracy after the latest step, which may be after the checkpoint.
     """
     names = ("epochs", "batch", "peak", "seed", "threads", "scenes")
     run = {name: getattr(options, name) for name in names if hasattr(options, name)}

@@ -1,4 +1,4 @@
-"""Measures the bundled models as they are stored: the command behind the figures in their cards."""
+"""Measure the stored bundled models: the command behind the figures in their cards."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from training import (
     sst2,
 )
 
-# Each gives named figures of a stored folder, the one that bundled.json states first.
+# Each returns figures of a stored folder by name; the first is the one in bundled.json.
 ON_SCENES: dict[str, Callable[[Path], dict[str, float]]] = {
     shapes_qa.LXMERT: shapes_qa.measure,
     shapes_qa.VISUALBERT: shapes_qa.measure,
@@ -37,13 +37,13 @@ ON_DATA: dict[str, Callable[[Path, Path], dict[str, float]]] = {
 }
 
 
-def stated(folder: Path) -> float:
-    """The accuracy that the folder's bundled.json states."""
+def stated_accuracy(folder: Path) -> float:
+    """Return the accuracy in the folder's bundled.json."""
     return float(json.loads((folder / "bundled.json").read_text(encoding="utf-8"))["accuracy"])
 
 
 def main() -> None:
-    """Print the accuracies; fail if a stated one is not what the files achieve."""
+    """Print the accuracies; fail if one differs from its bundled.json."""
     parser = argparse.ArgumentParser(description=__doc__)
     default = os.environ.get("WHYFORMER_DATA")
     parser.add_argument(
@@ -53,7 +53,7 @@ def main() -> None:
         help=f"{common.DATA}; without it, only the models of scenes are measured",
     )
     parser.add_argument("--bundled", type=Path, default=common.BUNDLED, help="folder of the models")
-    parser.add_argument("--models", nargs="*", help="names; all of them if not given")
+    parser.add_argument("--models", nargs="*", help="names of models; default: all")
     parser.add_argument("--threads", type=int, default=1, help="CPU threads")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
@@ -70,8 +70,8 @@ def main() -> None:
         for figure, value in measured.items():
             print(f"{name:<18} {figure:<20} {value:.4f}", flush=True)
         first = next(iter(measured.values()))
-        if abs(stated(folder) - first) > 5e-4:
-            wrong.append(f"{folder}/bundled.json states {stated(folder)}, not {first:.4f}")
+        if abs(stated_accuracy(folder) - first) > 5e-4:
+            wrong.append(f"{folder}/bundled.json states {stated_accuracy(folder)}, not {first:.4f}")
     if wrong:
         raise SystemExit("\n".join(wrong))
 

@@ -1,4 +1,4 @@
-"""Trains a small vision transformer on MNIST and writes the bundled model `mnist`."""
+"""Train a small vision transformer on MNIST and write the bundled model `mnist`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PIXELS = {"size": {"height": 28, "width": 28}, "image_mean": [0.5], "image_std":
 
 
 def read_idx(path: Path) -> Tensor:
-    """The bytes of a gzipped idx file in the shape that its header gives."""
+    """Return the bytes of a gzipped idx file in the shape that its header states."""
     if not path.is_file():
         raise SystemExit(f"{path} is missing: --data must be a folder that holds mnist/*.gz")
     content = gzip.decompress(path.read_bytes())
@@ -62,7 +62,7 @@ def augment(pixels: Tensor, generator: torch.Generator) -> Tensor:
     rows = [cosine, -sine, move * right, sine, cosine, move * down]
     affine = torch.stack(rows, dim=1).reshape(count, 2, 3)
     grid = functional.affine_grid(affine, list(pixels.shape), align_corners=False)
-    # Outside is black, which is -1 here: grid_sample pads with 0, so shift around it.
+    # The area outside is black, which is -1 here. grid_sample pads with 0, hence the shift by 1.
     return functional.grid_sample(pixels + 1, grid, align_corners=False) - 1
 
 
@@ -85,16 +85,16 @@ def build_model() -> ViTForImageClassification:
     return ViTForImageClassification(config)
 
 
-def in_order(images: Tensor, labels: Tensor, size: int = 250) -> Iterator[LabelledBatch]:
-    """Every digit once, as it is."""
+def batches_in_order(images: Tensor, labels: Tensor, size: int = 250) -> Iterator[LabelledBatch]:
+    """Yield every digit once, without augmentation."""
     for part, answers in zip(images.split(size), labels.split(size), strict=True):
         yield {"pixel_values": normalise(part)}, answers
 
 
-def shuffled(
+def shuffled_batches(
     images: Tensor, labels: Tensor, size: int, generator: torch.Generator
 ) -> Iterator[LabelledBatch]:
-    """Every digit once, in a new order and augmented; an incomplete last batch is left out."""
+    """Yield every digit once, shuffled and augmented, without an incomplete last batch."""
     order = torch.randperm(len(images), generator=generator)
     for indices in order[: len(order) // size * size].split(size):
         pixels = augment(normalise(images[indices]), generator)
@@ -104,7 +104,7 @@ def shuffled(
 def train(model: ViTForImageClassification, options: argparse.Namespace) -> None:
     """Train the model; the weights of the last step are saved in --work.
 
-    Progress is measured on training digits set aside, so the test digits choose nothing.
+    Progress is measured on held-out training digits; the test digits are not used.
     """
     generator = common.prepare(options.seed, options.threads)
     images, labels = read_split(options.data, "train")
@@ -115,11 +115,11 @@ def train(model: ViTForImageClassification, options: argparse.Namespace) -> None
     batches = (
         batch
         for _ in range(options.epochs)
-        for batch in shuffled(images, labels, options.batch, generator)
+        for batch in shuffled_batches(images, labels, options.batch, generator)
     )
     run = common.TrainingRun(steps, options.peak, 0.05, "cosine", per_epoch, options.most_steps)
     for step in run.train(model, batches, partial(classification_loss, model, smoothing=0.05)):
-        measured = common.accuracy(model, in_order(held_images, held_labels))
+        measured = common.accuracy(model, batches_in_order(held_images, held_labels))
         common.save_weights(model, options.work / CHECKPOINT)
         common.write_run(options, step, steps, measured)
         print(f"  held-out accuracy {measured:.4f} after step {step}", flush=True)
@@ -155,7 +155,7 @@ def store_samples(
 
 
 def measure(folder: Path, data: Path) -> float:
-    """The accuracy on the test digits of a stored folder, loaded as any user would."""
+    """The accuracy on the test digits of a stored folder, loaded as a user would load it."""
     model = AutoModelForImageClassification.from_pretrained(folder, dtype=torch.float32)
     processor = AutoImageProcessor.from_pretrained(folder)
     images, labels = read_split(data, "t10k")

@@ -1,4 +1,4 @@
-"""A small world with known truth: coloured shapes on a canvas, questions about them, captions."""
+"""Scenes of coloured shapes, with questions and captions whose answers are known."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from functools import cache
 import numpy
 from PIL import Image, ImageDraw
 
-SIDE = 192  # pixels of a canvas, both ways
-SMALLEST, LARGEST = 36, 60  # pixels of a shape, both ways
+SIDE = 192  # pixels of the canvas, in both directions
+SMALLEST, LARGEST = 36, 60  # pixels of a shape, in both directions
 APART = 6  # pixels between two shapes, and between a shape and the border
-STAGGER = 12  # pixels between the middles of two shapes from left to right: an order to read in
-FINENESS = 4  # a shape is drawn that many times larger, then reduced: smooth edges
+STAGGER = (
+    12  # pixels between the middles of two shapes from left to right: gives a clear reading order
+)
+FINENESS = 4  # a shape is drawn this many times larger and then reduced, for smooth edges
 
 KINDS = ("circle", "square", "triangle", "star", "cross")
 COLOURS = {
@@ -43,7 +45,7 @@ KIND_QUESTIONS = (
 )
 PRESENCE_QUESTIONS = ("is there a {colour} {kind}?", "do you see a {colour} {kind}?")
 
-# Scenes to measure on have numbers from here on; scenes to train on have smaller ones.
+# Held-out scenes have numbers from here on; training scenes have smaller ones.
 HELD_OUT = 1_000_000_000
 
 Box = tuple[int, int, int, int]
@@ -51,12 +53,12 @@ Box = tuple[int, int, int, int]
 
 @dataclass(frozen=True)
 class Shape:
-    """One shape: what it is, and the box (x0, y0, x1, y1) in pixels that it just fills."""
+    """One shape: what it is, and its bounding box (x0, y0, x1, y1) in pixels."""
 
     kind: str
     colour: str
     box: Box
-    paint: tuple[int, int, int]  # the colour as it is drawn, near the one in COLOURS
+    paint: tuple[int, int, int]  # the drawn colour, close to the one in COLOURS
 
     @property
     def label(self) -> str:
@@ -73,7 +75,7 @@ class Shape:
 class Question:
     """A question with its answer, and which shape of the scene it is about.
 
-    `about` is None where the answer is no: there is no such shape to look at.
+    `about` is None if the answer is no: the scene has no such shape.
     """
 
     text: str
@@ -83,7 +85,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Scene:
-    """Two to four shapes, none over another and no two alike, from left to right."""
+    """Two to four different shapes that do not overlap, from left to right."""
 
     number: int
     shapes: tuple[Shape, ...]
@@ -97,7 +99,7 @@ class Scene:
         return image
 
     def mask(self, shape: Shape) -> numpy.ndarray:
-        """Where the shape is: (SIDE, SIDE) of 0..1, in between on its edges."""
+        """Where the shape is: (SIDE, SIDE) of 0..1, with values between on its edges."""
         image = Image.new("L", (SIDE, SIDE))
         image.paste(_stencil(shape.kind, _side(shape)), shape.box)
         return numpy.asarray(image, dtype=numpy.float32) / 255
@@ -108,9 +110,10 @@ class Scene:
         return " and ".join([", ".join(names[:-1]), names[-1]])
 
     def questions(self) -> list[Question]:
-        """Whatever can be asked without doubt, each in one wording, and one yes-or-no question.
+        """Return all questions with a unique answer, and one yes-or-no question.
 
-        The colour of a shape is asked for where no other has its kind, and the other way round.
+        There is a question about the colour of a shape if no other shape has its kind, and about
+        its kind if no other shape has its colour. Each question has one random wording.
         """
         chance = numpy.random.default_rng((self.number, 1))
         kinds = [shape.kind for shape in self.shapes]
@@ -127,7 +130,7 @@ class Scene:
         return found
 
     def _presence(self, chance: numpy.random.Generator) -> Question:
-        """A yes-or-no question; half of the shapes asked for in vain are here in parts."""
+        """A yes-or-no question; half of the absent shapes mix a colour and a kind of the scene."""
         wording = str(chance.choice(PRESENCE_QUESTIONS))
         if chance.random() < 0.5:
             about = int(chance.integers(len(self.shapes)))
@@ -147,11 +150,11 @@ class Scene:
 
 
 def scene(number: int) -> Scene:
-    """The scene of that number: always the same one."""
+    """Return the scene with this number; it is always the same."""
     chance = numpy.random.default_rng((number, 0))
     count = int(chance.integers(2, 5))
     while True:
-        shapes = _placed(chance, count)
+        shapes = _place_shapes(chance, count)
         if shapes is not None:
             break
     light = chance.integers(236, 254)
@@ -160,12 +163,12 @@ def scene(number: int) -> Scene:
 
 
 def scenes(first: int, count: int) -> Iterator[Scene]:
-    """That many scenes, from number `first` on."""
+    """Yield `count` scenes, starting with the number `first`."""
     return (scene(number) for number in range(first, first + count))
 
 
-def _placed(chance: numpy.random.Generator, count: int) -> tuple[Shape, ...] | None:
-    """Shapes that keep their distance, from left to right; None where they found no room."""
+def _place_shapes(chance: numpy.random.Generator, count: int) -> tuple[Shape, ...] | None:
+    """Shapes at a distance from each other, from left to right; None if there is no room."""
     labels = chance.choice(len(LABELS), size=count, replace=False)
     shapes: list[Shape] = []
     for label in labels:
@@ -184,7 +187,7 @@ def _placed(chance: numpy.random.Generator, count: int) -> tuple[Shape, ...] | N
 
 
 def _apart(one: Shape, other: Shape) -> bool:
-    """Whether two shapes neither touch nor stand right above one another."""
+    """Whether two shapes have enough distance, also from left to right."""
     (ax0, ay0, ax1, ay1), (bx0, by0, bx1, by1) = one.box, other.box
     beside = ax1 + APART <= bx0 or bx1 + APART <= ax0
     above = ay1 + APART <= by0 or by1 + APART <= ay0
@@ -198,7 +201,7 @@ def _colour(values: numpy.ndarray) -> tuple[int, int, int]:
 
 
 def _side(shape: Shape) -> int:
-    """Pixels of the shape's box, both ways."""
+    """Width and height of the shape's box in pixels."""
     return shape.box[2] - shape.box[0]
 
 
@@ -216,7 +219,7 @@ def _stencil(kind: str, side: int) -> Image.Image:
 
 
 def _corners(kind: str) -> list[tuple[float, float]]:
-    """The corners of a shape that fills 0..1 both ways."""
+    """The corners of a shape that fills 0..1 in both directions."""
     if kind == "square":
         return [(0, 0), (1, 0), (1, 1), (0, 1)]
     if kind == "triangle":

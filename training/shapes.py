@@ -18,15 +18,15 @@ from transformers import PreTrainedTokenizerFast
 from training import common, scenes
 from training.scenes import Question, Scene
 
-SIDE = 96  # pixels that the models read, both ways
+SIDE = 96  # pixels that the models read, in both directions
 CHECKPOINT = "last.safetensors"
 LICENCE = "the licence of whyformer, Apache-2.0; so are the scenes, which it draws itself"
 PAD, UNKNOWN = "[PAD]", "[UNK]"
 NOTHING = len(scenes.LABELS)  # the label of a cell without a shape
 
-# Scenes to measure progress on have numbers from here on; held-out scenes are not used for it.
+# Scenes to measure progress on have numbers from here on; they are not the held-out scenes.
 PROGRESS = 500_000_000
-# The scenes that are stored beside the models, for trying them.
+# Numbers of the sample scenes that are stored with the models.
 SAMPLES = 2_000_000_000
 
 
@@ -93,7 +93,9 @@ def cell_labels(drawings: Sequence[Scene], cells: int, least: float = 0.15) -> T
     return torch.from_numpy(found).reshape(len(drawings), -1)
 
 
-def shuffled(count: int, size: int, epochs: int, generator: torch.Generator) -> Iterator[Tensor]:
+def shuffled_indices(
+    count: int, size: int, epochs: int, generator: torch.Generator
+) -> Iterator[Tensor]:
     """Yield batches of shuffled indices, epoch by epoch, without an incomplete last batch."""
     for _ in range(epochs):
         order = torch.randperm(count, generator=generator)
@@ -101,7 +103,7 @@ def shuffled(count: int, size: int, epochs: int, generator: torch.Generator) -> 
 
 
 def words() -> list[str]:
-    """Every word and sign that questions and captions are made of."""
+    """Return all words and punctuation marks of questions and captions."""
     texts = [
         *(scenes.COLOUR_QUESTIONS + scenes.KIND_QUESTIONS + scenes.PRESENCE_QUESTIONS),
         *scenes.ANSWERS,
@@ -111,10 +113,10 @@ def words() -> list[str]:
     return sorted({word for text in kept for word in re.findall(r"\w+|[^\w\s]", text)})
 
 
-def tokenizer(first: str, last: str, length: int, *, types: bool) -> PreTrainedTokenizerFast:
-    """A tokenizer of whole words between the tokens `first` and `last`, lower-casing.
+def build_tokenizer(first: str, last: str, length: int, *, types: bool) -> PreTrainedTokenizerFast:
+    """Return a tokenizer of whole words between the tokens `first` and `last`, lower-casing.
 
-    `types` says whether it gives token_type_ids too.
+    With `types` it also returns token_type_ids.
     """
     special = [PAD, UNKNOWN, first, last]
     vocabulary = {word: i for i, word in enumerate([*special, *words()])}
@@ -137,14 +139,14 @@ def tokenizer(first: str, last: str, length: int, *, types: bool) -> PreTrainedT
     )
 
 
-def store_tokenizer(made: PreTrainedTokenizerFast, folder: Path) -> None:
+def store_tokenizer(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
     """Write the two files that AutoTokenizer needs to `folder`."""
-    made.backend_tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
+    tokenizer.backend_tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast",
-        "model_max_length": made.model_max_length,
-        "model_input_names": made.model_input_names,
-        **{name: str(token) for name, token in made.special_tokens_map.items()},
+        "model_max_length": tokenizer.model_max_length,
+        "model_input_names": tokenizer.model_input_names,
+        **{name: str(token) for name, token in tokenizer.special_tokens_map.items()},
     }
     common.write_json(folder / "tokenizer_config.json", settings)
 
@@ -166,12 +168,12 @@ def store_processor(folder: Path, kind: str, **more: object) -> None:
 
 
 def normalise(shown: Tensor) -> Tensor:
-    """Pixels in -1..1 from bytes, as the stored image processors do it."""
+    """Return pixels in -1..1 from bytes, as the stored image processors do."""
     return (shown.float() / 255 - 0.5) / 0.5
 
 
 def store_samples(folder: Path, count: int = 6) -> list[tuple[str, Scene]]:
-    """The file names and scenes that this writes to `folder` as PNG."""
+    """Write the sample scenes to `folder` as PNG; return their file names and scenes."""
     folder.mkdir(parents=True, exist_ok=True)
     stored = []
     for i, drawing in enumerate(draw_scenes(SAMPLES, count)):
@@ -182,7 +184,7 @@ def store_samples(folder: Path, count: int = 6) -> list[tuple[str, Scene]]:
 
 
 def store_questions(folder: Path) -> None:
-    """Write the sample scenes, and questions.json: what can be asked about which of their shapes.
+    """Write the sample scenes, and questions.json: questions and the boxes of their shapes.
 
     `about` is the box (x0, y0, x1, y1) in pixels of the stored image.
     """

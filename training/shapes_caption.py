@@ -1,4 +1,4 @@
-"""Trains a small captioning model on scenes and writes the bundled model `caption_shapes`."""
+"""Train a small captioning model on scenes and write the bundled model `caption_shapes`."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ NAME = "caption_shapes"
 LENGTH = 24  # tokens of a caption, at most
 PATCH = 16
 HELD_OUT = 1_000
-IGNORED = -100  # what the loss leaves out: padding
+IGNORED = -100  # label of padding, which the loss ignores
 
 
 def make_tokenizer() -> PreTrainedTokenizerBase:
-    """Whole words between [CLS] and [SEP]."""
-    return shapes.tokenizer("[CLS]", "[SEP]", LENGTH, types=True)
+    """Return a tokenizer of whole words between [CLS] and [SEP]."""
+    return shapes.build_tokenizer("[CLS]", "[SEP]", LENGTH, types=True)
 
 
-def build_model(made: PreTrainedTokenizerBase) -> VisionEncoderDecoderModel:
+def build_model(tokenizer: PreTrainedTokenizerBase) -> VisionEncoderDecoderModel:
     """An untrained vision transformer over 6 x 6 patches, and a BERT decoder that attends to it."""
     shared = {
         "hidden_size": 128,
@@ -53,11 +53,11 @@ def build_model(made: PreTrainedTokenizerBase) -> VisionEncoderDecoderModel:
     )
     decoder = BertConfig(
         **shared,
-        vocab_size=len(made),
+        vocab_size=len(tokenizer),
         max_position_embeddings=LENGTH,
         num_hidden_layers=2,
         type_vocab_size=1,
-        pad_token_id=made.pad_token_id,
+        pad_token_id=tokenizer.pad_token_id,
         is_decoder=True,
         add_cross_attention=True,
         tie_word_embeddings=False,
@@ -66,9 +66,9 @@ def build_model(made: PreTrainedTokenizerBase) -> VisionEncoderDecoderModel:
         encoder=ViTModel(encoder, add_pooling_layer=False), decoder=BertLMHeadModel(decoder)
     )
     special = {
-        "decoder_start_token_id": made.cls_token_id,
-        "eos_token_id": made.sep_token_id,
-        "pad_token_id": made.pad_token_id,
+        "decoder_start_token_id": tokenizer.cls_token_id,
+        "eos_token_id": tokenizer.sep_token_id,
+        "pad_token_id": tokenizer.pad_token_id,
     }
     for name, token in special.items():
         setattr(model.config, name, token)
@@ -78,7 +78,7 @@ def build_model(made: PreTrainedTokenizerBase) -> VisionEncoderDecoderModel:
 
 @torch.no_grad()
 def start_well(model: VisionEncoderDecoderModel, shown: Tensor) -> None:
-    """Set initial weights of the encoder with which it learns fast."""
+    """Set initial weights of the encoder that make training faster."""
     start.set_patches(
         model.encoder.embeddings.patch_embeddings.projection,
         model.encoder.embeddings.position_embeddings[0, 1:],
@@ -90,8 +90,8 @@ def start_well(model: VisionEncoderDecoderModel, shown: Tensor) -> None:
     )
 
 
-class Taught(nn.Module):
-    """The model with a second head, thrown away after training: which shape does a patch show?"""
+class CaptionerWithPatchHead(nn.Module):
+    """The model with a second head for training only: which shape does a patch show?"""
 
     def __init__(self, model: VisionEncoderDecoderModel) -> None:
         super().__init__()
@@ -101,16 +101,18 @@ class Taught(nn.Module):
     def losses(self, shown: Tensor, words: Tensor, cells: Tensor) -> Tensor:
         """The loss of the next words and half of that of the patches."""
         output = self.model(pixel_values=shown, decoder_input_ids=words[:, :-1])
-        wanted = words[:, 1:].masked_fill(words[:, 1:] == 0, IGNORED)
-        told = functional.cross_entropy(
-            output.logits.flatten(0, 1), wanted.flatten(), ignore_index=IGNORED
+        next_words = words[:, 1:].masked_fill(words[:, 1:] == 0, IGNORED)
+        word_loss = functional.cross_entropy(
+            output.logits.flatten(0, 1), next_words.flatten(), ignore_index=IGNORED
         )
         patches = self.head(output.encoder_last_hidden_state[:, 1:])
-        return told + 0.5 * functional.cross_entropy(patches.flatten(0, 1), cells.flatten())
+        return word_loss + 0.5 * functional.cross_entropy(patches.flatten(0, 1), cells.flatten())
 
 
 def train(
-    model: VisionEncoderDecoderModel, made: PreTrainedTokenizerBase, options: argparse.Namespace
+    model: VisionEncoderDecoderModel,
+    tokenizer: PreTrainedTokenizerBase,
+    options: argparse.Namespace,
 ) -> None:
     """Train the model; the weights of the last step are saved in --work."""
     generator = common.prepare(options.seed, options.threads)
@@ -118,24 +120,26 @@ def train(
     shown = shapes.pixels(drawings)
     cells = shapes.cell_labels(drawings, shapes.SIDE // PATCH)
     texts = [drawing.caption() for drawing in drawings]
-    words = made(texts, padding=True, return_tensors="pt")["input_ids"]
+    words = tokenizer(texts, padding=True, return_tensors="pt")["input_ids"]
     fresh = shapes.draw_scenes(shapes.PROGRESS, 200)
     fresh_shown = shapes.normalise(shapes.pixels(fresh))
     steps = len(drawings) // options.batch * options.epochs
     start_well(model, shown[:2_000])
-    taught = Taught(model)
+    trained = CaptionerWithPatchHead(model)
 
     def loss(batch: LabelledBatch) -> Tensor:
         inputs, indices = batch
-        return taught.losses(inputs["pixel_values"], words[indices], cells[indices])
+        return trained.losses(inputs["pixel_values"], words[indices], cells[indices])
 
     def batches() -> Iterator[LabelledBatch]:
-        for indices in shapes.shuffled(len(drawings), options.batch, options.epochs, generator):
+        for indices in shapes.shuffled_indices(
+            len(drawings), options.batch, options.epochs, generator
+        ):
             yield {"pixel_values": shapes.normalise(shown[indices])}, indices
 
     run = common.TrainingRun(steps, options.peak, 0.05, "cosine", 250, options.most_steps)
-    for step in run.train(taught, batches(), loss):
-        measured = share_exact(model, made, fresh_shown, fresh)
+    for step in run.train(trained, batches(), loss):
+        measured = share_exact(model, tokenizer, fresh_shown, fresh)
         common.save_weights(model, options.work / shapes.CHECKPOINT)
         common.write_run(options, step, steps, measured)
         print(f"  captions right word by word {measured:.4f} after step {step}", flush=True)
@@ -143,19 +147,21 @@ def train(
 
 @torch.inference_mode()
 def generate_captions(
-    model: VisionEncoderDecoderModel, made: PreTrainedTokenizerBase, shown: Tensor
+    model: VisionEncoderDecoderModel, tokenizer: PreTrainedTokenizerBase, shown: Tensor
 ) -> list[list[str]]:
-    """The words of the captions that the model gives to scenes, the most likely each time."""
+    """Return the words of the captions that the model generates greedily."""
     was_training = model.training
     model.eval()
     ids = model.generate(pixel_values=shown, do_sample=False)
     model.train(was_training)
-    return [made.tokenize(text) for text in made.batch_decode(ids, skip_special_tokens=True)]
+    return [
+        tokenizer.tokenize(text) for text in tokenizer.batch_decode(ids, skip_special_tokens=True)
+    ]
 
 
 def share_exact(
     model: VisionEncoderDecoderModel,
-    made: PreTrainedTokenizerBase,
+    tokenizer: PreTrainedTokenizerBase,
     shown: Tensor,
     drawings: Sequence[Scene],
 ) -> float:
@@ -163,23 +169,23 @@ def share_exact(
     right = 0
     for start_at in range(0, len(drawings), 100):
         part = drawings[start_at : start_at + 100]
-        given = generate_captions(model, made, shown[start_at : start_at + 100])
+        captions = generate_captions(model, tokenizer, shown[start_at : start_at + 100])
         right += sum(
-            words == made.tokenize(drawing.caption())
-            for words, drawing in zip(given, part, strict=True)
+            words == tokenizer.tokenize(drawing.caption())
+            for words, drawing in zip(captions, part, strict=True)
         )
     return right / len(drawings)
 
 
 def share_named(
     model: VisionEncoderDecoderModel,
-    made: PreTrainedTokenizerBase,
+    tokenizer: PreTrainedTokenizerBase,
     shown: Tensor,
     drawings: Sequence[Scene],
 ) -> float:
-    """The share of scenes whose caption names the right shapes, in whatever order."""
+    """The share of scenes whose caption names the right shapes, in any order."""
     right = 0
-    for words, drawing in zip(generate_captions(model, made, shown), drawings, strict=True):
+    for words, drawing in zip(generate_captions(model, tokenizer, shown), drawings, strict=True):
         pairs = pairwise(words)
         labels = sorted(f"{one} {two}" for one, two in pairs if two in scenes.KINDS)
         right += labels == sorted(shape.label for shape in drawing.shapes)
@@ -187,20 +193,20 @@ def share_named(
 
 
 def measure(folder: Path, count: int = HELD_OUT) -> dict[str, float]:
-    """What a stored folder tells about held-out scenes, loaded as any user would.
+    """Return figures of a stored folder on held-out scenes, loaded as a user would load it.
 
     "test" is the share of captions right word by word, "named" that of the right shapes in any
     order.
     """
     model = VisionEncoderDecoderModel.from_pretrained(folder, dtype=torch.float32).eval()
-    made = AutoTokenizer.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
     processor = AutoImageProcessor.from_pretrained(folder)
     drawings = shapes.draw_scenes(scenes.HELD_OUT, count)
     images = [drawing.render() for drawing in drawings]
     shown = processor(images=images, return_tensors="pt")["pixel_values"]
     return {
-        "test": share_exact(model, made, shown, drawings),
-        "named": share_named(model, made, shown, drawings),
+        "test": share_exact(model, tokenizer, shown, drawings),
+        "named": share_named(model, tokenizer, shown, drawings),
     }
 
 
@@ -218,15 +224,17 @@ def add_pooler(model: VisionEncoderDecoderModel) -> None:
 
 
 def store(
-    model: VisionEncoderDecoderModel, made: PreTrainedTokenizerBase, options: argparse.Namespace
+    model: VisionEncoderDecoderModel,
+    tokenizer: PreTrainedTokenizerBase,
+    options: argparse.Namespace,
 ) -> dict[str, float]:
     """Write the folder; return the figures measured from its files."""
     folder = options.output
     add_pooler(model)
     common.store_model(model, folder)
     model.generation_config.save_pretrained(folder)
-    shapes.store_tokenizer(made, folder)
-    # AutoProcessor would take the tokenizer alone: this one has both parts, and nothing else.
+    shapes.store_tokenizer(tokenizer, folder)
+    # Without a processor class, AutoProcessor would load the tokenizer only.
     shapes.store_processor(folder, "ViTImageProcessor", processor_class="TrOCRProcessor")
     shapes.store_samples(folder / "samples")
     measured = measure(folder)
@@ -249,12 +257,12 @@ def main() -> None:
     """Train, write the folder, and print the accuracy of its files."""
     options = shapes.arguments(__doc__, NAME, count=30_000, epochs=4, batch=64, peak=1e-3)
     torch.manual_seed(options.seed)
-    made = make_tokenizer()
-    model = build_model(made)
+    tokenizer = make_tokenizer()
+    model = build_model(tokenizer)
     if not options.store_only:
-        train(model, made, options)
+        train(model, tokenizer, options)
     common.load_weights(model, options.work / shapes.CHECKPOINT)
-    measured = store(model, made, options)
+    measured = store(model, tokenizer, options)
     print(
         f"{options.output}: {common.megabytes(options.output):.2f} MB,"
         f" captions right {measured['test']:.4f}"

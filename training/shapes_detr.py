@@ -1,4 +1,4 @@
-"""Trains a small DETR to find the shapes of a scene and writes the bundled model `detr_shapes`."""
+"""Train a small DETR to find the shapes of a scene and write the bundled model `detr_shapes`."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from whyformer.reproduce.training_loop import LabelledBatch
 NAME = "detr_shapes"
 BACKBONE = "backbone.safetensors"
 BATCH = 64  # scenes in one step of the backbone
-CELLS = 12  # the backbone's map, both ways: one cell for 8 x 8 pixels
+CELLS = 12  # rows and columns of the backbone's map; one cell covers 8 x 8 pixels
 HELD_OUT = 1_000
-SURE = 0.5  # a found shape counts from this probability on
-OVERLAP = 0.5  # and where its box overlaps the true one by this share of both
+SURE = 0.5  # least probability of a detection
+OVERLAP = 0.5  # least IoU of its box with the true one
 
 
 def backbone_config() -> ResNetConfig:
@@ -44,7 +44,7 @@ def backbone_config() -> ResNetConfig:
 
 
 def build_model() -> DetrForObjectDetection:
-    """An untrained DETR with a query for twice as many shapes as a scene can have."""
+    """Return an untrained DETR with twice as many queries as a scene can have shapes."""
     return DetrForObjectDetection(
         DetrConfig(
             use_timm_backbone=False,
@@ -65,10 +65,10 @@ def build_model() -> DetrForObjectDetection:
     )
 
 
-class Cells(nn.Module):
-    """The backbone with a head that tells which shape each cell shows, and where its edges are.
+class BackboneWithCellHead(nn.Module):
+    """The backbone with a head that predicts which shape each cell shows, and where its edges are.
 
-    DETR keeps the batch normalisation of its backbone as it is, so that has to be learnt before.
+    DETR keeps the batch normalisation of its backbone fixed, so it has to be trained before.
     """
 
     def __init__(self) -> None:
@@ -106,16 +106,16 @@ def boxes(drawing: Scene) -> Tensor:
     return torch.cat([(low + high) / 2, high - low], dim=1)
 
 
-def truth(drawing: Scene) -> dict[str, Tensor]:
-    """The labels and boxes of a scene as DETR is taught them."""
+def training_labels(drawing: Scene) -> dict[str, Tensor]:
+    """Return the labels and boxes of a scene as DETR's loss takes them."""
     labels = [scenes.LABELS.index(shape.label) for shape in drawing.shapes]
     return {"class_labels": torch.tensor(labels), "boxes": boxes(drawing)}
 
 
 def train_backbone(drawings: Sequence[Scene], shown: Tensor, options: argparse.Namespace) -> None:
-    """Train the backbone by itself; its weights are saved in --work."""
+    """Train the backbone alone; its weights are saved in --work."""
     generator = common.prepare(options.seed, options.threads)
-    cells = Cells()
+    cells = BackboneWithCellHead()
     labels = shapes.cell_labels(drawings, CELLS, 0.5)
     edges = cell_edges(drawings, labels)
     steps = len(drawings) // BATCH
@@ -125,7 +125,7 @@ def train_backbone(drawings: Sequence[Scene], shown: Tensor, options: argparse.N
         return cells.losses(inputs, labels[indices], edges[indices])
 
     def batches() -> Iterator[LabelledBatch]:
-        for indices in shapes.shuffled(len(drawings), BATCH, 1, generator):
+        for indices in shapes.shuffled_indices(len(drawings), BATCH, 1, generator):
             yield {"pixel_values": shapes.normalise(shown[indices])}, indices
 
     run = common.TrainingRun(steps, 3e-3, 0.01, "cosine", steps, options.most_steps)
@@ -134,8 +134,8 @@ def train_backbone(drawings: Sequence[Scene], shown: Tensor, options: argparse.N
         print(f"  backbone saved after step {step}", flush=True)
 
 
-def give_backbone(model: DetrForObjectDetection, path: Path) -> None:
-    """Put the trained backbone into the model, batch normalisation included."""
+def load_backbone(model: DetrForObjectDetection, path: Path) -> None:
+    """Load the trained backbone into the model, with its batch normalisation."""
     trained = ResNetBackbone(backbone_config())
     common.load_weights(trained, path)
     weights = trained.state_dict()
@@ -143,17 +143,17 @@ def give_backbone(model: DetrForObjectDetection, path: Path) -> None:
     inner.load_state_dict({name: weights[name] for name in inner.state_dict()})
 
 
-class Remembered(nn.Module):
-    """In the place of a backbone that is not trained: takes its maps for pixels, and is quick."""
+class StoredMaps(nn.Module):
+    """Replaces the fixed backbone in training: the inputs are its stored maps, not pixels."""
 
     def forward(self, maps: Tensor, mask: Tensor) -> list[tuple[Tensor, Tensor]]:
-        """The maps as they are."""
+        """Return the maps unchanged."""
         return [(maps, mask.bool())]
 
 
 @torch.inference_mode()
 def maps(model: DetrForObjectDetection, shown: Tensor) -> Tensor:
-    """(count, channels, cells, cells): what the model's backbone makes of scenes."""
+    """(count, channels, cells, cells): the output of the model's backbone."""
     backbone = model.model.backbone.model.eval()
     parts = [backbone(shapes.normalise(part)).feature_maps[0].half() for part in shown.split(200)]
     return torch.cat(parts)
@@ -162,7 +162,7 @@ def maps(model: DetrForObjectDetection, shown: Tensor) -> Tensor:
 def losses(
     model: DetrForObjectDetection, inputs: dict[str, Tensor], labels: list[dict[str, Tensor]]
 ) -> Tensor:
-    """DETR's own loss after every decoder layer, all of them added.
+    """Return the sum of DETR's loss after every decoder layer.
 
     With auxiliary_loss in its config, transformers would also normalise between the layers.
     """
@@ -189,19 +189,19 @@ def losses(
 def train(model: DetrForObjectDetection, options: argparse.Namespace) -> None:
     """Train the model; the weights of the last step are saved in --work.
 
-    A backbone that is in --work already is not trained again.
+    A backbone that is already in --work is not trained again.
     """
     drawings = shapes.draw_scenes(0, options.scenes)
     shown = shapes.pixels(drawings)
     if not (options.work / BACKBONE).is_file():
         train_backbone(drawings, shown, options)
-    give_backbone(model, options.work / BACKBONE)
+    load_backbone(model, options.work / BACKBONE)
     generator = common.prepare(options.seed, options.threads)
-    seen = maps(model, shown)
-    answers = [truth(drawing) for drawing in drawings]
+    stored_maps = maps(model, shown)
+    answers = [training_labels(drawing) for drawing in drawings]
     fresh = shapes.draw_scenes(shapes.PROGRESS, 300)
-    fresh_seen = maps(model, shapes.pixels(fresh)).float()
-    backbone, model.model.backbone = model.model.backbone, Remembered()
+    fresh_maps = maps(model, shapes.pixels(fresh)).float()
+    backbone, model.model.backbone = model.model.backbone, StoredMaps()
     start.share_queries_and_keys(
         start.query_key_pairs(dict(model.model.encoder.named_modules())), 4
     )
@@ -212,16 +212,18 @@ def train(model: DetrForObjectDetection, options: argparse.Namespace) -> None:
         return losses(model, inputs, [answers[i] for i in indices.tolist()])
 
     def batches() -> Iterator[LabelledBatch]:
-        for indices in shapes.shuffled(len(drawings), options.batch, options.epochs, generator):
-            yield {"pixel_values": seen[indices].float()}, indices
+        for indices in shapes.shuffled_indices(
+            len(drawings), options.batch, options.epochs, generator
+        ):
+            yield {"pixel_values": stored_maps[indices].float()}, indices
 
     run = common.TrainingRun(steps, options.peak, 0.01, "cosine", 500, options.most_steps)
     for step in run.train(model, batches(), loss):
         with torch.inference_mode():
-            measured = figures(model(pixel_values=fresh_seen), fresh)
-        model.model.backbone, remembered = backbone, model.model.backbone
+            measured = figures(model(pixel_values=fresh_maps), fresh)
+        model.model.backbone, stored = backbone, model.model.backbone
         common.save_weights(model, options.work / shapes.CHECKPOINT)
-        model.model.backbone = remembered
+        model.model.backbone = stored
         common.write_run(options, step, steps, measured["found"])
         print(
             f"  found {measured['found']:.4f}, right {measured['right']:.4f} after step {step}",
@@ -237,7 +239,7 @@ def corners(middles: Tensor) -> Tensor:
 
 
 def overlaps(found: Tensor, true: Tensor) -> Tensor:
-    """(found, true): the shares that two boxes x0, y0, x1, y1 have in common, of both together."""
+    """(found, true): the IoU of each pair of boxes x0, y0, x1, y1."""
     low = torch.maximum(found[:, None, :2], true[None, :, :2])
     high = torch.minimum(found[:, None, 2:], true[None, :, 2:])
     common_area = (high - low).clamp(min=0).prod(-1)
@@ -246,7 +248,7 @@ def overlaps(found: Tensor, true: Tensor) -> Tensor:
 
 
 def figures(output: Any, drawings: Sequence[Scene]) -> dict[str, float]:
-    """How much of what is there was found, and how much of what was found is there."""
+    """Return recall ("found") and precision ("right") of the detections."""
     hits, claimed, present = tally(output, drawings)
     return {"found": hits / present, "right": hits / max(1, claimed)}
 
@@ -279,7 +281,7 @@ def tally(output: Any, drawings: Sequence[Scene]) -> tuple[int, int, int]:
 
 @torch.inference_mode()
 def measure(folder: Path, count: int = HELD_OUT) -> dict[str, float]:
-    """What a stored folder finds in held-out scenes, loaded as any user would."""
+    """Return recall and precision of a stored folder on held-out scenes."""
     model = AutoModelForObjectDetection.from_pretrained(folder, dtype=torch.float32).eval()
     processor = AutoImageProcessor.from_pretrained(folder)
     drawings = shapes.draw_scenes(scenes.HELD_OUT, count)
@@ -287,8 +289,8 @@ def measure(folder: Path, count: int = HELD_OUT) -> dict[str, float]:
     for first in range(0, count, 100):
         part = drawings[first : first + 100]
         inputs = processor(images=[drawing.render() for drawing in part], return_tensors="pt")
-        counted = tally(model(**inputs), part)
-        hits, claimed, present = hits + counted[0], claimed + counted[1], present + counted[2]
+        counts = tally(model(**inputs), part)
+        hits, claimed, present = hits + counts[0], claimed + counts[1], present + counts[2]
     return {"found": hits / present, "right": hits / max(1, claimed)}
 
 

@@ -1,4 +1,4 @@
-"""Trains LXMERT or VisualBERT to answer questions about scenes, and writes the bundled model."""
+"""Train LXMERT or VisualBERT to answer questions about scenes, and write the bundled model."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ TITLES = {
     ),
 }
 LENGTH = 32  # tokens of a question, at most
-TAUGHT = 2  # layers up which the regions of VisualBERT are taught what they show
-UNMARKED = 0.15  # of the training questions come without their question mark
+REGION_LAYERS = 2  # layers of VisualBERT after which the second head reads the regions
+WITHOUT_MARK = 0.15  # share of training questions without a question mark
 HELD_OUT = 1_000  # scenes to measure on
 
 TYPES = {
@@ -50,7 +50,7 @@ TYPES = {
 
 
 def build_model(name: str, vocabulary: int) -> PreTrainedModel:
-    """An untrained model of that name."""
+    """Return an untrained model."""
     shared: dict[str, Any] = {
         "vocab_size": vocabulary,
         "hidden_size": 128,
@@ -88,7 +88,7 @@ def build_model(name: str, vocabulary: int) -> PreTrainedModel:
 
 @torch.no_grad()
 def start_well(name: str, model: PreTrainedModel, shown: Tensor) -> None:
-    """Set initial weights with which the model learns fast."""
+    """Set initial weights that make training faster."""
     grid, heads = GRIDS[name], model.config.num_attention_heads
     features = grid.features(shown.float() / 255).flatten(0, 1)
     matrix, bias = start.whitening(features[:, : 3 * grid.cell**2], model.config.hidden_size)
@@ -97,7 +97,7 @@ def start_well(name: str, model: PreTrainedModel, shown: Tensor) -> None:
         projection = model.visual_bert.embeddings.visual_projection
         projection.weight.copy_(torch.cat([matrix, boxes], dim=1))
         projection.bias.copy_(bias + offset)
-        lower = model.visual_bert.encoder.layer[:TAUGHT]
+        lower = model.visual_bert.encoder.layer[:REGION_LAYERS]
         attentions = [layer.attention.self for layer in lower]
     else:
         encoder = model.lxmert.encoder
@@ -112,12 +112,12 @@ def start_well(name: str, model: PreTrainedModel, shown: Tensor) -> None:
 
 
 def make_tokenizer() -> PreTrainedTokenizerBase:
-    """Whole words between [CLS] and [SEP]."""
-    return shapes.tokenizer("[CLS]", "[SEP]", LENGTH, types=True)
+    """Return a tokenizer of whole words between [CLS] and [SEP]."""
+    return shapes.build_tokenizer("[CLS]", "[SEP]", LENGTH, types=True)
 
 
 def visual_inputs(name: str, features: Tensor, boxes: Tensor) -> dict[str, Tensor]:
-    """The regions under the names that the model gives them."""
+    """Return the regions as arguments of the model."""
     if name == VISUALBERT:
         return {"visual_embeds": features, "visual_attention_mask": torch.ones(features.shape[:2])}
     return {"visual_feats": features, "visual_pos": boxes}
@@ -129,11 +129,11 @@ def scores(output: Any) -> Tensor:
     return output.question_answering_score if found is None else found
 
 
-class Taught(nn.Module):
-    """A model with a second head, thrown away after training: which shape does a region show?
+class AnswererWithRegionHead(nn.Module):
+    """A model with a second head for training only: which shape does a region show?
 
-    Half-way up the layers, where text and regions have hardly met. Without it the model sits on a
-    plateau until attention finds the regions by itself.
+    It reads a middle layer, where text and regions are hardly mixed. Without it, the loss stays on
+    a plateau until attention finds the regions.
     """
 
     def __init__(self, name: str, model: PreTrainedModel) -> None:
@@ -150,43 +150,43 @@ class Taught(nn.Module):
         return functional.cross_entropy(scores(output), answers) + 0.5 * shown
 
     def regions(self, output: Any, words: int) -> Tensor:
-        """(batch, regions, hidden) half-way up."""
+        """The states of the regions in a middle layer, (batch, regions, hidden)."""
         if self.name == VISUALBERT:
-            return output.hidden_states[TAUGHT][:, words:]
+            return output.hidden_states[REGION_LAYERS][:, words:]
         return output.vision_hidden_states[self.model.config.r_layers - 1]
 
 
 class Questions:
-    """Questions about scenes, in batches as the model takes them."""
+    """Questions about scenes, in batches of the model's arguments."""
 
     def __init__(
         self,
         name: str,
-        made: PreTrainedTokenizerBase,
+        tokenizer: PreTrainedTokenizerBase,
         drawings: Sequence[Scene],
         generator: torch.Generator | None = None,
     ) -> None:
-        """With a generator, some question marks are left out."""
+        """If there is a generator, remove some question marks."""
         self.name = name
         self.grid = GRIDS[name]
         self.pixels = shapes.pixels(drawings)
         self.cells = shapes.cell_labels(drawings, self.grid.grid[0])
-        self.asked = shapes.all_questions(drawings)
-        texts = [question.text for _, question in self.asked]
+        self.questions_by_scene = shapes.all_questions(drawings)
+        texts = [question.text for _, question in self.questions_by_scene]
         if generator is not None:
-            unmarked = torch.rand(len(texts), generator=generator) < UNMARKED
+            unmarked = torch.rand(len(texts), generator=generator) < WITHOUT_MARK
             texts = [
                 text.rstrip("?") if bare else text
                 for text, bare in zip(texts, unmarked, strict=True)
             ]
-        self.words = made(texts, padding=True, return_tensors="pt")
-        self.scenes = torch.tensor([place for place, _ in self.asked])
+        self.words = tokenizer(texts, padding=True, return_tensors="pt")
+        self.scenes = torch.tensor([place for place, _ in self.questions_by_scene])
         self.answers = torch.tensor(
-            [scenes.ANSWERS.index(question.answer) for _, question in self.asked]
+            [scenes.ANSWERS.index(question.answer) for _, question in self.questions_by_scene]
         )
 
     def inputs(self, indices: Tensor, mirrored: bool = False) -> dict[str, Tensor]:
-        """What the model takes for these questions; the words are padded to the longest."""
+        """Return the arguments of the model for these questions, padded to the longest."""
         words = {name: values[indices] for name, values in self.words.items()}
         longest = int(words["attention_mask"].sum(1).max())
         shown = self.pixels[self.scenes[indices]].float() / 255
@@ -203,29 +203,29 @@ class Questions:
             return cells
         return cells.reshape(-1, rows, columns).flip(-1).flatten(1)
 
-    def in_order(self, size: int = 250) -> Iterator[LabelledBatch]:
-        """Every question once."""
+    def batches_in_order(self, size: int = 250) -> Iterator[LabelledBatch]:
+        """Yield every question once."""
         for indices in torch.arange(len(self.answers)).split(size):
             yield self.inputs(indices), self.answers[indices]
 
 
 def train(
-    model: PreTrainedModel, made: PreTrainedTokenizerBase, options: argparse.Namespace
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, options: argparse.Namespace
 ) -> None:
     """Train the model; the weights of the last step are saved in --work."""
     generator = common.prepare(options.seed, options.threads)
-    known = Questions(options.model, made, shapes.draw_scenes(0, options.scenes), generator)
-    fresh = Questions(options.model, made, shapes.draw_scenes(shapes.PROGRESS, 300))
+    known = Questions(options.model, tokenizer, shapes.draw_scenes(0, options.scenes), generator)
+    fresh = Questions(options.model, tokenizer, shapes.draw_scenes(shapes.PROGRESS, 300))
     steps = len(known.answers) // options.batch * options.epochs
     start_well(options.model, model, known.pixels[:2_000])
-    taught = Taught(options.model, model)
+    trained = AnswererWithRegionHead(options.model, model)
 
     def loss(batch: LabelledBatch) -> Tensor:
         inputs, labels = batch
-        return taught.losses(inputs, labels[:, 0], labels[:, 1:])
+        return trained.losses(inputs, labels[:, 0], labels[:, 1:])
 
     def batches() -> Iterator[LabelledBatch]:
-        for indices in shapes.shuffled(
+        for indices in shapes.shuffled_indices(
             len(known.answers), options.batch, options.epochs, generator
         ):
             # A mirrored scene has the same answers: no question is about left and right.
@@ -234,8 +234,8 @@ def train(
             yield known.inputs(indices, mirrored), torch.cat(labels, dim=1)
 
     run = common.TrainingRun(steps, options.peak, 0.05, "cosine", 250, options.most_steps)
-    for step in run.train(taught, batches(), loss):
-        measured = accuracy(model, fresh.in_order())
+    for step in run.train(trained, batches(), loss):
+        measured = accuracy(model, fresh.batches_in_order())
         common.save_weights(model, options.work / shapes.CHECKPOINT)
         common.write_run(options, step, steps, measured)
         print(f"  accuracy on fresh scenes {measured:.4f} after step {step}", flush=True)
@@ -243,19 +243,19 @@ def train(
 
 @torch.inference_mode()
 def accuracy(model: nn.Module, batches: Iterator[LabelledBatch]) -> float:
-    """The share of questions that are answered rightly."""
+    """Return the share of right answers."""
     right = [scores(model(**inputs)).argmax(-1) == answers for inputs, answers in batches]
     return float(torch.cat(right).float().mean())
 
 
 def measure(folder: Path, drawings: int = HELD_OUT) -> dict[str, float]:
-    """What a stored folder achieves on held-out scenes, read as any user would read them.
+    """Return figures of a stored folder on held-out scenes, loaded as a user would load it.
 
     "test" is the share of right answers; "colour", "kind" and "presence" are that of one type of
-    question; "blind" is that of the most frequent answer to each wording, without any picture;
-    "swapped" is the model's with the picture of another scene.
+    question; "blind" is that of the most frequent answer to each wording, without an image;
+    "swapped" is that of the model with the image of another scene.
     """
-    made = AutoTokenizer.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
     grid = RegionGrid.load(folder)
     kind: Any = VisualBertForQuestionAnswering if grid.boxes_in_features else None
     model = (kind or LxmertForQuestionAnswering).from_pretrained(folder, dtype=torch.float32)
@@ -263,13 +263,15 @@ def measure(folder: Path, drawings: int = HELD_OUT) -> dict[str, float]:
     name = VISUALBERT if grid.boxes_in_features else LXMERT
     shown = shapes.draw_scenes(scenes.HELD_OUT, drawings)
     features, boxes, _ = grid([drawing.render() for drawing in shown])
-    asked = shapes.all_questions(shown)
+    questions_by_scene = shapes.all_questions(shown)
 
     def replies(turn: int) -> list[str]:
         found: list[str] = []
-        for first in range(0, len(asked), 250):
-            part = asked[first : first + 250]
-            words = made([question.text for _, question in part], padding=True, return_tensors="pt")
+        for first in range(0, len(questions_by_scene), 250):
+            part = questions_by_scene[first : first + 250]
+            words = tokenizer(
+                [question.text for _, question in part], padding=True, return_tensors="pt"
+            )
             places = (torch.tensor([place for place, _ in part]) + turn) % len(shown)
             regions = visual_inputs(name, features[places], boxes[places])
             with torch.inference_mode():
@@ -277,7 +279,7 @@ def measure(folder: Path, drawings: int = HELD_OUT) -> dict[str, float]:
             found.extend(model.config.id2label[i] for i in best.tolist())
         return found
 
-    questions = [question for _, question in asked]
+    questions = [question for _, question in questions_by_scene]
     right = [reply == q.answer for reply, q in zip(replies(0), questions, strict=True)]
     swapped = [reply == q.answer for reply, q in zip(replies(1), questions, strict=True)]
     by_type: dict[str, list[bool]] = defaultdict(list)
@@ -300,17 +302,17 @@ def blind(questions: Sequence[Question]) -> float:
 
 
 def share(values: Sequence[bool]) -> float:
-    """How many of them are true, in 0..1."""
+    """Return the share of true values."""
     return sum(values) / len(values)
 
 
 def store(
-    model: PreTrainedModel, made: PreTrainedTokenizerBase, options: argparse.Namespace
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, options: argparse.Namespace
 ) -> dict[str, float]:
     """Write the folder; return the figures measured from its files."""
     folder, name = options.output, options.model
     common.store_model(model, folder)
-    shapes.store_tokenizer(made, folder)
+    shapes.store_tokenizer(tokenizer, folder)
     GRIDS[name].save(folder)
     shapes.store_questions(folder / "samples")
     measured = measure(folder)
@@ -346,12 +348,12 @@ def main() -> None:
     shapes.add_options(parser, name, count=25_000, epochs=2, batch=64, peak=peak)
     options = parser.parse_args()
     torch.manual_seed(options.seed)
-    made = make_tokenizer()
-    model = build_model(name, len(made))
+    tokenizer = make_tokenizer()
+    model = build_model(name, len(tokenizer))
     if not options.store_only:
-        train(model, made, options)
+        train(model, tokenizer, options)
     common.load_weights(model, options.work / shapes.CHECKPOINT)
-    measured = store(model, made, options)
+    measured = store(model, tokenizer, options)
     print(
         f"{options.output}: {common.megabytes(options.output):.2f} MB,"
         f" test accuracy {measured['test']:.4f}"

@@ -1,4 +1,4 @@
-"""Fine-tunes MiniLM-L6 on SST-2 and writes the bundled model `sst2`."""
+"""Fine-tune MiniLM-L6 on SST-2 and write the bundled model `sst2`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SAMPLES = [
 
 
 def pretrained_folder() -> Path:
-    """The folder of MiniLM-L6 inside the installed package that carries it."""
+    """The folder of MiniLM-L6 in its installed package."""
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None or spec.origin is None:
         raise SystemExit(
@@ -63,7 +63,7 @@ def read_split(data: Path, split: str) -> tuple[list[str], Tensor]:
 
 
 class Sentences:
-    """Tokenised sentences that come in padded batches of similar length."""
+    """Tokenised sentences, in padded batches of similar length."""
 
     def __init__(
         self, tokenizer: PreTrainedTokenizerBase, texts: list[str], labels: Tensor
@@ -80,12 +80,12 @@ class Sentences:
         )
         return dict(inputs), self.labels[indices]
 
-    def in_order(self, size: int = 64) -> Iterator[LabelledBatch]:
+    def batches_in_order(self, size: int = 64) -> Iterator[LabelledBatch]:
         """Every sentence once, shortest first."""
         for indices in self.lengths.argsort().split(size):
             yield self.batch(indices)
 
-    def shuffled(self, size: int, generator: torch.Generator) -> Iterator[LabelledBatch]:
+    def shuffled_batches(self, size: int, generator: torch.Generator) -> Iterator[LabelledBatch]:
         """Every sentence once; shuffled, sorted by length within 50 batches, shuffled again."""
         order = torch.randperm(len(self.ids), generator=generator)
         sorted_pools = [pool[self.lengths[pool].argsort()] for pool in order.split(size * 50)]
@@ -116,12 +116,12 @@ def train(
     batches = (
         batch
         for _ in range(options.epochs)
-        for batch in training_set.shuffled(options.batch, generator)
+        for batch in training_set.shuffled_batches(options.batch, generator)
     )
     run = common.TrainingRun(steps, options.peak, 0.01, "linear", 500, options.most_steps)
     best, kept = 0.0, 0
     for step in run.train(model, batches, partial(classification_loss, model)):
-        measured = common.accuracy(model, dev.in_order())
+        measured = common.accuracy(model, dev.batches_in_order())
         if measured > best:
             best, kept = measured, step
             common.save_weights(model, options.work / CHECKPOINT)
@@ -132,7 +132,7 @@ def train(
 def store_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
     """Write the two files that AutoTokenizer needs to `folder`.
 
-    The sentence encoder this comes from pads and cuts everything to 128 tokens: not wanted here.
+    The original tokenizer pads and cuts every text to 128 tokens; this is switched off here.
     """
     backend = tokenizer.backend_tokenizer
     backend.no_padding()
@@ -149,10 +149,10 @@ def store_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
 
 
 def measure(folder: Path, data: Path, split: str) -> float:
-    """The accuracy on "dev" or "test" of a stored folder, loaded as any user would."""
+    """The accuracy on "dev" or "test" of a stored folder, loaded as a user would load it."""
     model = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32)
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    return common.accuracy(model, Sentences(tokenizer, *read_split(data, split)).in_order())
+    return common.accuracy(model, Sentences(tokenizer, *read_split(data, split)).batches_in_order())
 
 
 def store(

@@ -1,7 +1,7 @@
-"""Initial weights with which a small model of image patches learns several times faster.
+"""Initial weights that make training of a small model on image patches several times faster.
 
-With random weights the loss stays on a plateau for long: most patches are empty and attention is
-almost even. Each function here sets some weights of an untrained model.
+With random weights, the loss stays on a plateau for many steps: most patches are empty and
+attention is almost even. Each function here sets some weights of an untrained model.
 """
 
 from __future__ import annotations

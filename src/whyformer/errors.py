@@ -17,6 +17,8 @@ class WhyformerError(Exception):
     Args:
         message: What is wrong: what was given and what was expected, without a full stop.
         argument: The parameter of the public call that the user should change, if there is one.
+            For a target it can be more specific: "query", "mask_token", or "head" if the model's
+            output allows only targets written in Python.
         remedy: What to do next, as one or two sentences without the last full stop.
     """
 
@@ -100,7 +102,7 @@ def join_sentences(message: str, remedy: str | None) -> str:
     """Return message and remedy as one text; a message without remedy is returned unchanged."""
     if not remedy:
         return message
-    end = "" if message.endswith("?") else "."
+    end = "" if message.endswith("?") else "."  # a message can end with "Did you mean 'x'?"
     return f"{message.rstrip('.')}{end} {remedy.rstrip('.')}."
 
 

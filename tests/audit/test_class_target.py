@@ -114,5 +114,5 @@ def test_an_unknown_class_and_models_without_classes_are_refused() -> None:
             vocab_size=len(PIECES), n_embd=16, n_layer=1, n_head=2, bos_token_id=2, eos_token_id=3
         )
     )
-    with pytest.raises(TargetError, match="writes text and has no classes"):
+    with pytest.raises(TargetError, match="generates text and has no classes"):
         predicted(writer.eval())

@@ -50,13 +50,13 @@ def by_hand(method: str = "lrp_ah_ln") -> list[dict[str, Any]]:
             "even_share": 0.25,
             "output": 10 * chance,
             "probability": chance,
-            "prediction": said,
-            "decided": said == "positive",
+            "prediction": label,
+            "decided": label == "positive",
         }
         for group, names in NAMES.groups.items()
         for name in names
         for at in range(2)
-        for relevance, share, chance, said in [CELLS[at, name]]
+        for relevance, share, chance, label in [CELLS[at, name]]
     ]
 
 
@@ -124,11 +124,11 @@ def test_names_tones_and_templates_by_hand(tables: Mapping[str, Any]) -> None:
 
 
 def test_the_headline_names_significant_differences(tables: Mapping[str, Any]) -> None:
-    said = headline(tables, "positive")
+    sentences = headline(tables, "positive")
     clear = [row for row in tables["differences"].records() if row["significant"]]
-    assert len(said) == 1 + len(clear)
-    assert any("is higher for 'a' than for 'b': +2.0000 [" in s for s in said)
-    assert any("same token count only (1 per group): +1.0000" in s for s in said)
+    assert len(sentences) == 1 + len(clear)
+    assert any("is higher for 'a' than for 'b': +2.0000 [" in s for s in sentences)
+    assert any("same token count only (1 per group): +1.0000" in s for s in sentences)
 
 
 # -- with a model --------------------------------------------------------------------------------
@@ -248,7 +248,7 @@ def test_a_planted_bias_of_a_group_is_found(sst2: Loaded) -> None:
     swaps = {(r["name of"], r["replaced by one of"]): r for r in found.tables["swaps"].records()}
     assert swaps["planted", "others"]["flips"] > 0.5
     assert swaps["planted", "planted"]["flips"] == 0.0
-    assert any("is lower for 'planted' than for 'others'" in said for said in found.headline)
+    assert any("is lower for 'planted' than for 'others'" in line for line in found.headline)
 
     before = audit_names(sst2, names=PEOPLE, templates=FILMS, draws=300)
     assert abs(difference(before, "probability")["difference"]) < 0.1
@@ -272,10 +272,10 @@ def test_a_planted_bias_of_one_name_is_found(sst2: Loaded) -> None:
 
 def test_notes_tell_of_lengths_and_of_little_data(tiny: Loaded) -> None:
     found = audit_names(tiny, names=GROUPS, templates=SENTENCES, draws=5)
-    said = " ".join(found.notes)
-    assert "a 2.00, b 2.50" in said
-    assert "Only 2 names per group" in said
-    assert "Only 3 templates" in said
+    notes = " ".join(found.notes)
+    assert "a 2.00, b 2.50" in notes
+    assert "Only 2 names per group" in notes
+    assert "Only 3 templates" in notes
 
 
 def test_a_name_behind_the_cut_counts_as_nothing_and_is_told(tiny: Loaded) -> None:
@@ -284,7 +284,7 @@ def test_a_name_behind_the_cut_counts_as_nothing_and_is_told(tiny: Loaded) -> No
         audit_names(tiny, names=GROUPS, templates=[long], draws=5)
     found = audit_names(tiny, names=GROUPS, templates=[long], draws=5, truncation=True)
     assert {row["relevance"] for row in found.rows} == {0}
-    assert any("In 4 sentences the name was cut off" in said for said in found.notes)
+    assert any("In 4 sentences the name was cut off" in note for note in found.notes)
 
 
 def test_a_model_of_one_number_has_differences_and_no_flips() -> None:
@@ -293,7 +293,7 @@ def test_a_model_of_one_number_has_differences_and_no_flips() -> None:
     assert "swaps" not in found.tables
     measures = {row["measure"] for row in found.tables["differences"].records()}
     assert measures == {"relevance", "share", "output"}
-    assert any("no prediction can change" in said for said in found.notes)
+    assert any("no prediction can change" in note for note in found.notes)
 
 
 def test_one_group_alone_is_described(tiny: Loaded) -> None:

@@ -60,7 +60,7 @@ def test_json_has_no_numbers_that_are_none(tmp_path: Path, found: Audit) -> None
     table = AuditTable(
         "t", (AuditColumn("x", "number"),), ((float("nan"),), (float("inf"),), (1.5,))
     )
-    odd = Audit("names", "t", ("said",), {"t": table}, found.rows, {"seed": 0})
+    odd = Audit("names", "t", ("message",), {"t": table}, found.rows, {"seed": 0})
     odd.save(tmp_path)
     rows = json.loads((tmp_path / "audit.json").read_text("utf-8"))["tables"]["t"]["rows"]
     assert rows == [{"x": None}, {"x": None}, {"x": 1.5}]

@@ -136,7 +136,7 @@ def test_a_planted_term_leads(sst2: Loaded) -> None:
     assert terms["David"]["low"] > 0
     assert terms["David"]["top word"] >= 0.8
     assert found.tables["words"].records()[0]["word"] == "david"
-    assert any("have more relevance" in said and "'David'" in said for said in found.headline)
+    assert any("have more relevance" in line and "'David'" in line for line in found.headline)
     assert "'David' is the top word" in found.examples[0].caption
 
 
@@ -218,4 +218,4 @@ def test_what_is_no_text_is_refused(tiny: Loaded) -> None:
 
 def test_absent_terms_are_told(tiny: Loaded) -> None:
     found = audit_terms(TEXTS, tiny, terms=["zebra", "film"], draws=5)
-    assert any("Not found in any sample: zebra." in said for said in found.notes)
+    assert any("Not found in any sample: zebra." in note for note in found.notes)

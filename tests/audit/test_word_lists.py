@@ -102,7 +102,7 @@ def test_terms_are_taken_as_lists_and_mappings() -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "content", "said"),
+    ("file", "content", "message"),
     [
         ("n.json", "[1", "is not JSON"),
         ("n.json", "3", "expected JSON such as"),
@@ -116,12 +116,12 @@ def test_terms_are_taken_as_lists_and_mappings() -> None:
     ],
 )
 def test_what_is_no_list_of_names_is_refused(
-    tmp_path: Path, file: str, content: str, said: str
+    tmp_path: Path, file: str, content: str, message: str
 ) -> None:
     (tmp_path / file).write_text(content, encoding="utf-8")
     with pytest.raises(InputError) as refused:
         read_names(tmp_path / file)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert file in str(refused.value)
 
 

@@ -23,7 +23,7 @@ Run = Callable[..., Result]
 
 
 @dataclass
-class Asked:
+class FakeExplain:
     """What `explain` was called with, call by call, and what it does instead of explaining."""
 
     calls: list[tuple[Any, Any, dict[str, Any]]] = field(default_factory=list)
@@ -52,9 +52,9 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch, loads: list[Any]) -> Asked:
+def fake_explain(monkeypatch: pytest.MonkeyPatch, loads: list[Any]) -> FakeExplain:
     """A record of the calls of `whyformer.explain`, which answers with two words."""
-    record = Asked()
+    record = FakeExplain()
 
     def explain(inputs: Any, model: Any = None, **keywords: Any) -> Attribution:
         record.calls.append((inputs, model, keywords))

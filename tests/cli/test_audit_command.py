@@ -18,14 +18,14 @@ Run = Callable[..., Any]
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The models that were asked for; all are one tiny one."""
-    asked: list[Any] = []
+    fake_explain: list[Any] = []
 
     def load(model: Any, processor: Any, inputs: Any) -> Loaded:
-        asked.append(model)
+        fake_explain.append(model)
         return Loaded(classifier(), wordpiece(), model or "its name")
 
     monkeypatch.setattr("whyformer.cli.audit.load_model", load)
-    return asked
+    return fake_explain
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_signs_that_a_terminal_obeys_are_shown_as_signs(run: Run, files: Path) -
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("audit terms", "an audit of terms needs a dataset. Write --data NAME:PATH"),
         ("audit names --data csv:x.csv", "--data belongs to 'whyformer audit terms'"),
@@ -120,11 +120,11 @@ def test_signs_that_a_terminal_obeys_are_shown_as_signs(run: Run, files: Path) -
         ("audit terms --data csv:texts.csv --terms none.txt", "to read terms from"),
     ],
 )
-def test_mistakes_are_one_line(run: Run, files: Path, line: str, said: str) -> None:
+def test_mistakes_are_one_line(run: Run, files: Path, line: str, message: str) -> None:
     result = run(line)
     assert result.exit_code == 2
     assert result.stderr.startswith("error: ")
-    assert said in result.stderr
+    assert message in result.stderr
     assert result.stderr.count("\n") == 1
     assert "Traceback" not in result.stderr
 
@@ -136,6 +136,6 @@ def test_what_is_neither_is_refused(run: Run) -> None:
 
 
 def test_help_names_the_lists(run: Run) -> None:
-    said = run("audit --help").stdout
+    message = run("audit --help").stdout
     for name in ("us_gender", "us_origin", "us_resumes", "us_age", "--terms", "--templates"):
-        assert name in said
+        assert name in message

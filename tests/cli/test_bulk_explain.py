@@ -79,16 +79,16 @@ def test_every_row_gets_a_row_of_scores(run: Run, small: Loaded) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "asked"),
+    ("name", "content", "options"),
     [
         ("in.txt", "a good film\n\n  dull \n", ""),
         ("in.csv", "review,y\na good film,1\ndull,0\n", "--column review"),
         ("in.tsv", "sentence\ta\na good film\t1\ndull\t0\n", ""),
     ],
 )
-def test_these_files_are_read(run: Run, name: str, content: str, asked: str) -> None:
+def test_these_files_are_read(run: Run, name: str, content: str, options: str) -> None:
     Path(name).write_text(content, "utf-8")
-    assert run(f"explain --input {name} --out out.jsonl {asked}").exit_code == 0
+    assert run(f"explain --input {name} --out out.jsonl {options}").exit_code == 0
     assert [row["text"] for row in lines("out.jsonl")] == ["a good film", "dull"]
 
 
@@ -239,7 +239,7 @@ def test_a_row_without_its_target_is_refused_or_left_out(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("--input in.jsonl", "--input needs a file for the scores"),
         ("--input in.jsonl --out o.txt", "ends in .parquet or .jsonl"),
@@ -250,20 +250,23 @@ def test_a_row_without_its_target_is_refused_or_left_out(run: Run) -> None:
         ("--input in.jsonl --out o.jsonl --column body", "no column 'body'"),
         (
             "--input in.jsonl --out o.jsonl --limit 0",
-            "--limit 0 leaves no rows. Give a whole number from 1",
+            "--limit 0 leaves no rows. Pass a whole number from 1",
         ),
-        ("--input in.jsonl --out o.jsonl --batch-size 0", "Give --batch-size a whole number"),
+        (
+            "--input in.jsonl --out o.jsonl --batch-size 0",
+            "Pass a whole number from 1 as --batch-size",
+        ),
         ("--input in.jsonl --out o.jsonl --html x.html", "--html is for one input"),
-        ("--input in.jsonl --out o.jsonl --target 1 --target-column y", "Give one"),
+        ("--input in.jsonl --out o.jsonl --target 1 --target-column y", "Pass only one"),
         ("'a text' --input in.jsonl --out o.jsonl", "INPUT is for one input"),
         ("'a text' --out o.jsonl", "--out is for many inputs"),
         ("'a text' --skip-errors", "--skip-errors is for many inputs"),
     ],
 )
-def test_mistakes_are_one_line(run: Run, line: str, said: str) -> None:
+def test_mistakes_are_one_line(run: Run, line: str, message: str) -> None:
     write("in.jsonl", {"text": "good"})
     Path("in.xml").touch()
-    refused(run(f"explain {line}"), said)
+    refused(run(f"explain {line}"), message)
 
 
 def test_an_image_has_a_grid_and_a_path(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

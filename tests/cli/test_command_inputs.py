@@ -41,37 +41,41 @@ def refused(result: Any, *pieces: str) -> None:
 # -- what is read ----------------------------------------------------------------------------------
 
 
-def test_a_text_goes_with_the_image(run: Run, asked: Any, scene: Path, tmp_path: Path) -> None:
+def test_a_text_goes_with_the_image(
+    run: Run, fake_explain: Any, scene: Path, tmp_path: Path
+) -> None:
     assert run(f"explain --image scene.png {QUESTION}").exit_code == 0
     wanted = {"text": "what colour is the cross?", "image": Path("scene.png")}
-    assert asked.inputs == wanted
+    assert fake_explain.inputs == wanted
     (tmp_path / "question.txt").write_text("what colour is the cross?\n")
     for line in ("explain -i scene.png -", "explain question.txt --image scene.png"):
         assert run(line, "what colour is the cross?\n").exit_code == 0
-        assert asked.inputs == wanted
+        assert fake_explain.inputs == wanted
 
 
-def test_an_image_alone_leaves_stdin_alone(run: Run, asked: Any, scene: Path) -> None:
+def test_an_image_alone_leaves_stdin_alone(run: Run, fake_explain: Any, scene: Path) -> None:
     assert run("explain --image scene.png", "not read").exit_code == 0
-    assert asked.inputs == Path("scene.png")
+    assert fake_explain.inputs == Path("scene.png")
 
 
-def test_the_image_may_come_through_stdin(run: Run, asked: Any) -> None:
+def test_the_image_may_come_through_stdin(run: Run, fake_explain: Any) -> None:
     buffer = BytesIO()
     Image.new("L", (4, 3)).save(buffer, "PNG")
     assert run(f"explain --image - {QUESTION}", buffer.getvalue()).exit_code == 0
-    assert asked.inputs["image"].size == (4, 3)
+    assert fake_explain.inputs["image"].size == (4, 3)
     refused(run("explain --image - text", "words"), "stdin holds text")
     refused(run("explain --image - -", "words"), "both '-'")
 
 
-def test_images_that_cannot_be_had(run: Run, asked: Any, scene: Path, tmp_path: Path) -> None:
+def test_images_that_cannot_be_had(
+    run: Run, fake_explain: Any, scene: Path, tmp_path: Path
+) -> None:
     (tmp_path / "broken.png").write_text("not an image")
     refused(run(f"explain {QUESTION} --image nope.png"), "no image file 'nope.png'")
     refused(run(f"explain {QUESTION} --image broken.png"), "'broken.png' cannot be read")
     refused(run(f"explain {QUESTION} --image ."), "is a folder")
-    refused(run("explain scene.png --image scene.png"), "Give one image", "text as INPUT")
-    assert not asked.calls
+    refused(run("explain scene.png --image scene.png"), "Pass one image", "text as INPUT")
+    assert not fake_explain.calls
 
 
 @pytest.mark.parametrize(
@@ -86,16 +90,16 @@ def test_images_that_cannot_be_had(run: Run, asked: Any, scene: Path, tmp_path: 
         ),
     ],
 )
-def test_queries(run: Run, asked: Any, scene: Path, typed: str, wanted: Any) -> None:
+def test_queries(run: Run, fake_explain: Any, scene: Path, typed: str, wanted: Any) -> None:
     assert run(f"explain --image scene.png {typed}").exit_code == 0
-    assert asked.keywords["target"] == wanted
+    assert fake_explain.keywords["target"] == wanted
 
 
 # -- what is written -------------------------------------------------------------------------------
 
 
 def test_a_picture_is_written_unless_another_file_is(
-    run: Run, asked: Any, scene: Path, tmp_path: Path
+    run: Run, fake_explain: Any, scene: Path, tmp_path: Path
 ) -> None:
     assert run("explain --image scene.png --json w.json").stderr == "wrote w.json\n"
     assert run("explain scene.png").stderr == ""
@@ -105,18 +109,18 @@ def test_a_picture_is_written_unless_another_file_is(
 
 
 def test_the_image_itself_is_never_written_over(
-    run: Run, asked: Any, scene: Path, tmp_path: Path
+    run: Run, fake_explain: Any, scene: Path, tmp_path: Path
 ) -> None:
     before = scene.read_bytes()
     refused(run("explain --image scene.png --png ./scene.png"), "is the image to explain")
     scene.rename(tmp_path / "why.png")
     refused(run("explain --image why.png"), "--png 'why.png'", "--png explained.png")
     assert (tmp_path / "why.png").read_bytes() == before
-    assert not asked.calls
+    assert not fake_explain.calls
 
 
 def test_a_locked_folder_only_loses_the_picture(
-    run: Run, asked: Any, scene: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, fake_explain: Any, scene: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("whyformer.cli.files.os.access", lambda _, mode: mode != os.W_OK)
     result = run("explain --image scene.png")
@@ -142,7 +146,7 @@ def test_a_question_about_an_image(run: Run, scene: Path, tmp_path: Path) -> Non
     [
         (f"{QUESTION} --model sst2", ("sst2 reads text, but was given an image", "lxmert_shapes")),
         ("--model sst2", ("sst2 reads text, but was given images", "mnist")),
-        ("--model lxmert_shapes", ("reads text and images", "Also give a text as INPUT")),
+        ("--model lxmert_shapes", ("reads text and images", "Also pass a text as INPUT")),
         (f"{QUESTION} --model mnist", ("mnist reads images, but was given a text", "Leave it out")),
         (f"{QUESTION} --query 3", ("--query 3", "lxmert_shapes has no object queries")),
         ("--query 3", ("--query 3", "mnist has no object queries")),
@@ -155,7 +159,7 @@ def test_models_that_cannot_be_asked_that(
 
 
 def test_a_question_without_its_image(run: Run) -> None:
-    refused(run(f"explain {QUESTION} --model lxmert_shapes"), "Also give --image FILE")
+    refused(run(f"explain {QUESTION} --model lxmert_shapes"), "Also pass --image FILE")
     refused(run("compare film --model mnist"), "mnist reads images, but was given text")
     refused(run("compare film --query 1"), "sst2 has no object queries")
 
@@ -166,7 +170,9 @@ def test_a_detector(run: Run, scene: Path) -> None:
     assert "at query" in run(f"{detect} --method gae").stdout
     result = run(f"{detect} --method gae --query 3 --target 'red circle'")
     assert "why red circle at query 3?" in result.stdout
-    refused(run(f"{detect} --query 99"), "no object query 99. Pass 0 to")
+    refused(
+        run(f"{detect} --query 99"), "no object query 99; the model has 0 to", "another --query"
+    )
     refused(run(f"{detect} --target 'red circle'"), "--target needs a query. Add --query N")
     refused(run(f"{detect} --query 1 --target 'reed circle'"), "Did you mean 'red circle'?")
 
@@ -178,7 +184,7 @@ def test_a_text_and_an_image_that_may_fit(run: Run, scene: Path) -> None:
     for piece in ("why similarity?", "red", "square", "row"):
         assert piece in result.stdout
     assert result.stderr == "wrote why.png\n"
-    refused(run("explain 'a red square' --model clip_shapes"), "Also give --image FILE")
+    refused(run("explain 'a red square' --model clip_shapes"), "Also pass --image FILE")
 
 
 @pytest.mark.skipif("caption_shapes" not in whyformer.models(), reason="no bundled captioner")

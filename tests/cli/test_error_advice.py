@@ -7,12 +7,14 @@ import re
 from pathlib import Path
 
 import pytest
+from torch import nn
 from typer.main import get_command
 
 import whyformer
 from whyformer.cli.app import application
 from whyformer.cli.error_advice import ADVICE, describe_error
-from whyformer.errors import InputError, OptionError
+from whyformer.errors import InputError, OptionError, TargetError
+from whyformer.targets.labels import ClassNames
 
 PACKAGE = Path(whyformer.__file__).parent
 
@@ -51,3 +53,17 @@ def test_an_error_without_a_remedy_is_its_message() -> None:
 def test_a_remedy_may_hold_braces_and_line_breaks() -> None:
     error = InputError("a {b}\n c", argument="model", remedy="Use {name}.\n Or not.")
     assert describe_error(error) == "a {b} c. Use {name}. Or not (--model)."
+
+
+def test_a_class_that_does_not_exist() -> None:
+    with pytest.raises(TargetError) as refused:
+        ClassNames(nn.Module(), 2, ("good", "bad")).index("god")
+    assert describe_error(refused.value) == (
+        "there is no class 'god'. Did you mean 'good'? Classes: 0 ('good'), 1 ('bad'). Choose"
+        " another --target, or leave it out for the prediction."
+    )
+
+
+def test_a_question_has_no_full_stop() -> None:
+    error = InputError("there is no 'a'. Did you mean 'b'?", remedy="Choose another")
+    assert describe_error(error) == "there is no 'a'. Did you mean 'b'? Choose another."

@@ -20,6 +20,7 @@ from rich.console import Console
 
 import whyformer
 from tests.evaluation.making import classifier, save
+from whyformer.batching.progress import Progress
 from whyformer.cli.progress import progress_bar
 from whyformer.evaluation.results import Results
 
@@ -158,10 +159,10 @@ def test_a_bar_with_the_time_left_where_somebody_watches(monkeypatch: pytest.Mon
     screen = StringIO()
     terminal = Console(file=screen, force_terminal=True, width=100)
     monkeypatch.setattr("whyformer.cli.progress.stderr_console", lambda: terminal)
-    with progress_bar() as tell:
-        tell("reading samples", 0, 0)
-        tell("gae [red]: x", 1, 4)
-        tell("gae [red]: x", 3, 4)
+    with progress_bar() as report:
+        report(Progress("reading samples", 0, 0))
+        report(Progress("gae [red]: x", 1, 4))
+        report(Progress("gae [red]: x", 3, 4))
         time.sleep(0.2)
     shown = screen.getvalue()
     assert "reading samples" in shown
@@ -171,14 +172,14 @@ def test_a_bar_with_the_time_left_where_somebody_watches(monkeypatch: pytest.Mon
 
 
 def test_a_line_for_every_tenth_where_nobody_does(capsys: pytest.CaptureFixture[str]) -> None:
-    with progress_bar() as tell:
-        tell("reading samples", 0, 0)
+    with progress_bar() as report:
+        report(Progress("reading samples", 0, 0))
         for done in range(101):
-            tell("gae", done, 100)
-            tell("gae", done, 100)
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.splitlines() == [
+            report(Progress("gae", done, 100))
+            report(Progress("gae", done, 100))
+    message = capsys.readouterr()
+    assert message.out == ""
+    assert message.err.splitlines() == [
         "working: ...",
         *(f"working: {tenth} %" for tenth in range(0, 101, 10)),
     ]

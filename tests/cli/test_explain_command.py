@@ -29,11 +29,11 @@ def refused(result: Any, *pieces: str) -> None:
         assert piece in lines[0]
 
 
-def test_a_text_is_explained_and_shown(run: Run, asked: Any) -> None:
+def test_a_text_is_explained_and_shown(run: Run, fake_explain: Any) -> None:
     result = run("explain 'a gripping film'")
     assert result.exit_code == 0
-    assert asked.inputs == "a gripping film"
-    assert asked.keywords == {
+    assert fake_explain.inputs == "a gripping film"
+    assert fake_explain.keywords == {
         "method": "lrp_ah_ln",
         "target": None,
         "truncation": False,
@@ -45,20 +45,20 @@ def test_a_text_is_explained_and_shown(run: Run, asked: Any) -> None:
 
 
 @pytest.mark.parametrize("line", ["explain", "explain -"])
-def test_stdin_is_read(run: Run, asked: Any, line: str) -> None:
+def test_stdin_is_read(run: Run, fake_explain: Any, line: str) -> None:
     assert run(line, "from a pipe\n").exit_code == 0
-    assert asked.inputs == "from a pipe"
+    assert fake_explain.inputs == "from a pipe"
 
 
-def test_an_image_may_come_through_stdin(run: Run, asked: Any) -> None:
+def test_an_image_may_come_through_stdin(run: Run, fake_explain: Any) -> None:
     buffer = BytesIO()
     Image.new("L", (4, 3)).save(buffer, "PNG")
     assert run("explain -", buffer.getvalue()).exit_code == 0
-    assert asked.inputs.size == (4, 3)
+    assert fake_explain.inputs.size == (4, 3)
 
 
 def test_without_input_a_terminal_is_not_waited_for(
-    run: Run, asked: Any, monkeypatch: pytest.MonkeyPatch
+    run: Run, fake_explain: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("whyformer.cli.arguments.sys", _Terminal)
     refused(run("explain"), "nothing to explain", "whyformer explain 'a gripping film'")
@@ -71,44 +71,48 @@ class _Terminal:
             return True
 
 
-def test_a_text_file_is_one_text(run: Run, asked: Any, tmp_path: Path) -> None:
+def test_a_text_file_is_one_text(run: Run, fake_explain: Any, tmp_path: Path) -> None:
     (tmp_path / "review.txt").write_text("one line\nand another\n", encoding="utf-8")
     assert run("explain review.txt").exit_code == 0
-    assert asked.inputs == "one line\nand another"
+    assert fake_explain.inputs == "one line\nand another"
 
 
-def test_an_image_file_is_an_image_whatever_its_name(run: Run, asked: Any, tmp_path: Path) -> None:
+def test_an_image_file_is_an_image_whatever_its_name(
+    run: Run, fake_explain: Any, tmp_path: Path
+) -> None:
     for name in ("digit.png", "digit"):
         Image.new("L", (4, 4)).save(tmp_path / name, "PNG")
         assert run(f"explain {name}").exit_code == 0
-        assert asked.inputs == Path(name)
+        assert fake_explain.inputs == Path(name)
 
 
-def test_a_broken_image_is_left_for_explain_to_refuse(run: Run, asked: Any, tmp_path: Path) -> None:
+def test_a_broken_image_is_left_for_explain_to_refuse(
+    run: Run, fake_explain: Any, tmp_path: Path
+) -> None:
     (tmp_path / "digit.png").write_text("not an image", encoding="utf-8")
     run("explain digit.png")
-    assert asked.inputs == Path("digit.png")
+    assert fake_explain.inputs == Path("digit.png")
 
 
 @pytest.mark.parametrize("text", ["x" * 100_000, "and/or", "what? nope.png", "one.two", "a\0b"])
-def test_text_that_is_no_path_is_text(run: Run, asked: Any, text: str) -> None:
+def test_text_that_is_no_path_is_text(run: Run, fake_explain: Any, text: str) -> None:
     assert run(f"explain {text!r}" if "\0" not in text else "explain -", text).exit_code == 0
-    assert asked.inputs == text
+    assert fake_explain.inputs == text
 
 
 @pytest.mark.parametrize("name", ["nope.txt", "folder/nope.png", "NOPE.JPG"])
-def test_a_missing_file_is_not_taken_for_text(run: Run, asked: Any, name: str) -> None:
+def test_a_missing_file_is_not_taken_for_text(run: Run, fake_explain: Any, name: str) -> None:
     refused(run(f"explain {name}"), f"no file '{name}'", "pipe it in")
-    assert not asked.calls
+    assert not fake_explain.calls
 
 
-def test_a_folder_is_refused(run: Run, asked: Any, tmp_path: Path) -> None:
+def test_a_folder_is_refused(run: Run, fake_explain: Any, tmp_path: Path) -> None:
     (tmp_path / "images").mkdir()
     refused(run("explain ./images"), "is a folder")
     assert run("explain images").exit_code == 0  # a word that happens to be a folder's name
 
 
-def test_a_file_that_is_neither_is_refused(run: Run, asked: Any, tmp_path: Path) -> None:
+def test_a_file_that_is_neither_is_refused(run: Run, fake_explain: Any, tmp_path: Path) -> None:
     (tmp_path / "data.bin").write_bytes(b"ok\xff\xfe")
     refused(run("explain data.bin"), "'data.bin'", "neither an image nor UTF-8 text", "byte 2")
 
@@ -124,13 +128,13 @@ def test_a_file_that_is_neither_is_refused(run: Run, asked: Any, tmp_path: Path)
         ("'positive > negative'", whyformer.contrast("positive", "negative")),
     ],
 )
-def test_targets(run: Run, asked: Any, typed: str, wanted: Any) -> None:
+def test_targets(run: Run, fake_explain: Any, typed: str, wanted: Any) -> None:
     assert run(f"explain film --target={typed}").exit_code == 0
-    assert asked.keywords["target"] == wanted
+    assert fake_explain.keywords["target"] == wanted
 
 
 @pytest.mark.parametrize("typed", ["'a>'", "'>b'", "'>'"])
-def test_half_a_contrast_is_refused(run: Run, asked: Any, typed: str) -> None:
+def test_half_a_contrast_is_refused(run: Run, fake_explain: Any, typed: str) -> None:
     refused(run(f"explain film --target={typed}"), "lacks a side", "'a>b'")
 
 
@@ -149,22 +153,24 @@ def test_half_a_contrast_is_refused(run: Run, asked: Any, typed: str) -> None:
         ("'name=[1]'", "name", "[1]"),
     ],
 )
-def test_options(run: Run, asked: Any, typed: str, key: str, value: Any) -> None:
+def test_options(run: Run, fake_explain: Any, typed: str, key: str, value: Any) -> None:
     assert run(f"explain film --option {typed} -o seed=3").exit_code == 0
-    assert asked.keywords[key] == value
-    assert type(asked.keywords[key]) is type(value)
-    assert asked.keywords["seed"] == 3
+    assert fake_explain.keywords[key] == value
+    assert type(fake_explain.keywords[key]) is type(value)
+    assert fake_explain.keywords["seed"] == 3
 
 
 @pytest.mark.parametrize("typed", ["identity", "=1"])
-def test_an_option_without_a_key_or_value_is_refused(run: Run, asked: Any, typed: str) -> None:
+def test_an_option_without_a_key_or_value_is_refused(
+    run: Run, fake_explain: Any, typed: str
+) -> None:
     refused(run(f"explain film --option {typed}"), repr(typed), "key=value")
 
 
-def test_the_rest_is_passed_on(run: Run, asked: Any, loads: list[Any]) -> None:
+def test_the_rest_is_passed_on(run: Run, fake_explain: Any, loads: list[Any]) -> None:
     line = "explain film --model here -M gae --truncation --at embeddings --deciding 2"
     assert run(line).exit_code == 0
-    (inputs, model, keywords) = asked.calls[-1]
+    (inputs, model, keywords) = fake_explain.calls[-1]
     assert (inputs, model.module, model.processor) == ("film", "module", "processor")
     assert loads == ["here"]
     assert keywords == {
@@ -175,10 +181,10 @@ def test_the_rest_is_passed_on(run: Run, asked: Any, loads: list[Any]) -> None:
         "at": "embeddings",
     }
     run("explain film --deciding last")
-    assert asked.keywords["deciding"] == "last"
+    assert fake_explain.keywords["deciding"] == "last"
 
 
-def test_files_are_written_and_told_about(run: Run, asked: Any, tmp_path: Path) -> None:
+def test_files_are_written_and_told_about(run: Run, fake_explain: Any, tmp_path: Path) -> None:
     names = {"html": "w.html", "json": "w.json", "png": "w.png", "save": "w.safetensors"}
     options = " ".join(f"--{option} {name}" for option, name in names.items())
     result = run(f"explain film --quiet {options}")
@@ -195,20 +201,22 @@ def test_files_are_written_and_told_about(run: Run, asked: Any, tmp_path: Path) 
 
 @pytest.mark.parametrize("option", ["html", "png", "json", "save"])
 def test_a_file_that_cannot_be_written_is_refused_before_the_work(
-    run: Run, asked: Any, tmp_path: Path, option: str
+    run: Run, fake_explain: Any, tmp_path: Path, option: str
 ) -> None:
     refused(run(f"explain film --{option} no/such/file"), f"--{option}", "no folder 'no/such'")
     refused(run(f"explain film --{option} ."), f"--{option}", "is a folder")
-    assert not asked.calls
+    assert not fake_explain.calls
 
 
-def test_a_locked_folder_is_refused(run: Run, asked: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_locked_folder_is_refused(
+    run: Run, fake_explain: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("whyformer.cli.files.os.access", lambda *_: False)
     refused(run("explain film --html w.html"), "--html 'w.html'", "you may not write to the folder")
 
 
 def test_a_write_that_fails_later_is_an_error_too(
-    run: Run, asked: Any, monkeypatch: pytest.MonkeyPatch
+    run: Run, fake_explain: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
@@ -217,56 +225,58 @@ def test_a_write_that_fails_later_is_an_error_too(
     refused(run("explain film --quiet --html w.html"), "--html 'w.html'", "No space left on device")
 
 
-def test_an_error_is_one_line_in_the_terms_of_the_command_line(run: Run, asked: Any) -> None:
+def test_an_error_is_one_line_in_the_terms_of_the_command_line(run: Run, fake_explain: Any) -> None:
     def refuse(method: str) -> None:
         raise InputError(
             "[red]this[/red]\n  is too long", argument="truncation", remedy="Pass truncation=True"
         )
 
-    asked.instead = refuse
+    fake_explain.instead = refuse
     result = run("explain film")
     refused(result, "[red]this[/red] is too long. Pass --truncation, or shorten the text.")
     assert "=" not in result.stderr
 
 
-def test_a_mistake_of_ours_is_not_hidden(run: Run, asked: Any) -> None:
+def test_a_mistake_of_ours_is_not_hidden(run: Run, fake_explain: Any) -> None:
     def fail(method: str) -> None:
         raise ZeroDivisionError("ours")
 
-    asked.instead = fail
+    fake_explain.instead = fail
     assert isinstance(run("explain film").exception, ZeroDivisionError)
 
 
-def test_ctrl_c_ends_with_130(run: Run, asked: Any) -> None:
+def test_ctrl_c_ends_with_130(run: Run, fake_explain: Any) -> None:
     def interrupt(method: str) -> None:
         raise KeyboardInterrupt
 
-    asked.instead = interrupt
+    fake_explain.instead = interrupt
     result = run("explain film")
     assert result.exit_code == 130
     assert "Traceback" not in result.output
 
 
 def test_broken_conservation_becomes_a_note_and_other_warnings_nothing(
-    run: Run, asked: Any
+    run: Run, fake_explain: Any
 ) -> None:
     def warn(method: str) -> None:
         warnings.warn("gelu lost a share", ConservationWarning, stacklevel=1)
         warnings.warn("gelu lost a share", ConservationWarning, stacklevel=1)
         warnings.warn("torch has an opinion", UserWarning, stacklevel=1)
 
-    asked.instead = warn
+    fake_explain.instead = warn
     result = run("explain film")
     assert result.exit_code == 0
     assert result.stderr == "note: gelu lost a share\n"
 
 
-def test_no_escape_codes_where_nobody_looks(run: Run, asked: Any) -> None:
+def test_no_escape_codes_where_nobody_looks(run: Run, fake_explain: Any) -> None:
     result = run("explain film")
     assert "\x1b" not in result.stdout + result.stderr
 
 
-def test_a_spinner_only_for_eyes(run: Run, asked: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_spinner_only_for_eyes(
+    run: Run, fake_explain: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert "explaining" not in run("explain film").stderr
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     monkeypatch.setenv("TTY_INTERACTIVE", "1")

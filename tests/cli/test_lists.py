@@ -27,12 +27,12 @@ def test_methods_are_those_of_the_registry(run: Run) -> None:
 
 @pytest.mark.parametrize("name", list(whyformer.methods()))
 def test_everything_about_one_method(run: Run, name: str) -> None:
-    said = run(f"methods {name}").stdout
+    message = run(f"methods {name}").stdout
     method = whyformer.methods()[name]
     for piece in (method.title, method.paper, *method.promises):
-        assert piece in said
+        assert piece in message
     for option, default in method.options.items():
-        assert f"{option}={default!r}" in said
+        assert f"{option}={default!r}" in message
 
 
 def test_an_unknown_method_is_refused(run: Run) -> None:
@@ -53,12 +53,12 @@ def test_metrics_are_those_of_the_registry(run: Run) -> None:
 def test_everything_about_one_metric(run: Run, name: str) -> None:
     result = run(f"metrics {name}")
     assert result.exit_code == 0
-    said = " ".join(result.stdout.split())
+    message = " ".join(result.stdout.split())
     metric = whyformer.metrics()[name]
     for piece in (metric.title, metric.paper, metric.better, metric.convention, *metric.needs):
-        assert " ".join(piece.split()) in said
+        assert " ".join(piece.split()) in message
     for option, default in metric.options.items():
-        assert f"{option}={default!r}" in said
+        assert f"{option}={default!r}" in message
 
 
 def test_an_unknown_metric_is_refused(run: Run) -> None:
@@ -81,7 +81,7 @@ def test_models(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         samples_path="samples.json",
     )
     monkeypatch.setattr(whyformer, "models", lambda: {"tiny": model})
-    said = run("models").stdout
+    message = run("models").stdout
     for piece in (
         "tiny",
         "A model [for] trying",
@@ -90,7 +90,7 @@ def test_models(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         "on 10 sentences",
         "Apache-2.0",
     ):
-        assert piece in said
+        assert piece in message
     monkeypatch.setattr(whyformer, "models", dict)
     result = run("models")
     assert result.exit_code == 0

@@ -12,7 +12,7 @@ Run = Callable[..., Any]
 
 
 @pytest.mark.parametrize("command", ["explain film", "compare film --methods gae,rollout"])
-def test_vectors_are_written(run: Run, asked: Any, tmp_path: Path, command: str) -> None:
+def test_vectors_are_written(run: Run, fake_explain: Any, tmp_path: Path, command: str) -> None:
     result = run(f"{command} --quiet --svg w.svg --pdf w.pdf --png w.png")
     assert result.exit_code == 0, result.output
     assert result.stderr.splitlines() == ["wrote w.pdf", "wrote w.png", "wrote w.svg"]
@@ -22,14 +22,14 @@ def test_vectors_are_written(run: Run, asked: Any, tmp_path: Path, command: str)
 
 
 @pytest.mark.parametrize("option", ["svg", "pdf"])
-def test_a_file_that_cannot_be_written_is_refused(run: Run, asked: Any, option: str) -> None:
+def test_a_file_that_cannot_be_written_is_refused(run: Run, fake_explain: Any, option: str) -> None:
     result = run(f"explain film --{option} nowhere/w.{option}")
     assert result.exit_code == 2
     assert f"--{option} 'nowhere/w.{option}' cannot be written" in result.stderr
-    assert not asked.calls
+    assert not fake_explain.calls
 
 
-def test_bars_for_every_word(run: Run, asked: Any) -> None:
+def test_bars_for_every_word(run: Run, fake_explain: Any) -> None:
     shown = run("explain film --bars").stdout
     good, bad = (next(x for x in shown.splitlines() if x.startswith(w)) for w in ("good ", "bad "))
     assert good.index("│") == bad.index("│")
@@ -41,7 +41,7 @@ def test_bars_for_every_word(run: Run, asked: Any) -> None:
 
 @pytest.mark.parametrize("command", ["explain", "compare --methods gae,rollout"])
 def test_subwords_reach_terminal_and_pictures(
-    run: Run, asked: Any, tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
+    run: Run, fake_explain: Any, tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import whyformer
 

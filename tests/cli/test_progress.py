@@ -16,8 +16,8 @@ def test_the_last_event_is_the_result(
     monkeypatch.setattr("whyformer.cli.progress.silence_transformers", lambda: None)
 
     def work() -> Iterator[Progress | str]:
-        yield Progress("BACE: reading", 0, 0)
-        yield Progress("BACE: training", 1, 2)
+        yield Progress("reading", 0, 0, part="BACE")
+        yield Progress("training", 1, 2, part="BACE")
         yield "result"
 
     assert show_progress(work()) == "result"

@@ -90,7 +90,7 @@ def test_tables_fit_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("reproduce ali2023", "there is no experiment 'ali2023'. Did you mean 'ali2022'?"),
         ("reproduce ali2022 --data nowhere", "--data 'nowhere' is not a folder"),
@@ -104,19 +104,19 @@ def test_tables_fit_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> Non
         ),
     ],
 )
-def test_mistakes_are_one_line(run: Run, line: str, said: str) -> None:
+def test_mistakes_are_one_line(run: Run, line: str, message: str) -> None:
     result = run(line)
     assert result.exit_code == 2
     last = result.stderr.strip().split("\n")[-1]
     assert last.startswith("error: ")
-    assert said in last
+    assert message in last
     assert "Traceback" not in result.stderr
 
 
 def test_help_names_the_experiments(run: Run) -> None:
-    said = run("reproduce --help").stdout
+    message = run("reproduce --help").stdout
     for name in (*EXPERIMENTS, "WHYFORMER_DATA", "--parts", "--base"):
-        assert name in said
+        assert name in message
 
 
 def test_the_command_line_starts_without_transformers() -> None:

@@ -14,7 +14,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Addresses that a browser was sent to; the server itself ends at once."""
     seen: list[str] = []
     monkeypatch.setattr("webbrowser.open", seen.append)
-    monkeypatch.setattr("whyformer.explorer.server.warm", lambda explorer: None)
+    monkeypatch.setattr("whyformer.explorer.server.load_first_model", lambda explorer: None)
 
     def interrupted(self: Any, poll_interval: float = 0.5) -> None:
         raise KeyboardInterrupt

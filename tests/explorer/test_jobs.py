@@ -10,7 +10,7 @@ import torch
 
 from whyformer.errors import InputError
 from whyformer.explorer import jobs as module
-from whyformer.explorer.jobs import Job, JobQueue, Tell
+from whyformer.explorer.jobs import Job, JobQueue, SendEvent
 from whyformer.explorer.limits import BusyError, Limits
 
 SMALL = Limits(running=1, waiting=1, seconds=30.0)
@@ -21,7 +21,7 @@ def kinds(job: Job) -> list[str]:
 
 
 def test_a_job_tells_what_it_does_and_ends() -> None:
-    job = JobQueue(SMALL).submit(lambda tell: tell("found", what=1))
+    job = JobQueue(SMALL).submit(lambda send: send("found", what=1))
     assert list(job.events()) == [
         {"event": "started"},
         {"event": "found", "what": 1},
@@ -31,11 +31,11 @@ def test_a_job_tells_what_it_does_and_ends() -> None:
 
 def test_one_runs_one_waits_and_the_third_is_refused_in_a_sentence() -> None:
     jobs, go = JobQueue(SMALL), threading.Event()
-    first = jobs.submit(lambda tell: bool(go.wait(20)))
-    second = jobs.submit(lambda tell: None)
+    first = jobs.submit(lambda send: bool(go.wait(20)))
+    second = jobs.submit(lambda send: None)
     assert jobs.busy == (1, 1)
     with pytest.raises(BusyError, match=r"1 explanations are running and 1 are waiting. Try again"):
-        jobs.submit(lambda tell: None)
+        jobs.submit(lambda send: None)
     go.set()
     assert kinds(first) == ["started", "done"]
     assert kinds(second) == ["queued", "started", "done"]
@@ -44,17 +44,17 @@ def test_one_runs_one_waits_and_the_third_is_refused_in_a_sentence() -> None:
 
 def test_a_waiting_job_that_nobody_wants_never_runs_and_makes_room() -> None:
     jobs, go, ran = JobQueue(SMALL), threading.Event(), []
-    jobs.submit(lambda tell: bool(go.wait(20)))
-    left = jobs.submit(lambda tell: ran.append("left"))
+    jobs.submit(lambda send: bool(go.wait(20)))
+    left = jobs.submit(lambda send: ran.append("left"))
     left.cancel()
-    stays = jobs.submit(lambda tell: ran.append("stays"))
+    stays = jobs.submit(lambda send: ran.append("stays"))
     go.set()
     assert kinds(stays)[-1] == "done"
     assert ran == ["stays"]
 
 
 def test_a_refusal_is_told_as_its_sentence() -> None:
-    def work(tell: Tell) -> None:
+    def work(send: SendEvent) -> None:
         raise InputError("there is\n nothing", argument="model", remedy="Pass model=")
 
     *_, last = JobQueue(SMALL).submit(work).events()
@@ -64,7 +64,7 @@ def test_a_refusal_is_told_as_its_sentence() -> None:
 def test_a_mistake_of_ours_is_told_without_a_traceback_which_the_terminal_has(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def work(tell: Tell) -> None:
+    def work(send: SendEvent) -> None:
         raise ZeroDivisionError("secret")
 
     *_, last = JobQueue(SMALL).submit(work).events()
@@ -77,7 +77,7 @@ def test_a_mistake_of_ours_is_told_without_a_traceback_which_the_terminal_has(
 def test_cancel_stops_between_two_operations() -> None:
     started = threading.Event()
 
-    def work(tell: Tell) -> None:
+    def work(send: SendEvent) -> None:
         started.set()
         while True:  # nothing in here asks whether it is wanted: torch does
             torch.ones(1) + 1
@@ -91,7 +91,7 @@ def test_cancel_stops_between_two_operations() -> None:
 
 
 def test_a_job_that_takes_too_long_is_stopped() -> None:
-    def work(tell: Tell) -> None:
+    def work(send: SendEvent) -> None:
         while True:
             torch.ones(1) + 1
 
@@ -105,20 +105,20 @@ def test_a_job_that_cannot_be_stopped_is_left_and_new_work_is_refused(
 ) -> None:
     monkeypatch.setattr(module, "GRACE", 0.2)
     jobs, go = JobQueue(Limits(running=1, waiting=5, seconds=0.1)), threading.Event()
-    *_, last = jobs.submit(lambda tell: bool(go.wait(20))).events()
+    *_, last = jobs.submit(lambda send: bool(go.wait(20))).events()
     assert "longer than 0.1 seconds" in last["says"]
     with pytest.raises(BusyError, match="busy with jobs that do not stop"):
-        jobs.submit(lambda tell: None)
+        jobs.submit(lambda send: None)
     go.set()
     assert _idle(jobs)
-    assert kinds(jobs.submit(lambda tell: None)) == ["started", "done"]
+    assert kinds(jobs.submit(lambda send: None)) == ["started", "done"]
 
 
 def test_warnings_of_two_jobs_at_once_are_silent_and_the_filters_come_back() -> None:
     before = list(warnings.filters)
     jobs, both = JobQueue(Limits(running=2)), threading.Barrier(2)
 
-    def work(tell: Tell) -> None:
+    def work(send: SendEvent) -> None:
         both.wait(10)
         warnings.warn("would be an error in a test", UserWarning, stacklevel=1)
 

@@ -46,8 +46,14 @@ def tweets(data: Path) -> Path:
     """tweeteval/emotion of three labels; one tweet of the test is empty."""
     folder = data / "tweeteval" / "emotion"
     _written(folder / "mapping.txt", b"0\tanger\n1\tjoy\n2\tsadness\n")
-    said = ["the film is bad", "good film and good", "it was dull", "i saw anna", "mary was not it"]
-    for split, texts in (("train", said * 3), ("test", ["", *said])):
+    sentences = [
+        "the film is bad",
+        "good film and good",
+        "it was dull",
+        "i saw anna",
+        "mary was not it",
+    ]
+    for split, texts in (("train", sentences * 3), ("test", ["", *sentences])):
         labels = "\n".join(str(i % 3) for i in range(len(texts)))
         _written(folder / f"{split}_text.txt", ("\n".join(texts) + "\n").encode())
         _written(folder / f"{split}_labels.txt", (labels + "\n").encode())

@@ -64,7 +64,7 @@ def test_pruning_as_published(name: str) -> None:
 def test_the_column_that_cannot_be_had_is_named() -> None:
     ali = EXPERIMENTS["ali2022"]
     assert {part.name for part in ali.parts} == set(COLUMNS)
-    assert any("SEMAINE" in said for said in ali.missing)
+    assert any("SEMAINE" in message for message in ali.missing)
 
 
 def test_the_four_experiments_of_the_issue() -> None:

@@ -71,12 +71,12 @@ def test_without_data_everything_is_listed(tmp_path: Path) -> None:
 def test_everything_that_is_missing_is_said_at_once(tmp_path: Path) -> None:
     vision = EXPERIMENTS["chefer2021-vision"]
     found = outcomes(reproduce(vision, tmp_path, tmp_path / "out"))
-    said = "the data folder has no pets-segmentation and no deit-tiny"
-    assert found["segmentation"].missing == said
+    message = "the data folder has no pets-segmentation and no deit-tiny"
+    assert found["segmentation"].missing == message
     (tmp_path / "deit-tiny").mkdir()
     found = outcomes(reproduce(vision, tmp_path, tmp_path / "out"))
-    said = "the data folder has no pets-segmentation"
-    assert found["segmentation"].missing == said
+    message = "the data folder has no pets-segmentation"
+    assert found["segmentation"].missing == message
 
 
 def test_a_part_with_broken_files_does_not_stop_the_others(tmp_path: Path, tiny: None) -> None:
@@ -141,7 +141,7 @@ def test_data_of_which_nothing_can_be_read_are_told(tmp_path: Path, tiny: None) 
 
 
 @pytest.mark.parametrize(
-    ("wish", "error", "said"),
+    ("wish", "error", "message"),
     [
         ({"parts": ["mnst"]}, InputError, "ali2022 has no part 'mnst'. Did you mean 'mnist'?"),
         ({"methods": ["geo"]}, InputError, "has no method 'geo'. Did you mean"),
@@ -152,12 +152,12 @@ def test_data_of_which_nothing_can_be_read_are_told(tmp_path: Path, tiny: None) 
     ],
 )
 def test_wishes_that_cannot_be_met_are_refused_before_any_work(
-    tmp_path: Path, tiny: None, wish: dict[str, Any], error: type[Exception], said: str
+    tmp_path: Path, tiny: None, wish: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     molecules(tmp_path)
     with pytest.raises(error) as caught:
         reproduce(ALI, tmp_path, tmp_path / "out", **wish)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert not (tmp_path / "out").exists()
 
 
@@ -191,9 +191,9 @@ def test_what_is_done_is_not_done_again(
     assert first.results is not None
     assert again.results is not None
     assert again.results.rows == first.results.rows
-    assert {event.doing for event in done if isinstance(event, Progress)} == {
-        "BACE: reading samples",
-        "BACE: writing the report",
+    assert {(event.part, event.doing) for event in done if isinstance(event, Progress)} == {
+        ("BACE", "reading samples"),
+        ("BACE", "writing the report"),
     }
 
 
@@ -224,8 +224,8 @@ def test_bundled_models_stand_in(tmp_path: Path) -> None:
         assert one.results.methods == ("GAE", "random")
         assert one.results.metrics == ("perturbation_negative", "perturbation_positive")
         conventions = [m["convention"] for m in one.results.settings["metrics"].values()]
-        assert all(f"tokens of '{name.rpartition('-')[2]}'" in said for said in conventions)
-        assert any("stands in for VQA" in said for said in one.differences)
+        assert all(f"tokens of '{name.rpartition('-')[2]}'" in message for message in conventions)
+        assert any("stands in for VQA" in message for message in one.differences)
 
 
 Seen = list[dict[str, Any]]
@@ -325,14 +325,14 @@ def test_features_that_do_not_fit_are_listed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("odd", "said"),
+    ("odd", "message"),
     [
         ((1, 2, 3, 4), r"visual_feats.* 13"),
         ((2,), r"visual_feats.* 13|and 13 in another"),
     ],
 )
 def test_features_of_another_width_are_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, odd: tuple[int, ...], said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, odd: tuple[int, ...], message: str
 ) -> None:
     def wider(image: int, count: int = 5) -> Any:
         features, boxes = regions(image, count)
@@ -343,7 +343,7 @@ def test_features_of_another_width_are_told(
     questions(tmp_path)
     answerer(tmp_path / "lxmert-vqa", "lxmert")
     (one,) = reproduce(SEVERAL, tmp_path, tmp_path / "out", parts=["lxmert-vqa-text"])
-    assert re.search(said, one.missing)
+    assert re.search(message, one.missing)
     if len(odd) == 1:
         with pytest.raises(InputError, match="12 features in one image and 13 in another"):
             _explained(tmp_path, [0, 1])

@@ -99,9 +99,9 @@ def test_all_of_it_by_hand() -> None:
         "Differences from the paper:\n"
         "\n"
         "- another model\n"
-        "- The one: 2 samples, model tiny (87.5 % right); no real data; learned from 3\n"
+        "- The one: 2 samples, model tiny (accuracy 87.5 %); no real data; learned from 3\n"
         "\n"
-        "Not done:\n"
+        "Not run:\n"
         "\n"
         "- The other: the data folder has no other\n"
         "- SEMAINE (not public)\n"
@@ -151,8 +151,8 @@ def test_conventions_that_differ_are_all_told() -> None:
         Outcome(other, run({("auac", "predicted"): {"GAE": [1.0]}}, "filled: black")),
     ]
     table = markdown(paper(one, other), outcomes)
-    said = "- The one: filled: unknown.\n- The other: filled: black.\n\n95 % bootstrap intervals"
-    assert said in table
+    message = "- The one: filled: unknown.\n- The other: filled: black.\n\n95 % bootstrap intervals"
+    assert message in table
 
 
 def test_figures_of_one_class_stand_beside_no_other() -> None:
@@ -233,5 +233,5 @@ def test_token_f1_at_every_k() -> None:
 
 def test_nothing_done_is_said_too() -> None:
     table = markdown(paper(part()), [Outcome(part(), missing="there is no one")])
-    assert table.endswith("Not done:\n\n- The one: there is no one\n")
+    assert table.endswith("Not run:\n\n- The one: there is no one\n")
     assert "|" not in table

@@ -152,7 +152,7 @@ def test_bad_classes(target: Any, message: str) -> None:
 
 
 def test_a_long_list_of_classes_is_cut() -> None:
-    with pytest.raises(TargetError, match=r"9 \('9'\), \.\.\. 50 in all\.$"):
+    with pytest.raises(TargetError, match=r"9 \('9'\), \.\.\. 50 in all\. "):
         resolve(99, torch.zeros(1, 50), nn.Identity(), batch(1))
 
 
@@ -295,7 +295,7 @@ def test_token_classification(build: Build, wordpiece: Any) -> None:
     torch.testing.assert_close(difference.value, output.logits[:, 1, 0] - output.logits[:, 2, 2])
     said = names[int(output.logits[0, 1].argmax())]
     for target in (None, 1, "person"):
-        with pytest.raises(TargetError, match=rf"wf\.token\(position, label\).*1 'a': {said}"):
+        with pytest.raises(TargetError, match=rf"1 'a': {said}.*wf\.token\(position, label\)"):
             resolve(target, output, module, prepared)
     with pytest.raises(TargetError, match="sample 1 has no token at position 3"):
         resolve(token(3, 0), output, module, prepared)
@@ -359,7 +359,7 @@ def test_object_queries() -> None:
     goal = ask(query(1, "Dog"), output, module)
     assert goal.value.tolist() == [5.0, 17.0]
     assert goal.labels[0] == "dog at query 1"
-    with pytest.raises(TargetError, match=r"no object query 3\. Pass 0 to 2"):
+    with pytest.raises(TargetError, match="no object query 3; the model has 0 to 2"):
         ask(query(3), output, module)
     with pytest.raises(TargetError, match=r"3 object queries.*Pass target=wf\.query"):
         ask(1, output, module)

@@ -1,4 +1,4 @@
-"""Audits: how much of a model's decisions depends on names, on given terms, on empty words."""
+"""Audits: how much a model's decisions depend on names, on terms, and on function words."""
 
 from whyformer.audit.findings import Audit, AuditColumn, AuditTable
 from whyformer.audit.name_audit import DEFAULT_NAMES, audit_names, run_name_audit

@@ -42,23 +42,23 @@ class Prediction:
     label: str | None
 
 
-def choose_class(module: nn.Module, count: int, wanted: Any = None) -> ClassTarget:
-    """Return the class to explain: `wanted`, else the favourable one, else the last one.
+def choose_class(module: nn.Module, count: int, target: Any = None) -> ClassTarget:
+    """Return the class to explain: `target`, else the favourable one, else the last one.
 
     Args:
         module: The model, whose config names the classes.
         count: How many classes it has.
-        wanted: A label, an index, or a contrast of two.
+        target: A label, an index, or a contrast of two.
 
     Raises:
         TargetError: The model has no such class.
     """
     names = ClassNames(module, count)
-    if isinstance(wanted, Contrast):
-        index, other = names.index(wanted.chosen), names.index(wanted.other)
+    if isinstance(target, Contrast):
+        index, other = names.index(target.chosen), names.index(target.other)
         return ClassTarget(index, names.name(index), other, names.name(other))
-    if wanted is not None:
-        index = names.index(wanted)
+    if target is not None:
+        index = names.index(target)
     else:
         folded = [name.casefold() for name in names.names]
         found = [folded.index(name) for name in FAVOURABLE if name in folded]

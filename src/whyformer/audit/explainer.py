@@ -90,7 +90,7 @@ class TextExplainer:
         return self.loaded.name
 
     def has_content(self, text: Text) -> bool:
-        """Return whether the tokenizer finds any token in the text but special ones."""
+        """Return whether the text has tokens other than special ones."""
         if not all(part.strip() for part in text_parts(text)):
             return False
         with tokenizer_scope(self.tokenizer):
@@ -151,7 +151,7 @@ class TextExplainer:
         can_generate = getattr(self.module, "can_generate", None)
         if can_generate is not None and can_generate():
             raise TargetError(
-                f"{type(self.module).__name__} writes text and has no classes to compare",
+                f"{type(self.module).__name__} generates text and has no classes to compare",
                 argument="model",
                 remedy=remedy,
             )
@@ -178,5 +178,5 @@ def check_methods(methods: str | Sequence[str]) -> tuple[str, ...]:
             "methods= is empty", argument="methods", remedy="Pass for example 'lrp_ah_ln'"
         )
     for name in names:
-        known[name]  # refuses an unknown name before the model is loaded
+        known[name]  # raises if unknown, before the model is loaded
     return tuple(dict.fromkeys(names))

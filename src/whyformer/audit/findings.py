@@ -84,7 +84,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class AuditExample:
-    """An explanation that is worth a look, and why."""
+    """An explanation to show in the report, and why."""
 
     caption: str
     attribution: Attribution
@@ -158,7 +158,7 @@ def check_parquet() -> None:
 
 
 def _finite(value: Any) -> Any:
-    """The same value with None for numbers that JSON does not have."""
+    """The same value with None for NaN and infinity, which JSON does not have."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):

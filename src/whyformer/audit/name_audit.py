@@ -107,7 +107,7 @@ def run_name_audit(
             "methods": list(chosen),
             "target": compared.name,
             "names": groups.name,
-            "names source": groups.source or "given as a mapping",
+            "names source": groups.source or "a mapping",
             "groups": {group: list(members) for group, members in groups.groups.items()},
             "templates": [{"text": t.text, "tone": t.tone} for t in sentences],
             "truncation": truncation,
@@ -164,7 +164,7 @@ def _measures(
     conservation = found.attribution.conservation
     decided = None if prediction.label is None else prediction.label == compared.label
     return {
-        # Of one occurrence: a sentence may have the name twice.
+        # Tokens of one occurrence: a sentence may have the name twice.
         "tokens": len(tokens_within(found.spans, 0, *places[0])),
         "relevance": sum(scores[i] for i in own),
         "share": sum(shares[i] for i in own),

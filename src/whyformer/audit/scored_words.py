@@ -1,7 +1,7 @@
 """The words of an explained text with their relevance, and the kind of every word.
 
-A word is a run of letters and digits with apostrophes and hyphens inside, however the tokenizer
-splits it.
+A word is a run of letters and digits with apostrophes and hyphens inside. It can have
+several tokens.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ class ScoredText:
         words = []
         for part, text in enumerate(self.parts):
             for match in _WORD.finditer(text):
-                touched = tokens_within(self.spans, part, *match.span())
-                tokens = tuple(i for i in touched if i not in taken)
+                overlapping = tokens_within(self.spans, part, *match.span())
+                tokens = tuple(i for i in overlapping if i not in taken)
                 taken.update(tokens)
                 if tokens:
                     words.append(self._word(match[0].casefold(), part, match.span(), tokens))
@@ -95,10 +95,10 @@ class ScoredText:
 
         If all relevance is 0, all shares of it are 0.
         """
-        of = {i: word.kind for word in self.words for i in word.tokens}
+        kind_of = {i: word.kind for word in self.words for i in word.tokens}
         totals = {kind: [0.0, 0.0] for kind in KINDS}
         for index, (span, share) in enumerate(zip(self.spans, self.shares, strict=True)):
-            kind = SPECIAL if span is None else of.get(index, PUNCTUATION)
+            kind = SPECIAL if span is None else kind_of.get(index, PUNCTUATION)
             totals[kind][0] += share
             totals[kind][1] += 1 / len(self.spans)
         return {kind: (share, even) for kind, (share, even) in totals.items()}

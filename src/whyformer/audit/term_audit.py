@@ -1,4 +1,4 @@
-"""The terms audit: which words of a dataset a model decides by."""
+"""The terms audit: which words of a dataset a model's decisions depend on."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def run_term_audit(
     draws: int = 1000,
     seed: int = 0,
 ) -> Iterator[Progress | Audit]:
-    """Find out which words of a dataset a model decides by.
+    """Find out which words of a dataset a model's decisions depend on.
 
     Args:
         data: What `open_dataset` takes ("sst2:PATH"), a `Dataset`, or a list of texts.
         model: A text model: a module, a folder, a name; the bundled one if None.
-        terms: Terms to look for: a file, a list, or {group: [term, ...]}. If None, only all words
-            are ranked.
+        terms: Terms to measure: a file, a list, or {group: [term, ...]}. If None, all words are
+            ranked.
         methods: The method or methods to explain with.
         target: The class to explain; the predicted one if None.
         processor: The model's tokenizer, if it does not come with the model.
@@ -62,7 +62,7 @@ def run_term_audit(
         limit: Draw this many samples, by `seed`; all if None.
         on_error: What to do with rows that cannot be read, "raise" or "skip".
         function_words: Words without content: a file or a list; bundled English ones if None.
-        min_count: Rank only words that at least this many samples have.
+        min_count: Rank only words that occur in at least this many samples.
         truncation: Whether to cut texts that are too long for the model.
         batch: The most texts in one batch.
         draws: Bootstrap draws behind each interval.
@@ -108,7 +108,7 @@ def run_term_audit(
     empty = len(samples) - len(kept)
     yield Audit(
         kind="terms",
-        title=f"Words that {explainer.name} decides by",
+        title=f"Words that drive the decisions of {explainer.name}",
         headline=headline(tables),
         tables=tables,
         rows=tuple(row for one in findings.values() for row in one.rows),
@@ -170,11 +170,11 @@ def _samples(
 
 
 def _check_text(sample: Sample) -> None:
-    given = sample.inputs
-    pair = isinstance(given, tuple) and len(given) == 2 and all(isinstance(t, str) for t in given)
-    if not isinstance(given, str) and not pair:
+    text = sample.inputs
+    pair = isinstance(text, tuple) and len(text) == 2 and all(isinstance(t, str) for t in text)
+    if not isinstance(text, str) and not pair:
         raise InputError(
-            f"sample {sample.id} is a {type(given).__name__}; expected a text or a pair of texts",
+            f"sample {sample.id} is a {type(text).__name__}; expected a text or a pair of texts",
             argument="data",
         )
 

@@ -15,10 +15,10 @@ from whyformer.statistics.bootstrap import Bootstrap, Estimate
 
 RANKED = 50  # words in the table
 CHARTED = 25  # lines in a chart
-SAMPLES = 20  # samples in the table of relevance off the content words
+SAMPLES = 20  # in the table of samples with the least relevance on content words
 EXCERPT = 120  # characters of a sample's text
 
-CARRIED = (
+HIT_COLUMNS = (
     AuditColumn("samples", "count"),
     AuditColumn("relevance", "signed"),
     AuditColumn("share per word", "percent"),
@@ -29,7 +29,7 @@ CARRIED = (
     AuditColumn("top word", "percent"),
     AuditColumn("by chance", "percent"),
 )
-CARRIED_NOTE = (
+HIT_NOTE = (
     "Share per word: its part of all |relevance| in the samples that contain it. Other words: the"
     " mean share of the other words of these samples. Lead: the difference, with its interval over"
     " samples. Top word: how often it has the largest share; by chance: how often it would if all"
@@ -39,7 +39,7 @@ CARRIED_NOTE = (
 
 @dataclass(frozen=True)
 class SampleFindings:
-    """One explained sample: its row, and what its terms and its words carry."""
+    """One explained sample: its row, and the relevance of its terms and its words."""
 
     row: Mapping[str, Any]
     terms: Mapping[str, Hit]
@@ -87,10 +87,10 @@ def term_tables(
     return {name: table for name, table in tables.items() if table.rows}
 
 
-def _carried_cells(hits: Sequence[Hit], bootstrap: Bootstrap) -> tuple[Cell, ...]:
-    """The cells of a word or a term, as in CARRIED; all None but the count if it has no hits."""
+def _hit_cells(hits: Sequence[Hit], bootstrap: Bootstrap) -> tuple[Cell, ...]:
+    """The cells of HIT_COLUMNS for a word or a term; without hits the count 0 and None."""
     if not hits:
-        return (0, *([None] * (len(CARRIED) - 1)))
+        return (0, *([None] * (len(HIT_COLUMNS) - 1)))
     both = [(hit.per_word, hit.others) for hit in hits if hit.others is not None]
     lead = bootstrap.mean([own - other for own, other in both]) if both else None
     return (
@@ -114,15 +114,15 @@ def _terms(
     found: Mapping[str, MethodFindings], terms: WordGroups, bootstrap: Bootstrap
 ) -> AuditTable:
     rows = []
-    for method, gathered in found.items():
+    for method, findings in found.items():
         own = [
-            (method, term, group, *_carried_cells(gathered.terms[term], bootstrap))
-            for group, listed in terms.groups.items()
-            for term in listed
+            (method, term, group, *_hit_cells(findings.terms[term], bootstrap))
+            for group, members in terms.groups.items()
+            for term in members
         ]
         rows += sorted(own, key=lambda row: -float(row[5] or 0))
-    columns = (AuditColumn("method"), AuditColumn("term"), AuditColumn("group"), *CARRIED)
-    return AuditTable("Relevance of the terms", columns, tuple(rows), CARRIED_NOTE, shown=20)
+    columns = (AuditColumn("method"), AuditColumn("term"), AuditColumn("group"), *HIT_COLUMNS)
+    return AuditTable("Relevance of the terms", columns, tuple(rows), HIT_NOTE, shown=20)
 
 
 def hits_by_sample(hits: Mapping[str, Sequence[Hit]], terms: Sequence[str]) -> dict[int, list[Hit]]:
@@ -138,13 +138,13 @@ def _term_groups(
     found: Mapping[str, MethodFindings], terms: WordGroups, bootstrap: Bootstrap
 ) -> AuditTable:
     rows = [
-        (method, group, *_carried_cells([_merge_hits(hits) for hits in own.values()], bootstrap))
-        for method, gathered in found.items()
-        for group, listed in terms.groups.items()
-        for own in [hits_by_sample(gathered.terms, listed)]
+        (method, group, *_hit_cells([_merge_hits(hits) for hits in own.values()], bootstrap))
+        for method, findings in found.items()
+        for group, members in terms.groups.items()
+        for own in [hits_by_sample(findings.terms, members)]
     ]
     several = len(terms.groups) > 1
-    columns = (AuditColumn("method"), AuditColumn("group"), *CARRIED)
+    columns = (AuditColumn("method"), AuditColumn("group"), *HIT_COLUMNS)
     return AuditTable("Relevance of groups of terms", columns, tuple(rows) if several else ())
 
 
@@ -166,8 +166,10 @@ def _term_differences(
     found: Mapping[str, MethodFindings], terms: WordGroups, bootstrap: Bootstrap
 ) -> AuditTable:
     rows: list[tuple[Cell, ...]] = []
-    for method, gathered in found.items():
-        by_group = {g: hits_by_sample(gathered.terms, listed) for g, listed in terms.groups.items()}
+    for method, findings in found.items():
+        by_group = {
+            g: hits_by_sample(findings.terms, members) for g, members in terms.groups.items()
+        }
         for first, second in combinations(terms.groups, 2):
             ours, theirs = by_group[first], by_group[second]
             if not ours or not theirs:
@@ -194,11 +196,11 @@ def _term_differences(
 
 def _kinds(found: Mapping[str, MethodFindings], bootstrap: Bootstrap) -> AuditTable:
     rows: list[tuple[Cell, ...]] = []
-    for method, gathered in found.items():
+    for method, findings in found.items():
         for kind in KINDS:
-            share = bootstrap.mean([row[f"share of {kind}"] for row in gathered.rows])
-            even = fmean(row[f"tokens of {kind}"] for row in gathered.rows)
-            top = fmean(row["top kind"] == kind for row in gathered.rows)
+            share = bootstrap.mean([row[f"share of {kind}"] for row in findings.rows])
+            even = fmean(row[f"tokens of {kind}"] for row in findings.rows)
+            top = fmean(row["top kind"] == kind for row in findings.rows)
             ratio = share.value / even if even else None
             rows.append((method, kind, share.value, share.low, share.high, even, ratio, top))
     columns = (
@@ -213,29 +215,27 @@ def _kinds(found: Mapping[str, MethodFindings], bootstrap: Bootstrap) -> AuditTa
     )
     note = (
         "Share of all |relevance|, and of the tokens. Times even: the first divided by the second;"
-        " below 1, the model pays less attention than an even spread. Special tokens are not part"
-        " of the text, but a model may collect information there."
+        " below 1, this kind has less relevance than its share of the tokens. Special"
+        " tokens are not part of the text, but a model may collect information in them."
     )
     return AuditTable("Relevance by kind of word", columns, tuple(rows), note)
 
 
 def _words(found: Mapping[str, MethodFindings], bootstrap: Bootstrap, min_count: int) -> AuditTable:
     rows: list[tuple[Cell, ...]] = []
-    for method, gathered in found.items():
-        often = {w: hits for w, hits in gathered.words.items() if len(hits) >= min_count}
-        ranked = sorted(often, key=lambda w: (-_share(often[w]), w))
-        rows += [
-            (method, word, *_carried_cells(often[word], bootstrap)) for word in ranked[:RANKED]
-        ]
-    columns = (AuditColumn("method"), AuditColumn("word"), *CARRIED)
-    note = f"Words in at least {min_count} samples, by mean share. {CARRIED_NOTE}"
+    for method, findings in found.items():
+        frequent = {w: hits for w, hits in findings.words.items() if len(hits) >= min_count}
+        ranked = sorted(frequent, key=lambda w: (-_share(frequent[w]), w))
+        rows += [(method, word, *_hit_cells(frequent[word], bootstrap)) for word in ranked[:RANKED]]
+    columns = (AuditColumn("method"), AuditColumn("word"), *HIT_COLUMNS)
+    note = f"Words in at least {min_count} samples, by mean share. {HIT_NOTE}"
     return AuditTable("Words with the most relevance", columns, tuple(rows), note, shown=15)
 
 
 def _away(found: Mapping[str, MethodFindings]) -> AuditTable:
     rows: list[tuple[Cell, ...]] = []
-    for method, gathered in found.items():
-        strongest = sorted(gathered.rows, key=lambda row: -row["away"])[:SAMPLES]
+    for method, findings in found.items():
+        strongest = sorted(findings.rows, key=lambda row: -row["away"])[:SAMPLES]
         rows += [
             (
                 method,
@@ -269,7 +269,7 @@ def _excerpt(text: str) -> str:
 
 
 def headline(tables: Mapping[str, AuditTable]) -> tuple[str, ...]:
-    """Return sentences: terms above and below other words, relevance off content, top words."""
+    """Return sentences on the terms, on relevance outside content words, and on the top words."""
     percent = AuditColumn("", "percent")
     sentences = []
     rows = tables["terms"].records() if "terms" in tables else []
@@ -302,13 +302,13 @@ def headline(tables: Mapping[str, AuditTable]) -> tuple[str, ...]:
 
 def charts(tables: Mapping[str, AuditTable]) -> tuple[Chart, ...]:
     """Return charts of the terms' leads, the shares of the kinds of words, and the words' leads."""
-    wanted = (
+    specs = (
         ("terms", "term", "lead", "Share of a term \N{MINUS SIGN} share of the other words", True),
         ("attention", "kind", "share", "Share of all |relevance|", False),
         ("words", "word", "lead", "Share of a word \N{MINUS SIGN} share of the other words", True),
     )
     found = []
-    for name, label, column, title, zero in wanted:
+    for name, label, column, title, zero in specs:
         records = tables[name].records() if name in tables else []
         several = len({row["method"] for row in records}) > 1
         points = tuple(

@@ -77,7 +77,7 @@ def _spans_by_search(
     plain = [_plain(part) for part in parts]
     spans: list[Span | None] = []
     part = at = 0
-    lost: list[int] = []  # tokens not found, until the next one is
+    lost: list[int] = []  # tokens not found since the last one that was
     for index, (piece, within) in enumerate(zip(pieces, inside, strict=True)):
         if not within:
             # The special token between the texts of a pair.
@@ -85,15 +85,15 @@ def _spans_by_search(
                 part, at = part + 1, 0
             spans.append(None)
             continue
-        wanted = _plain(piece)[0]
-        start = plain[part][0].find(wanted, at) if wanted else -1
+        letters = _plain(piece)[0]
+        start = plain[part][0].find(letters, at) if letters else -1
         if start < 0:
             spans.append((part, at, at))
             lost.append(index)
             continue
         for gap in lost:
             spans[gap] = (part, at, start)
-        lost, at = [], start + len(wanted)
+        lost, at = [], start + len(letters)
         spans.append((part, start, at))
     for gap in lost:
         spans[gap] = (part, at, len(plain[part][0]))

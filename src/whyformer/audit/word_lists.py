@@ -21,7 +21,7 @@ from whyformer.registry import nearest
 
 HERE = Path(__file__).parent
 SLOT = "{name}"
-PLAIN = "own"  # the tone of a template that states none
+NO_TONE = "own"  # the tone of a template without one
 
 Groups = Mapping[str, tuple[str, ...]]
 
@@ -58,7 +58,7 @@ class Template:
     """A sentence with a slot for a name, and its tone: positive, negative or neutral."""
 
     text: str
-    tone: str = PLAIN
+    tone: str = NO_TONE
 
     def fill(self, name: str) -> tuple[str, tuple[tuple[int, int], ...]]:
         """Return the sentence with the name in it, and the character ranges of the name."""
@@ -76,45 +76,47 @@ def name_lists() -> dict[str, WordGroups]:
     return {path.stem: _bundled_list(path) for path in sorted((HERE / "names").glob("*.json"))}
 
 
-def read_names(given: Any) -> WordGroups:
+def read_names(source: Any) -> WordGroups:
     """Return names by group from a bundled list, a file, or a mapping."""
-    if isinstance(given, WordGroups):
-        return given
-    if isinstance(given, Mapping):
-        return WordGroups("own", _groups(given, "names", "name"))
+    if isinstance(source, WordGroups):
+        return source
+    if isinstance(source, Mapping):
+        return WordGroups("own", _groups(source, "names", "name"))
     known = name_lists()
-    if given in known:
-        return known[given]
-    path = _file(given, "names", f"{nearest(str(given), known)} Bundled lists: {', '.join(known)}")
+    if source in known:
+        return known[source]
+    path = _file(
+        source, "names", f"{nearest(str(source), known)} Bundled lists: {', '.join(known)}"
+    )
     return WordGroups(path.name, _read_groups(path, "name"), source=str(path))
 
 
-def read_terms(given: Any) -> WordGroups | None:
+def read_terms(source: Any) -> WordGroups | None:
     """Return terms by group from a file, a list, or a mapping; None for None."""
-    if given is None or isinstance(given, WordGroups):
-        return given
-    if isinstance(given, Mapping):
-        return WordGroups("own", _groups(given, "terms", "term"))
-    if isinstance(given, Sequence) and not isinstance(given, str):
-        return WordGroups("own", _groups({"terms": given}, "terms", "term"))
-    path = _file(given, "terms")
+    if source is None or isinstance(source, WordGroups):
+        return source
+    if isinstance(source, Mapping):
+        return WordGroups("own", _groups(source, "terms", "term"))
+    if isinstance(source, Sequence) and not isinstance(source, str):
+        return WordGroups("own", _groups({"terms": source}, "terms", "term"))
+    path = _file(source, "terms")
     return WordGroups(path.name, _read_groups(path, "term"), source=str(path))
 
 
-def read_templates(given: Any = None) -> tuple[Template, ...]:
+def read_templates(source: Any = None) -> tuple[Template, ...]:
     """Return the templates of a file or a list; the bundled ones for None."""
-    if given is None:
-        given = HERE / "templates" / "film.json"
-    if isinstance(given, str | os.PathLike):
-        path = _file(given, "templates")
+    if source is None:
+        source = HERE / "templates" / "film.json"
+    if isinstance(source, str | os.PathLike):
+        path = _file(source, "templates")
         origin = str(path)
         if path.suffix.lower() == ".json":
             entries = list(_template_entries(_json(path), origin))
         else:
-            entries = [(f"{path}, line {at}", text, PLAIN) for at, text in _lines(path)]
+            entries = [(f"{path}, line {at}", text, NO_TONE) for at, text in _lines(path)]
     else:
         origin = "templates"
-        entries = list(_template_entries(given, origin))
+        entries = list(_template_entries(source, origin))
     found = dict.fromkeys(_template(*entry) for entry in entries)
     if not found:
         raise InputError(
@@ -125,13 +127,13 @@ def read_templates(given: Any = None) -> tuple[Template, ...]:
     return tuple(found)
 
 
-def read_function_words(given: Any = None) -> frozenset[str]:
-    """Return words without content, in lower case: a file's or a list's; English ones for None."""
-    if given is None:
+def read_function_words(source: Any = None) -> frozenset[str]:
+    """Return function words in lower case, from a file or a list; English ones for None."""
+    if source is None:
         return _function_words()
-    if isinstance(given, str | os.PathLike):
-        return frozenset(text.casefold() for _, text in _lines(_file(given, "function_words")))
-    return frozenset(str(word).casefold() for word in given)
+    if isinstance(source, str | os.PathLike):
+        return frozenset(text.casefold() for _, text in _lines(_file(source, "function_words")))
+    return frozenset(str(word).casefold() for word in source)
 
 
 @cache
@@ -161,7 +163,7 @@ def _template(origin: str, text: Any, tone: Any) -> Template:
 
 
 def _clean(text: Any, origin: str) -> str:
-    """The text without white space around it; raises if it is empty or not printable."""
+    """The text without white space around it; raise InputError if it is empty or not printable."""
     if not isinstance(text, str) or not text.strip():
         raise InputError(f"{origin}: {text!r} is not a text", remedy="Write at least one word")
     if not text.strip().isprintable():
@@ -171,10 +173,10 @@ def _clean(text: Any, origin: str) -> str:
     return text.strip()
 
 
-def _groups(given: Mapping[Any, Any], origin: str, kind: str) -> dict[str, tuple[str, ...]]:
+def _groups(mapping: Mapping[Any, Any], origin: str, kind: str) -> dict[str, tuple[str, ...]]:
     """The words of each group, in order, each once."""
     found: dict[str, tuple[str, ...]] = {}
-    for group, words in given.items():
+    for group, words in mapping.items():
         if isinstance(words, str) or not isinstance(words, Sequence) or not words:
             raise InputError(
                 f"{origin}: the group {group!r} is {words!r}; expected a list of {kind}s"
@@ -191,17 +193,17 @@ def _groups(given: Mapping[Any, Any], origin: str, kind: str) -> dict[str, tuple
 # -- files -------------------------------------------------------------------------------------
 
 
-def _file(given: Any, argument: str, more: str = "") -> Path:
-    if not isinstance(given, str | os.PathLike):
+def _file(source: Any, argument: str, more: str = "") -> Path:
+    if not isinstance(source, str | os.PathLike):
         raise InputError(
-            f"{argument}= is a {type(given).__name__}",
+            f"{argument}= is a {type(source).__name__}",
             argument=argument,
             remedy="Pass a file or a mapping",
         )
-    path = Path(given).expanduser()
+    path = Path(source).expanduser()
     if not path.is_file():
         raise InputError(
-            f"there is no file {os.fspath(given)!r} to read {argument} from.{more}",
+            f"there is no file {os.fspath(source)!r} to read {argument} from.{more}",
             argument=argument,
         )
     return path
@@ -271,7 +273,7 @@ def _json(path: Path) -> Any:
 def _template_entries(found: Any, origin: str) -> Iterator[tuple[str, Any, Any]]:
     """(place, text, tone) of templates: a list, lists by tone, or objects with text and tone."""
     if isinstance(found, Mapping) and "templates" in found:
-        found = found["templates"]  # the form of the bundled ones
+        found = found["templates"]  # the form of the bundled templates
     if isinstance(found, Mapping):
         for tone, texts in found.items():
             if not isinstance(texts, list | tuple):
@@ -283,8 +285,8 @@ def _template_entries(found: Any, origin: str) -> Iterator[tuple[str, Any, Any]]
             if isinstance(entry, Template):
                 yield place, entry.text, entry.tone
             elif isinstance(entry, Mapping):
-                yield place, entry.get("text"), entry.get("tone", PLAIN)
+                yield place, entry.get("text"), entry.get("tone", NO_TONE)
             else:
-                yield place, entry, PLAIN
+                yield place, entry, NO_TONE
     else:
         raise InputError(f"{origin}: expected a list of sentences, or lists by tone")

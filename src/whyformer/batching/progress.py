@@ -18,12 +18,14 @@ class Progress:
     Args:
         doing: What is being done, as text for the user.
         done: How many steps are finished.
-        total: How many steps there are; 0 if unknown.
+        total: How many steps there are; 0 if this is not yet known.
+        part: The larger piece of work that these steps belong to, if there are several.
     """
 
     doing: str
     done: int
     total: int
+    part: str = ""
 
 
 def finish(events: Iterable[Progress | Result]) -> Result:

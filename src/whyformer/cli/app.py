@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from whyformer import __version__
+from whyformer.cli.arguments import FLAG
 from whyformer.cli.console import print_error, stdout_console
 from whyformer.cli.view_files import add_view_options
 from whyformer.errors import WhyformerError
@@ -90,8 +91,8 @@ def _help_examples(examples: tuple[str, ...]) -> str | None:
     return f"Examples:\n\n{lines}" if examples else None
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(print_it: bool) -> None:
+    if print_it:
         stdout_console().print(f"whyformer {__version__}")
         raise typer.Exit
 
@@ -100,7 +101,11 @@ def _whyformer(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version."
+            "--version",
+            metavar=FLAG,
+            callback=_print_version,
+            is_eager=True,
+            help="Print the version.",
         ),
     ] = False,
 ) -> None:

@@ -16,6 +16,7 @@ from whyformer.targets.specs import parse_target
 
 FILE_SUFFIXES = (*IMAGE_SUFFIXES, ".txt", ".md")
 STDIN = "-"
+FLAG = ""  # the metavar of an option without a value: typer would show <bool>
 
 InputText = Annotated[
     str | None,
@@ -68,7 +69,8 @@ Target = Annotated[
     ),
 ]
 Truncation = Annotated[
-    bool, typer.Option("--truncation", help="Cut texts that are too long for the model.")
+    bool,
+    typer.Option("--truncation", metavar=FLAG, help="Cut texts that are too long for the model."),
 ]
 Deciding = Annotated[
     str | None,
@@ -91,41 +93,48 @@ SampleLimit = Annotated[
         "--limit", metavar="N", help="Use at most N samples, drawn at random.", show_default=False
     ),
 ]
-SkipRows = Annotated[bool, typer.Option("--skip-errors", help="Skip rows that cannot be read.")]
+SkipRows = Annotated[
+    bool, typer.Option("--skip-errors", metavar=FLAG, help="Skip rows that cannot be read.")
+]
 Bars = Annotated[
-    bool, typer.Option("--bars", help="Show each word's score as a bar, in the terminal.")
+    bool,
+    typer.Option("--bars", metavar=FLAG, help="Show each word's score as a bar, in the terminal."),
 ]
 Subwords = Annotated[
     bool,
     typer.Option(
-        "--subwords", help="Show tokens instead of whole words, in the terminal and pictures."
+        "--subwords",
+        metavar=FLAG,
+        help="Show tokens instead of whole words, in the terminal and pictures.",
     ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no result; only write files.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", metavar=FLAG, help="Print no result; only write files.")
+]
 
 
-def read_input(given: str | None) -> Any:
+def read_input(text: str | None) -> Any:
     """Return the text, the path of an image file, or the image from stdin."""
-    if given is None and sys.stdin.isatty():
+    if text is None and sys.stdin.isatty():
         raise InputError(
             "there is nothing to explain",
-            remedy="Give a text or a file, as in whyformer explain 'a gripping film', or pipe one"
+            remedy="Pass a text or a file, as in whyformer explain 'a gripping film', or pipe one"
             " in",
         )
-    if given is None or given == STDIN:
+    if text is None or text == STDIN:
         return _decode(sys.stdin.buffer.read(), "stdin")
-    if _is_file(given):
-        return Path(given) if _is_image(given) else _decode(Path(given).read_bytes(), repr(given))
-    alone = not any(c.isspace() for c in given)
-    if alone and Path(given).suffix.lower() in FILE_SUFFIXES:
+    if _is_file(text):
+        return Path(text) if _is_image(text) else _decode(Path(text).read_bytes(), repr(text))
+    one_word = not any(c.isspace() for c in text)
+    if one_word and Path(text).suffix.lower() in FILE_SUFFIXES:
         raise InputError(
-            f"there is no file {given!r}",
+            f"there is no file {text!r}",
             remedy="Check the path. If it is the text to explain, pipe it in:"
-            f" echo {given!r} | whyformer explain",
+            f" echo {text!r} | whyformer explain",
         )
-    if alone and "/" in given and Path(given).is_dir():
-        raise InputError(f"{given!r} is a folder", remedy="Give one of its files, or a text")
-    return given
+    if one_word and "/" in text and Path(text).is_dir():
+        raise InputError(f"{text!r} is a folder", remedy="Name one of its files, or pass a text")
+    return text
 
 
 def read_image(path: Path) -> Any:
@@ -150,7 +159,7 @@ def read_target(text: str | None) -> Any:
 
 
 def read_options(pairs: list[str]) -> dict[str, Any]:
-    """Return the method's options from key=value pairs; values are read as JSON if possible."""
+    """Return the options of a method from key=value pairs; values are read as JSON if possible."""
     options: dict[str, Any] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -164,7 +173,7 @@ def read_options(pairs: list[str]) -> dict[str, Any]:
 
 
 def parse_scalar(text: str) -> Any:
-    """Return the number, true, false or null that the text is in JSON, otherwise the text."""
+    """Return a number, True, False or None if the text is one of these, otherwise the text."""
     try:
         value = json.loads(text)
     except json.JSONDecodeError:
@@ -172,9 +181,9 @@ def parse_scalar(text: str) -> Any:
     return text if isinstance(value, list | dict) else value
 
 
-def _is_file(given: str) -> bool:
+def _is_file(text: str) -> bool:
     try:
-        return Path(given).is_file()
+        return Path(text).is_file()
     except (OSError, ValueError):  # a text can be too long for a path, or contain NUL
         return False
 

@@ -1,4 +1,4 @@
-"""`whyformer audit`: measure how much a model relies on names, or on given terms."""
+"""`whyformer audit`: measure how much a model relies on names or terms."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from whyformer.errors import ConservationWarning, OptionError
 from whyformer.models.load import load_model
 
 LINES = 12  # of each table, in the terminal
-OF_NAMES = ("names", "templates", "per_group")  # options of the names audit only
+NAMES_OPTIONS = ("names", "templates", "per_group")  # options of the names audit only
 NAMES_HELP = (
     f"A list of names by group: {', '.join(name_lists())}, or a file (CSV with name,group or JSON"
     f" by group). Default: {DEFAULT_NAMES}."
@@ -72,7 +72,7 @@ def audit(
         typer.Argument(
             metavar="names|terms",
             help="[bold]names[/bold]: put names into sentences and compare groups of names."
-            " [bold]terms[/bold]: rank the words of a dataset, and look for given terms.",
+            " [bold]terms[/bold]: rank the words of a dataset, and measure the terms in --terms.",
             show_default=False,
         ),
     ],
@@ -117,8 +117,8 @@ def audit(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Terms to look for: one per line, CSV with term,group, or JSON by group. Default:"
-            " none; all words are ranked.",
+            help="Terms to measure: one per line, CSV with term,group, or JSON by group."
+            " Without it, all words are ranked.",
             show_default=False,
         ),
     ] = None,
@@ -153,11 +153,11 @@ def audit(
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Measure how much a model relies on names, or on given terms."""
-    given = {"names": names, "templates": templates, "per_group": per_group}
-    given |= {"data": data, "terms": terms, "split": split, "limit": limit}
-    given |= {"function_words": function_words, "skip_errors": skip_errors or None}
-    _check_options(what, given)
+    """Measure how much a model relies on names, or on terms that you list."""
+    options = {"names": names, "templates": templates, "per_group": per_group}
+    options |= {"data": data, "terms": terms, "split": split, "limit": limit}
+    options |= {"function_words": function_words, "skip_errors": skip_errors or None}
+    _check_options(what, options)
     if out is not None:
         _check_folder(out)
     shared: dict[str, Any] = {
@@ -191,7 +191,7 @@ def audit(
             min_count=min_count,
             **shared,
         )
-    found = _show_progress_then_notes(events)
+    found = _run_with_progress(events)
     if not quiet:
         stdout_console().print(_render_audit(found))
     for message in found.notes:
@@ -199,18 +199,18 @@ def audit(
     write("--out", out, found.save)
 
 
-def _check_options(what: AuditKind, given: dict[str, Any]) -> None:
+def _check_options(what: AuditKind, options: dict[str, Any]) -> None:
     """Raise OptionError if an option belongs to the other audit, or --data is missing."""
-    for name, value in given.items():
-        if value is not None and (name in OF_NAMES) != (what is AuditKind.names):
-            other = AuditKind.names if name in OF_NAMES else AuditKind.terms
+    for name, value in options.items():
+        if value is not None and (name in NAMES_OPTIONS) != (what is AuditKind.names):
+            other = AuditKind.names if name in NAMES_OPTIONS else AuditKind.terms
             option = "--" + name.replace("_", "-")
             raise OptionError(
                 f"{option} belongs to 'whyformer audit {other.value}', but this is"
                 f" 'whyformer audit {what.value}'",
                 remedy="Leave it out",
             )
-    if what is AuditKind.terms and given["data"] is None:
+    if what is AuditKind.terms and options["data"] is None:
         raise OptionError(
             "an audit of terms needs a dataset",
             remedy="Write --data NAME:PATH, such as --data sst2:PATH or --data csv:reviews.csv",
@@ -227,7 +227,7 @@ def _check_folder(folder: Path) -> None:
     check_parquet()
 
 
-def _show_progress_then_notes(events: Iterator[Progress | Audit]) -> Audit:
+def _run_with_progress(events: Iterator[Progress | Audit]) -> Audit:
     """Return the audit, behind a progress bar; print conservation warnings as notes at the end."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")

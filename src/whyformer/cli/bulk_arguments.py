@@ -7,8 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
+from whyformer.cli.arguments import FLAG
 
-def _option(*names: str, metavar: str | None, help: str) -> Any:
+
+def _option(*names: str, metavar: str, help: str) -> Any:
     """Return an option for the help panel "Many inputs"."""
     return typer.Option(
         *names, metavar=metavar, help=help, show_default=False, rich_help_panel="Many inputs"
@@ -58,5 +60,5 @@ BatchSize = Annotated[
 ]
 SkipErrors = Annotated[
     bool,
-    _option("--skip-errors", metavar=None, help="Skip rows that cannot be read or explained."),
+    _option("--skip-errors", metavar=FLAG, help="Skip rows that cannot be read or explained."),
 ]

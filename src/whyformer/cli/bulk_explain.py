@@ -12,6 +12,7 @@ from typing import Any
 
 import whyformer
 from whyformer.attribution import Attribution
+from whyformer.batching.progress import Progress
 from whyformer.batching.series import window_size
 from whyformer.cli.console import note, stderr_console
 from whyformer.cli.files import OutputError, check_writable
@@ -33,7 +34,7 @@ READERS = {
     ".parquet": "parquet",
 }
 TEXT_LINES = ".txt"
-SHOWN = 3  # of the rows that were skipped, in the summary
+SHOWN = 3  # skipped rows in the summary
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ def explain_rows(job: BulkJob) -> None:
     """Write the scores of every row; continue an interrupted run where it stopped."""
     if job.limit is not None and job.limit < 1:
         raise OptionError(
-            f"--limit {job.limit} leaves no rows", remedy="Give a whole number from 1"
+            f"--limit {job.limit} leaves no rows", remedy="Pass a whole number from 1"
         )
     out = job.out.expanduser()
     format_of(out)
@@ -106,7 +107,7 @@ def explain_rows(job: BulkJob) -> None:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", SkippedWarning)
         warnings.simplefilter("always", ConservationWarning)
-        report("explaining", 0, 0)
+        report(Progress("explaining", 0, 0))
         reading = _check_labels(iter(samples), job)
         first = next(reading, None)
         if first is None:
@@ -127,7 +128,7 @@ def explain_rows(job: BulkJob) -> None:
                     file.add(rows)
                     rows = []
                 rows.append(row)
-                report("explaining", index + 1, total)
+                report(Progress("explaining", index + 1, total))
             if rows or not file.parts:
                 file.add(rows)
             file.finish()
@@ -141,7 +142,7 @@ def explain_rows(job: BulkJob) -> None:
 
 
 def _facts(job: BulkJob, model: str, weights: str) -> dict[str, Any]:
-    """Return everything that decides the scores, except the inputs."""
+    """Return everything that the scores depend on, except the inputs."""
     packages = ("whyformer", "torch", "transformers")
     options = {key: repr(value) for key, value in job.settings.items() if key != "method"}
     return {
@@ -205,7 +206,7 @@ def _rows(
     if job.target_column is not None:
         inputs, labelled = tee(inputs)
         settings["target"] = (sample.label for sample in labelled)
-    found: Iterator[Attribution] = whyformer.explain(
+    attributions: Iterator[Attribution] = whyformer.explain(
         inputs,
         loaded,
         batch_size=job.batch_size,
@@ -213,7 +214,7 @@ def _rows(
         **settings,
     )
     passed = 0
-    for attribution in found:
+    for attribution in attributions:
         index = attribution.provenance["index"]
         sample = next(islice(kept, index - passed, None))
         passed = index + 1

@@ -29,13 +29,13 @@ class CommandInputs:
 
     @property
     def streams(self) -> set[str]:
-        """Which of "text" and "image" were given."""
+        """The streams of the inputs: "text", "image" or both."""
         if isinstance(self.inputs, dict):
             return set(self.inputs)
         return {"text" if isinstance(self.inputs, str) else "image"}
 
     def load(self, model: str | None) -> Loaded:
-        """Load the model; raise InputError if it reads something else than what was given."""
+        """Load the model; raise InputError if it does not read these inputs."""
         loaded = load_model(model, None, kind_of(self.inputs) if model is None else None)
         family = family_of(loaded.module)
         reads = needed_streams(loaded.module, family)
@@ -57,45 +57,45 @@ class CommandInputs:
 
 
 def read_command_inputs(
-    given: str | None, image: Path | None, target: str | None, query: int | None
+    input_text: str | None, image: Path | None, target: str | None, query: int | None
 ) -> CommandInputs:
     """Return the inputs and target from INPUT, --image, --target and --query."""
-    wanted = at_query(query, read_target(target))
+    parsed = at_query(query, read_target(target))
     if image is None:
-        return CommandInputs(read_input(given), wanted, query)
-    if given == STDIN and str(image) == STDIN:
+        return CommandInputs(read_input(input_text), parsed, query)
+    if input_text == STDIN and str(image) == STDIN:
         raise InputError(
             "INPUT and --image are both '-', but stdin holds only one of them",
             remedy="Name a file for the other",
         )
     picture = read_image(image)
     # Without INPUT stdin is not read: most models that read images need no text.
-    text = None if given is None else read_input(given)
+    text = None if input_text is None else read_input(input_text)
     if text is None:
-        return CommandInputs(picture, wanted, query)
+        return CommandInputs(picture, parsed, query)
     if not isinstance(text, str):
         raise InputError(
             f"INPUT is an image, and so is --image {str(image)!r}",
-            remedy=f"Give one image, and the text as INPUT: {EXAMPLE}",
+            remedy=f"Pass one image, and the text as INPUT: {EXAMPLE}",
         )
-    return CommandInputs({"text": text, "image": picture}, wanted, query)
+    return CommandInputs({"text": text, "image": picture}, parsed, query)
 
 
-def _check_streams(given: set[str], reads: set[str], name: str, writes: bool) -> None:
-    """Raise InputError if the model lacks an input, or does not read one that was given.
+def _check_streams(streams: set[str], reads: set[str], name: str, writes: bool) -> None:
+    """Raise InputError if the model lacks an input, or does not read one of these.
 
-    `writes` says that the model generates text, which a user may have passed as INPUT.
+    `writes`: the model generates text, which a user may have passed as INPUT.
     """
-    if not reads <= set(STREAM_NAMES) or given == reads:
+    if not reads <= set(STREAM_NAMES) or streams == reads:
         return
     fact = f"{name} reads {' and '.join(STREAM_NAMES[one] for one in sorted(reads, reverse=True))}"
-    if given < reads:
+    if streams < reads:
         options = {"text": "a text as INPUT", "image": "--image FILE"}
-        missing = " and ".join(options.get(one, one) for one in sorted(reads - given))
-        raise InputError(fact, remedy=f"Also give {missing}, as in {EXAMPLE}")
-    extra = sorted(given - reads)[0]
-    others = _bundled_names(streams=given)
-    if not given > reads:
+        missing = " and ".join(options.get(one, one) for one in sorted(reads - streams))
+        raise InputError(fact, remedy=f"Also pass {missing}, as in {EXAMPLE}")
+    extra = sorted(streams - reads)[0]
+    others = _bundled_names(streams=streams)
+    if not streams > reads:
         raise InputError(
             f"{fact}, but was given {STREAM_NAMES[extra]}",
             remedy=f"Choose another --model{others}",

@@ -49,7 +49,7 @@ ALL = "all"
     ),
 )
 def compare(
-    given: InputText = None,
+    text: InputText = None,
     image: ImageFile = None,
     methods: Annotated[
         str | None,
@@ -84,16 +84,16 @@ def compare(
     """Compare several methods, or several targets, on the same input."""
     outputs = {**files, "--png": default_picture(image, files)}
     check_writable(outputs, kept=image)
-    wanted = _targets(target, targets)
-    names = _method_names(methods or ",".join(default_methods(len(wanted))))
-    asked = read_command_inputs(given, image, wanted[0], query)
-    parsed = [asked.target, *(at_query(query, read_target(each)) for each in wanted[1:])]
+    typed = _targets(target, targets)
+    names = _method_names(methods or ",".join(default_methods(len(typed))))
+    command_inputs = read_command_inputs(text, image, typed[0], query)
+    others = [at_query(query, read_target(each)) for each in typed[1:]]
     with busy(f"explaining with {len(names)} methods ..."):
         answers = list(
             explain_each(
-                asked.inputs,
-                asked.load(model),
-                [Ask(name, each) for name, each in product(names, parsed)],
+                command_inputs.inputs,
+                command_inputs.load(model),
+                [Ask(*each) for each in product(names, [command_inputs.target, *others])],
                 truncation=truncation,
                 deciding=None if deciding is None else parse_scalar(deciding),
                 # With "all", methods that do not fit are left out; a named method must work.
@@ -135,7 +135,7 @@ def _targets(target: str | None, targets: str | None) -> list[str | None]:
         return [target]
     if target is not None:
         raise OptionError(
-            "--target and --targets both name what to explain", remedy="Give one of the two"
+            "--target and --targets both name what to explain", remedy="Pass only one of them"
         )
     names = [each.strip() for each in targets.split(",")]
     if not all(names):

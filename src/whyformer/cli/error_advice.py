@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from whyformer.errors import WhyformerError, join_sentences
 
-# What to do if an error is about this argument of the Python API. {remedy} is the error's own
-# advice: it stays if it is specific, and goes if it only names the Python argument.
+# What to do if an error is about this argument of the Python API. {remedy} is the advice for
+# Python: it is used if it is specific, and left out if it only names the Python argument.
 ADVICE = {
     "truncation": "Pass --truncation, or shorten the text",
     "on_error": "Pass --skip-errors to leave out such inputs",
     "processor": "Add the tokenizer or image processor files to the --model folder",
     "model": "{remedy} (--model)",
-    "deciding": "{remedy} (--deciding)",
-    "at": "{remedy} (--at)",
+    "target": "Choose another --target, or leave it out for the prediction",
+    "query": "Choose another --query, or leave it out for the most confident one",
+    "mask_token": "Put the mask token into the text",
+    "head": "Choose another --model, or use Python: {remedy}",
+    "deciding": "Pass --deciding first, last, mean or the index of a token",
+    "at": "Pass --at states, or --at embeddings for a text model",
+    "encoding": "Save the file as UTF-8, or name its encoding, as in csv:PATH,encoding=latin-1",
     "blocks": "{remedy} (whyformer explain --option blocks=PATH)",
     "tokens": "{remedy} (whyformer explain --option tokens=NAME)",
     "batch_first": "{remedy} (whyformer explain --option batch_first=false)",
@@ -21,7 +26,7 @@ ADVICE = {
     "methods": "{remedy} (see: whyformer methods)",
     "metric": "{remedy} (see: whyformer metrics)",
     "metrics": "{remedy} (see: whyformer metrics)",
-    "batch_size": "Give --batch-size a whole number from 1, or leave it out",
+    "batch_size": "Pass a whole number from 1 as --batch-size, or leave it out",
     "batch": "{remedy} (--batch)",
     "limit": "{remedy} (--limit)",
     "fill": "{remedy} (--fill)",

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 import whyformer
+from whyformer.batching.progress import Progress
 from whyformer.cli.app import command
 from whyformer.cli.arguments import (
     Model,
@@ -113,8 +114,8 @@ def evaluate_command(
             "--out",
             "-o",
             metavar="FOLDER",
-            help="Write results to this folder. Results that are there already are not computed"
-            " again. Default: a folder in runs.",
+            help="Write results to this folder. Existing results are not computed again."
+            " Default: a folder in runs.",
             show_default=False,
         ),
     ] = None,
@@ -127,8 +128,8 @@ def evaluate_command(
         raise OptionError(
             f"--target {target!r} is unknown", remedy=f"Choose one of {', '.join(TARGETS)}"
         )
-    chosen = _split_names(methods, "--methods")
-    named = _split_names(metrics, "--metrics") if metrics is not None else ()
+    method_names = _split_names(methods, "--methods")
+    metric_names = _split_names(metrics, "--metrics") if metrics is not None else ()
     options = _parse_settings(settings or [])
     every = data is None and model is None
     refused: list[WhyformerError] = []
@@ -138,11 +139,11 @@ def evaluate_command(
         if out is not None and every:
             place = out / name
         try:
-            with progress_bar() as tell:
+            with progress_bar() as report:
                 loaded = load_model(name)
                 found = _evaluate_model(
-                    loaded, samples, chosen, named, options, TARGETS[target], fill, seed, place,
-                    truncation, data, every, tell,
+                    loaded, samples, method_names, metric_names, options, TARGETS[target], fill,
+                    seed, place, truncation, data, every, report,
                 )  # fmt: skip
         except (InputError, ModelError, OptionError) as error:
             # If no model was named, those that fail are left out, unless all fail.
@@ -172,25 +173,25 @@ def _evaluate_model(
     truncation: bool,
     data: str | None,
     every: bool,
-    tell: ReportProgress,
+    report: ReportProgress,
 ) -> Results:
-    tell("reading samples", 0, 0)
+    report(Progress("reading samples", 0, 0))
     read = list(samples)
     if not read:
         raise InputError("there are no samples to evaluate on", remedy="Check --split and --limit")
     if every and not metrics:
-        other = no_classes_reason(loaded, read[0])
-        if other:
-            raise ModelError(other)
+        reason = no_classes_reason(loaded, read[0])
+        if reason:
+            raise ModelError(reason)
     if not metrics:
         metrics, why = default_metrics(loaded, read)
         if why:
             note(f"metrics that run the model again are left out: {why}")
-    known = {name: chosen for name, chosen in options.items() if name in metrics}
-    rest = {name: chosen for name, chosen in options.items() if name not in known}
+    of_metrics = {name: values for name, values in options.items() if name in metrics}
+    of_methods = {name: values for name, values in options.items() if name not in metrics}
     plan = Plan(
-        method_specs(methods, rest, seed),
-        metric_specs(metrics, known, fill),
+        method_specs(methods, of_methods, seed),
+        metric_specs(metrics, of_metrics, fill),
         targets,
         fill,
         seed,
@@ -208,8 +209,8 @@ def _evaluate_model(
     ):
         if isinstance(event, Results):
             return event
-        tell(event.doing, event.done, event.total)
-    raise AssertionError("an evaluation ends with its results")
+        report(event)
+    raise AssertionError("the evaluation ended without results")
 
 
 def _subjects(
@@ -222,7 +223,7 @@ def _subjects(
 ) -> list[tuple[str, Dataset | list[Sample]]]:
     """Return the models to measure, each with its samples."""
     if limit is not None and limit < 1:
-        raise OptionError(f"--limit {limit} leaves no samples", remedy="Give a whole number from 1")
+        raise OptionError(f"--limit {limit} leaves no samples", remedy="Pass a whole number from 1")
     if data is not None:
         found = open_dataset(
             data, split, limit=limit, seed=seed, on_error="skip" if skip else "raise"
@@ -240,13 +241,13 @@ def _subjects(
 
 def _default_model(found: Dataset) -> str:
     """Return the bundled model that was trained on this dataset."""
-    fits = {"sst2": "sst2", "sst_trees": "sst2", "mnist": "mnist"}
-    if found.name not in fits or fits[found.name] not in bundled.models():
+    trained_on = {"sst2": "sst2", "sst_trees": "sst2", "mnist": "mnist"}
+    if found.name not in trained_on or trained_on[found.name] not in bundled.models():
         raise InputError(
             f"no bundled model was trained on {found.name}",
             remedy="Name a model with --model FOLDER",
         )
-    return fits[found.name]
+    return trained_on[found.name]
 
 
 def _split_names(text: str, option: str) -> tuple[str, ...]:
@@ -273,14 +274,14 @@ def _parse_settings(pairs: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def _parse_value(text: str) -> Any:
-    """Return a number or a word, or a tuple of them if the text has commas."""
+    """Return a scalar, or a tuple of scalars if the text has commas."""
     if "," in text:
         return tuple(parse_scalar(part.strip()) for part in text.split(",") if part.strip())
     return parse_scalar(text)
 
 
 def _fill_sentences(found: Results) -> list[str]:
-    """Return a sentence on each way in which removed tokens or pixels were replaced."""
+    """Return one sentence per fill: what replaced removed tokens or pixels."""
     fills = {metric.get("fill") for metric in found.settings["metrics"].values()}
     return [
         f"Filled by '{fill}': removed tokens are {FILL_TEXTS[fill]}."

@@ -61,7 +61,7 @@ from whyformer.render.terminal.text import sample_text
     ),
 )
 def explain(
-    given: InputText = None,
+    text: InputText = None,
     image: ImageFile = None,
     model: Model = None,
     method: Annotated[
@@ -119,8 +119,8 @@ def explain(
     options["deciding"] = None if deciding is None else parse_scalar(deciding)
     if source is not None:
         _refuse_options(
-            {"INPUT": given, "--image": image, "--query": query, **outputs},
-            "is for one input, but --input gives many",
+            {"INPUT": text, "--image": image, "--query": query, **outputs},
+            "is for one input, but --input has many",
             "Leave out one of the two",
         )
         if out is None:
@@ -130,7 +130,7 @@ def explain(
         if target is not None and target_column is not None:
             raise OptionError(
                 "--target and --target-column both name what to explain",
-                remedy="Give one of the two",
+                remedy="Pass only one of them",
             )
         settings = {"method": method, "target": read_target(target), "truncation": truncation}
         explain_rows(
@@ -163,14 +163,14 @@ def explain(
     )
     outputs["--png"] = default_picture(image, outputs)
     check_writable(outputs, kept=image)
-    asked = read_command_inputs(given, image, target, query)
+    command_inputs = read_command_inputs(text, image, target, query)
     with busy("explaining ..."):
-        loaded = asked.load(model)
+        loaded = command_inputs.load(model)
         attribution = whyformer.explain(
-            asked.inputs,
+            command_inputs.inputs,
             loaded,
             method=method,
-            target=asked.target,
+            target=command_inputs.target,
             truncation=truncation,
             **options,
         )
@@ -180,8 +180,8 @@ def explain(
     write("--save", save, attribution.save)
 
 
-def _refuse_options(given: Mapping[str, Any], reason: str, remedy: str) -> None:
-    """Raise OptionError if one of these options was given."""
-    for name, value in given.items():
+def _refuse_options(options: Mapping[str, Any], reason: str, remedy: str) -> None:
+    """Raise OptionError if one of these options has a value."""
+    for name, value in options.items():
         if value is not None:
             raise OptionError(f"{name} {reason}", remedy=remedy)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from whyformer.cli.app import command
+from whyformer.cli.arguments import FLAG
 from whyformer.cli.console import busy, note, stdout_console
 from whyformer.errors import OptionError
 from whyformer.models.quiet import silence_transformers
@@ -31,14 +32,14 @@ def explore(
             metavar="N",
             min=0,
             max=65535,
-            help="The port to listen on; 0 for any free one.",
+            help="The port to listen on; 0 for any free port.",
         ),
     ] = 7861,
     host: Annotated[
         str,
         typer.Option(
             metavar="ADDRESS",
-            help="The address to listen on. The default admits only this machine.",
+            help="The address to listen on. By default, only this machine can connect.",
         ),
     ] = "127.0.0.1",
     model: Annotated[
@@ -53,13 +54,16 @@ def explore(
         ),
     ] = None,
     no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="Print the address, but do not open a browser.")
+        bool,
+        typer.Option(
+            "--no-browser", metavar=FLAG, help="Print the address, but do not open a browser."
+        ),
     ] = False,
 ) -> None:
     """Open a web page to try models and methods on texts and images."""
     from whyformer.explorer.catalogue import catalogue
     from whyformer.explorer.security import is_local
-    from whyformer.explorer.server import Explorer, warm
+    from whyformer.explorer.server import Explorer, load_first_model
 
     with busy("loading the models ..."):
         offered = catalogue(model or [])
@@ -70,7 +74,7 @@ def explore(
         reason = error.strerror or str(error)
         raise OptionError(
             f"cannot listen on {host}, port {port}: {reason}",
-            remedy="Choose another --port, or --port 0 for any free one",
+            remedy="Choose another --port, or --port 0 for any free port",
         ) from error
     if not is_local(host):
         note(
@@ -78,7 +82,7 @@ def explore(
             " password"
         )
     with explorer:
-        warm(explorer)
+        load_first_model(explorer)
         stdout_console().print(
             f"The explorer is at {explorer.url} (Ctrl+C to stop)", soft_wrap=True
         )

@@ -18,7 +18,7 @@ class OutputError(WhyformerError, OSError):
 
 
 def check_writable(paths: Mapping[str, Path | None], kept: Path | None = None) -> None:
-    """Raise OutputError if one of the files, by option, cannot be written.
+    """Raise OutputError if a file cannot be written; `paths` are by option.
 
     `kept` is an input file that must not be overwritten.
     """
@@ -61,7 +61,7 @@ def _same(one: Path, other: Path) -> bool:
 
 
 def write(option: str, path: Path | None, writer: Callable[[Path], Any]) -> None:
-    """Write the file, if a path is given, and print its name."""
+    """Write the file and print its name; do nothing if `path` is None."""
     if path is None:
         return
     try:

@@ -15,7 +15,7 @@ def models() -> None:
     """List the bundled models. --model also takes any folder or Hugging Face id."""
     found = whyformer.models().values()
     if not found:
-        note("no bundled models are installed. Give a folder or a Hugging Face id as --model")
+        note("no bundled models are installed. Pass a folder or a Hugging Face id as --model")
         return
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for heading in ("model", "what it is", "reads", "accuracy", "licence"):

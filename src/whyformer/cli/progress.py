@@ -12,7 +12,7 @@ from whyformer.batching.progress import Progress
 from whyformer.cli.console import stderr_console
 from whyformer.models.quiet import silence_transformers
 
-ReportProgress = Callable[[str, int, int], None]
+ReportProgress = Callable[[Progress], None]
 Returned = TypeVar("Returned")
 
 
@@ -22,13 +22,13 @@ def show_progress(events: Iterable[Progress | Returned]) -> Returned:
         for event in events:
             if not isinstance(event, Progress):
                 return event
-            report(event.doing, event.done, event.total)
+            report(event)
     raise AssertionError("the events ended without a result")
 
 
 @contextmanager
 def progress_bar() -> Iterator[ReportProgress]:
-    """Yield a function that shows what is being done, how many steps are done, and of how many."""
+    """Yield a function that shows a progress event."""
     console = stderr_console()
     silence_transformers()
     if not console.is_terminal:
@@ -44,26 +44,29 @@ def progress_bar() -> Iterator[ReportProgress]:
         task = bar.add_task("", total=None)
         last = (0, 0)
 
-        def report(doing: str, done: int, total: int) -> None:
+        def report(event: Progress) -> None:
             nonlocal last
             # Other work, or the same work from its start: restart the clock.
-            if total != last[1] or done < last[0]:
-                bar.reset(task, total=total or None)
-            last = (done, total)
-            bar.update(task, description=doing, completed=done)
+            if event.total != last[1] or event.done < last[0]:
+                bar.reset(task, total=event.total or None)
+            last = (event.done, event.total)
+            title = f"{event.part}: {event.doing}" if event.part else event.doing
+            bar.update(task, description=title, completed=event.done)
 
         yield report
 
 
 def _tenths_printer() -> ReportProgress:
     """Return a function that prints a line to stderr whenever another tenth is done."""
-    last = [""]
+    last = ""
 
-    def report(doing: str, done: int, total: int) -> None:
-        tenth = f"{10 * done // total * 10} %" if total else "..."
-        line = f"{doing.partition(':')[0] if ':' in doing else 'working'}: {tenth}"
-        if line != last[0]:
-            last[0] = line
+    def report(event: Progress) -> None:
+        nonlocal last
+        tenth = f"{10 * event.done // event.total * 10} %" if event.total else "..."
+        # Without `doing`: it can change at every step, which would print a line each.
+        line = f"{event.part or 'working'}: {tenth}"
+        if line != last:
+            last = line
             stderr_console().print(line, soft_wrap=True, markup=False)
 
     return report

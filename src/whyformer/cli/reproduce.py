@@ -22,8 +22,8 @@ from whyformer.reproduce.reproduce import Outcome, run_experiment
 from whyformer.reproduce.table import markdown
 
 DATA = "WHYFORMER_DATA"
-# Widths in a terminal: of the methods' names, and of one part with the paper's figures.
-METHOD, PART = 26, 34
+# Columns of the terminal: for the names of methods, and for one part with the paper's figures.
+METHOD_WIDTH, PART_WIDTH = 26, 34
 
 
 @command(
@@ -44,7 +44,7 @@ def reproduce_command(
         typer.Option(
             metavar="DIR",
             help="The folder that holds the datasets: sst2, imdb, tweeteval, ... Default: the"
-            f" environment variable {DATA}, or this folder.",
+            f" environment variable {DATA}, or the current folder.",
             show_default=False,
         ),
     ] = None,
@@ -52,7 +52,7 @@ def reproduce_command(
         Path,
         typer.Option(
             metavar="FOLDER",
-            help="Write models and results to this folder. What is there already is reused.",
+            help="Write models and results to this folder. Existing results are reused.",
         ),
     ] = Path("runs/reproduce"),
     parts: Annotated[
@@ -81,12 +81,12 @@ def reproduce_command(
     """Run a paper's experiment and compare its figures with ours."""
     if name not in EXPERIMENTS:
         raise InputError(
-            f"there is no experiment {name!r}",
-            remedy=f"{nearest(name, EXPERIMENTS)} Choose one of {', '.join(EXPERIMENTS)}".strip(),
+            f"there is no experiment {name!r}.{nearest(name, EXPERIMENTS)}",
+            remedy=f"Choose one of {', '.join(EXPERIMENTS)}",
         )
     folder = _data_folder(data)
     experiment = EXPERIMENTS[name]
-    with progress_bar() as tell:
+    with progress_bar() as report:
         events = run_experiment(
             experiment,
             folder,
@@ -101,7 +101,7 @@ def reproduce_command(
             if isinstance(event, Outcome):
                 outcomes.append(event)
             else:
-                tell(event.doing, event.done, event.total)
+                report(event)
     table = markdown(experiment, outcomes)
     place = out.expanduser() / name / "table.md"
     try:
@@ -110,7 +110,7 @@ def reproduce_command(
     except OSError as error:
         raise OutputError(f"{str(place)!r} cannot be written: {error.strerror}") from error
     if not quiet:
-        _show(experiment, outcomes)
+        _print_table(experiment, outcomes)
     stderr_console().print(f"wrote {place}", soft_wrap=True, markup=False)
 
 
@@ -126,13 +126,13 @@ def _data_folder(data: Path | None) -> Path:
     return folder
 
 
-def _show(experiment: Experiment, outcomes: Sequence[Outcome]) -> None:
+def _print_table(experiment: Experiment, outcomes: Sequence[Outcome]) -> None:
     """Print the table: rendered in a terminal, otherwise as Markdown."""
     console = stdout_console()
     if not console.is_terminal:
         console.out(markdown(experiment, outcomes), end="", highlight=False)
         return
-    across = max(1, (console.width - METHOD) // PART)
+    across = max(1, (console.width - METHOD_WIDTH) // PART_WIDTH)
     console.print(Markdown(markdown(experiment, outcomes, across)))
 
 

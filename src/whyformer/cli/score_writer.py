@@ -1,7 +1,7 @@
 """Scores of many inputs in one file, written in parts so that an interrupted run can continue.
 
-During a run the parts are in a folder beside the file. A part is written completely or not at all,
-and holds the same inputs in every run, so that the finished file is always the same.
+During a run, the parts are in a folder next to the file. A part is written completely or not at
+all, and holds the same inputs in every run, so that the finished file is always the same.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def score_row(sample: Sample, index: int, attribution: Attribution) -> Row:
     """Return the output row of one sample: its input, target, scores and words."""
     main = attribution.streams[attribution.main]
     words = attribution.words() if main.tokens is not None else None
-    held = attribution.conservation
+    conservation = attribution.conservation
     return {
         "index": index,
         "id": sample.id,
@@ -34,7 +34,7 @@ def score_row(sample: Sample, index: int, attribution: Attribution) -> Row:
         "target": int(attribution.target[0]),
         "target_label": attribution.labels[0],
         "output": float(attribution.output[0]),
-        "conservation": None if held is None else float(held[0]),
+        "conservation": None if conservation is None else float(conservation[0]),
         "method": attribution.method,
         **_stream_columns(main),
         "words": words and [word for word, _ in words],
@@ -121,18 +121,20 @@ class ScoreWriter:
         """Write the next part."""
         if not self.parts:
             self._report_os_errors(lambda: self.folder.mkdir(exist_ok=True))
-            self._replace(self.folder / FACTS, lambda beside: _write_text(beside, self.facts))
+            self._replace(self.folder / FACTS, lambda temporary: _write_text(temporary, self.facts))
         part = self._part(len(self.parts))
-        self._replace(part, lambda beside: self.format.write(rows, beside, self.facts))
+        self._replace(part, lambda temporary: self.format.write(rows, temporary, self.facts))
         self.parts.append(part)
 
     def finish(self) -> None:
         """Join the parts to the file and delete them."""
-        self._replace(self.path, lambda beside: self.format.join(self.parts, beside, self.facts))
+        self._replace(
+            self.path, lambda temporary: self.format.join(self.parts, temporary, self.facts)
+        )
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _replace(self, path: Path, writer: Callable[[Path], None]) -> None:
-        """Write a file atomically, with the parts' folder for the temporary file."""
+        """Write a file atomically; the temporary file is in the folder of the parts."""
         self._report_os_errors(lambda: write_atomically(path, writer, self.folder))
 
     def _report_os_errors(self, act: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""The file options of the views, `--html FILE`, `--png FILE` and so on, made from the registry."""
+"""The options that write views to files, such as --html FILE: one per registered view."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ PARAMETER = "files"  # of a command that takes them
 def add_view_options(run: Callable[..., None]) -> Callable[..., None]:
     """Return the command with one option per view in place of its parameter `files`.
 
-    The command gets the paths as `ViewFiles`. A command without that parameter is returned as it
-    is.
+    The command gets the paths as `ViewFiles`. A command without that parameter is returned
+    unchanged.
     """
     signature = inspect.signature(run, eval_str=True)
     if PARAMETER not in signature.parameters:
@@ -32,9 +32,9 @@ def add_view_options(run: Callable[..., None]) -> Callable[..., None]:
     views = file_views()
 
     @functools.wraps(run)
-    def with_files(**given: Any) -> None:
-        paths = {f"--{name}": given.pop(name) for name in views}
-        run(**given, **{PARAMETER: paths})
+    def with_files(**values: Any) -> None:
+        paths = {f"--{name}": values.pop(name) for name in views}
+        run(**values, **{PARAMETER: paths})
 
     parameters: list[inspect.Parameter] = []
     for parameter in signature.parameters.values():
@@ -69,7 +69,7 @@ def write_views(
     Args:
         files: Paths by option.
         render: Returns the content of a view, given the options that this view takes.
-        **options: Options such as `subwords`; a view that does not take one does not get it.
+        **options: Options such as `subwords`; a view gets only those that it takes.
     """
     for view in file_views().values():
         option = f"--{view.name}"

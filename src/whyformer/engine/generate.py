@@ -19,7 +19,7 @@ def generate_ids(module: nn.Module, arguments: Mapping[str, Any]) -> Tensor:
     if generate is None:
         raise TargetError(
             f"{type(module).__name__} cannot generate text",
-            argument="target",
+            argument="head",
             remedy="Pass the ids of the generated tokens as target, or the decoder's inputs",
         )
     own = {name: value for name, value in arguments.items() if name != "use_cache"}

@@ -48,7 +48,7 @@ class OfferedModel:
 
 
 class Catalogue:
-    """The offered models by name; a browser cannot ask for any other."""
+    """The offered models by name; a browser cannot load any other."""
 
     def __init__(self, entries: Sequence[OfferedModel]) -> None:
         self.entries = {entry.name: entry for entry in entries}

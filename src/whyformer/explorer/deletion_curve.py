@@ -83,12 +83,12 @@ class _ReportingRerun:
 
     def __init__(self, rerun: Rerun, followed: int, point: Point) -> None:
         self._rerun, self._followed, self._point = rerun, followed, point
-        self._asked = -1  # the first call is on the whole input
+        self._steps_done = -1  # the first call has the whole input
 
     def __call__(self, kept: Mapping[str, Tensor]) -> Tensor:
         logits = self._rerun(kept)
-        if self._asked >= 0:
-            share = STEPS[self._asked]
+        if self._steps_done >= 0:
+            share = STEPS[self._steps_done]
             self._point(share, float(logits[0].double().softmax(0)[self._followed]))
-        self._asked += 1
+        self._steps_done += 1
         return logits

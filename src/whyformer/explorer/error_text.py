@@ -5,9 +5,15 @@ from __future__ import annotations
 from whyformer.errors import WhyformerError, join_sentences
 
 # What to do if an error is about this argument of the Python API; "" if nothing on the page helps.
-# The remedy of any other error is shown as it is.
+# For any other argument the remedy for Python is shown.
 ADVICE = {
+    "inputs": "Change the text or the image",
     "truncation": "Shorten the text",
+    "target": "Change the field Why, or leave it empty for the prediction",
+    "query": "Enter another number in the field Object, or leave it empty",
+    "mask_token": "Put the mask token into the text",
+    "head": "Choose another model",
+    "keep": "Choose at least two methods",
     "model": "Choose another model",
     "processor": "Choose another model",
     "blocks": "Choose another model",

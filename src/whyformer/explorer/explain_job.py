@@ -13,7 +13,7 @@ from whyformer.explain import Ask, explain_each
 from whyformer.explorer.deletion_curve import STEPS, DeletionCurves
 from whyformer.explorer.error_text import error_text
 from whyformer.explorer.explain_request import ExplainRequest
-from whyformer.explorer.jobs import Tell
+from whyformer.explorer.jobs import SendEvent
 from whyformer.explorer.result_cache import Result, ResultCache
 from whyformer.methods import methods
 from whyformer.models.families import family_of
@@ -24,23 +24,25 @@ KEPT = ("attention", "gradient")  # for one method alone: its report shows layer
 ONE_NUMBER = "the model's output is one number, not classes, so it has no probability"
 
 
-def explain_job(request: ExplainRequest, results: ResultCache) -> Callable[[Tell], None]:
-    """Return the work that answers a request; it tells its results as events."""
+def explain_job(request: ExplainRequest, results: ResultCache) -> Callable[[SendEvent], None]:
+    """Return the work that answers a request; it sends its results as events."""
 
-    def work(tell: Tell) -> None:
+    def work(send: SendEvent) -> None:
         steps = 2 + 2 * len(request.methods)
-        tell("step", done=0, of=steps, says=f"loading {request.entry.name}")
+        send("step", done=0, of=steps, says=f"loading {request.entry.name}")
         loaded = replace(request.entry.load(), name=request.entry.name)
-        attributions = _explain(request, loaded, tell, steps)
+        attributions = _explain(request, loaded, send, steps)
         done = 1 + len(request.methods)
-        tell("step", done=done, of=steps, says="drawing")
-        tell("report", id=results.put(_result(attributions)), label=attributions[0].labels[0])
-        _measure(request, loaded, attributions, tell, steps)
+        send("step", done=done, of=steps, says="drawing")
+        send("report", id=results.put(_result(attributions)), label=attributions[0].labels[0])
+        _measure(request, loaded, attributions, send, steps)
 
     return work
 
 
-def _explain(request: ExplainRequest, loaded: Loaded, tell: Tell, steps: int) -> list[Attribution]:
+def _explain(
+    request: ExplainRequest, loaded: Loaded, send: SendEvent, steps: int
+) -> list[Attribution]:
     """Return the attributions of the methods that work; raise the first error if none does."""
     family = family_of(loaded.module)
     alone = len(request.methods) == 1 and not (family is not None and family.generates_text)
@@ -53,14 +55,14 @@ def _explain(request: ExplainRequest, loaded: Loaded, tell: Tell, steps: int) ->
     )
     attributions, errors = [], []
     for number, name in enumerate(request.methods):
-        tell("step", done=1 + number, of=steps, says=f"explaining with {name}")
+        send("step", done=1 + number, of=steps, says=f"explaining with {name}")
         answer = next(answers)
         if answer.error is not None:
             errors.append(answer.error)
-            tell("failed", method=name, says=error_text(answer.error))
+            send("failed", method=name, says=error_text(answer.error))
         if answer.attribution is not None:
             attributions.append(answer.attribution)
-            tell("method", seconds=answer.seconds, **_facts(answer.attribution))
+            send("method", seconds=answer.seconds, **_facts(answer.attribution))
     if not attributions:
         raise errors[0]
     return attributions
@@ -103,32 +105,32 @@ def _measure(
     request: ExplainRequest,
     loaded: Loaded,
     attributions: list[Attribution],
-    tell: Tell,
+    send: SendEvent,
     steps: int,
 ) -> None:
-    """Tell the class probabilities and every point of every deletion curve."""
+    """Send the class probabilities and every point of every deletion curve."""
     try:
         deletion = DeletionCurves(request.inputs, loaded)
         streams = deletion.streams(attributions[0])
         shares = deletion.probabilities(attributions[0])
     except WhyformerError as error:
-        tell("unmeasured", says=error_text(error))
+        send("unmeasured", says=error_text(error))
         return
-    tell("answers", classes=deletion.classes(shares))
+    send("answers", classes=deletion.classes(shares))
     if len(shares) == 1:
-        tell("unmeasured", says=ONE_NUMBER)
+        send("unmeasured", says=ONE_NUMBER)
         return
-    tell("curves", streams=streams, steps=STEPS)
+    send("curves", streams=streams, steps=STEPS)
     for number, attribution in enumerate(attributions):
         done = 2 + len(request.methods) + number
-        tell("step", done=done, of=steps, says=f"measuring {attribution.method}")
+        send("step", done=done, of=steps, says=f"measuring {attribution.method}")
         for stream in streams:
             curve = {"method": attribution.method, "stream": stream}
 
             def point(share: float, value: float, curve: dict[str, str] = curve) -> None:
-                tell("point", share=share, value=value, **curve)
+                send("point", share=share, value=value, **curve)
 
             try:
-                tell("area", value=deletion.curve(attribution, stream, point), **curve)
+                send("area", value=deletion.curve(attribution, stream, point), **curve)
             except WhyformerError as error:
-                tell("unmeasured", says=error_text(error), **curve)
+                send("unmeasured", says=error_text(error), **curve)

@@ -1,4 +1,4 @@
-"""The browser's request, read from JSON: only known names and checked sizes pass."""
+"""The browser's request, read from JSON; unknown names and large inputs are refused."""
 
 from __future__ import annotations
 
@@ -109,15 +109,15 @@ def _text_input(text: str, second: str, entry: OfferedModel) -> str | tuple[str,
     return text, second
 
 
-def _image(given: Any, example: ExampleInput, entry: OfferedModel, limits: Limits) -> Any:
-    if given is None and example.image is not None:
+def _image(encoded: Any, example: ExampleInput, entry: OfferedModel, limits: Limits) -> Any:
+    if encoded is None and example.image is not None:
         return read_image(example.image.read_bytes(), limits)
-    if given is None:
+    if encoded is None:
         raise InputError(f"{entry.name} needs an image", remedy="Drop one, or choose an example")
-    if isinstance(given, str) and len(given) > limits.body:
+    if isinstance(encoded, str) and len(encoded) > limits.body:
         raise TooMuchError("the image file is too large", remedy="Make it smaller")
     try:
-        content = base64.b64decode(given, validate=True)
+        content = base64.b64decode(encoded, validate=True)
     except (TypeError, ValueError, binascii.Error) as error:
         raise InputError("the image arrived incomplete", remedy="Choose it again") from error
     return read_image(content, limits)

@@ -9,9 +9,9 @@ from torch.overrides import TorchFunctionMode
 
 
 class JobStopped(BaseException):
-    """The job was cancelled or its time is over.
+    """The job was cancelled or exceeded its time limit.
 
-    A BaseException, so that no handler takes it for an error of the model and continues.
+    A BaseException, so that no `except Exception` treats it as an error of the model.
     """
 
 

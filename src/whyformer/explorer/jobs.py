@@ -1,4 +1,4 @@
-"""Jobs and their queue: a few run, a few wait, more are refused; each has a time limit."""
+"""Jobs and their queue: a few run, a few wait, and further ones get an error."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from whyformer.explorer.limits import BusyError, Limits
 from whyformer.models.quiet import quiet_warnings
 
 Event = dict[str, Any]
-Tell = Callable[..., None]
-Work = Callable[[Tell], None]
+SendEvent = Callable[..., None]
+Work = Callable[[SendEvent], None]
 
-BEAT = 0.5  # seconds between two heartbeats, by which a closed connection is noticed
-GRACE = 2.0  # seconds that a job has to stop
+BEAT = 0.5  # seconds between heartbeats; sending one shows whether the connection is still open
+GRACE = 2.0  # seconds for a job to stop
 CANCELLED = "cancelled"
 INTERNAL_ERROR = "internal error in the explorer ({name}); see the terminal for details"
 
@@ -37,7 +37,7 @@ class Job:
         self._ends = float("inf")
         self.ahead = 0  # position in the queue when submitted
 
-    def tell(self, event: str, **facts: Any) -> None:
+    def send(self, event: str, **facts: Any) -> None:
         """Queue an event for `events`; raise JobStopped if the job should stop."""
         if self.should_stop():
             raise JobStopped
@@ -61,9 +61,9 @@ class Job:
         self._ends = time.monotonic() + self._seconds
         last: Event = {"event": "done"}
         try:
-            self.tell("started")
+            self.send("started")
             with InterruptMode(self.should_stop):
-                self._work(self.tell)
+                self._work(self.send)
         except JobStopped:
             last = {"event": "error", "says": self._stop_reason}
         except WhyformerError as error:
@@ -93,7 +93,7 @@ class Job:
             try:
                 event = self._events.get(timeout=BEAT)
             except queue.Empty:
-                if self.stuck:  # its thread runs on until the current operation ends
+                if self.stuck:  # its thread continues until the current operation ends
                     yield {"event": "error", "says": self._stop_reason}
                     return
                 event = {"event": "beat"}

@@ -14,13 +14,15 @@ from whyformer.render.html.fragment import Page
 
 
 class Result:
-    """One report: its page, its numbers as JSON, and other files, which are made on demand."""
+    """One report: its page, its numbers as JSON, and other files, rendered on demand."""
 
     def __init__(self, page: Page, data: bytes, render: Callable[[str], str | bytes]) -> None:
         """`render` returns the content of a view, given the view's name."""
         self.page = page
         self._render = render
-        self._size = page.size + 2 * len(data)  # the numbers also stand for the tensors behind
+        self._size = page.size + 2 * len(
+            data
+        )  # an estimate: the tensors need about as much as the JSON
         self._files: dict[str, bytes] = {"json": data}
 
     def file(self, view: str) -> bytes:
@@ -35,7 +37,7 @@ class Result:
 
     @property
     def size(self) -> int:
-        """About the number of bytes that it holds."""
+        """The approximate number of bytes."""
         return self._size
 
 

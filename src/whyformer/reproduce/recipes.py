@@ -35,14 +35,16 @@ class Recipe:
         """Open the samples of "train" or "test"; a limited number is drawn with seed 0."""
         name, place, options = split_source(self.data)
         source = f"{name}:{folder / place}"
-        wanted = {"train": self.train, "test": self.test}[split]
-        if wanted != "fold":
-            return open_dataset(source, wanted, limit=limit, seed=0, on_error="skip", **options)
+        name_of_split = {"train": self.train, "test": self.test}[split]
+        if name_of_split != "fold":
+            return open_dataset(
+                source, name_of_split, limit=limit, seed=0, on_error="skip", **options
+            )
         whole = open_dataset(source, on_error="skip", **options)
         ids = whole.ids()
         held = set(ids[::HELD_OUT])
-        chosen = [at for at in ids if (at in held) == (split == "test")]
-        return whole.subset(sorted(chosen, key=_rank)[:limit])
+        members = [at for at in ids if (at in held) == (split == "test")]
+        return whole.subset(sorted(members, key=_rank)[:limit])
 
     def facts(self) -> dict[str, Any]:
         """Return everything that the trained weights depend on."""
@@ -68,21 +70,21 @@ RECIPES = {
         Recipe(
             "imdb", "imdb:imdb", "minilm", "train", "test",
             limit=5000, longest=256, batch=16,
-            note="5,000 of the reviews to learn from, cut at 256 tokens",
+            note="trained on 5,000 reviews, cut at 256 tokens",
         ),
         Recipe("bace", "bace:bace", "smiles", "fold", "fold", epochs=40, peak=1e-3,
                note="every fifth molecule is held out"),
         Recipe("mnist", "mnist:mnist", "digits", "train", "test", limit=30000, epochs=3,
-               batch=64, peak=2e-3, note="30,000 of the digits to learn from"),
+               batch=64, peak=2e-3, note="trained on 30,000 digits"),
         Recipe("emotion", "tweeteval:tweeteval/emotion", "minilm", "train", "test", epochs=4),
         Recipe("hate", "tweeteval:tweeteval/hate", "minilm", "train", "test",
-               limit=6000, epochs=2, note="6,000 of the tweets to learn from"),
+               limit=6000, epochs=2, note="trained on 6,000 tweets"),
         Recipe("sentiment", "tweeteval:tweeteval/sentiment", "minilm", "val", "test",
-               epochs=4, note="learned from the 2,000 tweets of val, not from train"),
+               epochs=4, note="trained on the 2,000 tweets of val, not on train"),
         Recipe("meld", "meld:meld,label=sentiment", "minilm", "train", "test", epochs=3),
         Recipe("movies", "eraser:eraser-movies", "minilm", "train", "test",
                start="imdb", limit=800, longest=512, batch=8, peak=4e-5,
-               note="800 of the reviews to learn from, starting from the model of IMDB"),
+               note="trained on 800 reviews, starting from the model of IMDB"),
     )
 }  # fmt: skip
 

@@ -68,8 +68,8 @@ def run_experiment(
 
     Args:
         experiment: One of `EXPERIMENTS`.
-        data: The folder of all datasets.
-        out: The folder for models and results. What it already has is not computed again.
+        data: The folder with all datasets.
+        out: The folder for models and results. Existing results are not computed again.
         parts: The names of the parts to run; all if empty.
         methods: The methods to run, by name or by the paper's label; all if empty.
         limit: The most samples per part; the part's own limit if None.
@@ -133,7 +133,7 @@ def _run_part(part: ExperimentPart, options: ReproduceOptions) -> Iterator[Progr
             if isinstance(event, Outcome):
                 yield event
             else:
-                yield replace(event, doing=f"{title}: {event.doing}")
+                yield replace(event, part=title)
     except (InputError, ModelError) as error:  # the other parts can still run
         yield Outcome(part, missing=str(error))
 

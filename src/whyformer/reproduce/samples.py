@@ -23,9 +23,9 @@ def select_samples(
     """Return the samples of a part, the names of their labels, and a remark on skipped rows."""
     if part.data:
         name, place, options = split_source(part.data)
-        beside = {key: str(data / place / value) for key, value in options.items()}
+        paths = {key: str(data / place / value) for key, value in options.items()}
         source = f"{name}:{data / place}"
-        found = open_dataset(source, part.split, limit=limit, seed=0, on_error="skip", **beside)
+        found = open_dataset(source, part.split, limit=limit, seed=0, on_error="skip", **paths)
     elif part.model in RECIPES:
         found = RECIPES[part.model].open(data, "test", limit)
     else:
@@ -38,15 +38,16 @@ def select_samples(
         raise InputError(
             f"none of {count_text(len(found), 'row')} of {found.name} can be read{why}"
         )
-    left_out = ((len(skipped), "cannot be read"), (empty, "empty"))
-    said = [f"{count_text(count, 'row')} left out: {why}" for count, why in left_out if count]
-    return samples, found.labels, "; ".join(said)
+    counts = ((len(skipped), "cannot be read"), (empty, "empty"))
+    remarks = [f"{count_text(count, 'row')} left out: {why}" for count, why in counts if count]
+    return samples, found.labels, "; ".join(remarks)
 
 
 def drop_unknown_labels(samples: Sequence[Sample], loaded: Loaded) -> list[Sample]:
     """Return the samples without labels that the model does not have.
 
-    Answers of people may be any words. Parts that explain the predicted class need no label.
+    An answer that a person wrote may not be among the classes. Parts that explain the predicted
+    class need no label.
     """
     known = {name.lower() for name in classes_of(loaded).values()}
     return [

@@ -38,8 +38,8 @@ class FigureColumn:
     @property
     def published(self) -> Mapping[str, float]:
         """The paper's figures by row; empty if it has none."""
-        told = self.part.published
-        return told.get(f"{self.metric}, {self.target}", told.get(self.metric, {}))
+        figures = self.part.published
+        return figures.get(f"{self.metric}, {self.target}", figures.get(self.metric, {}))
 
     def mean(self, label: str) -> float | None:
         """Return our figure; None if nothing was measured."""
@@ -81,14 +81,14 @@ def markdown(experiment: Experiment, outcomes: Sequence[Outcome], across: int | 
         for one in outcomes
         if one.results
     ]
-    lacking = [
+    not_run = [
         f"- {escape_markdown(one.part.title)}: {escape_markdown(one.missing)}"
         for one in outcomes
         if one.missing
     ]
-    lacking += [f"- {said}" for said in experiment.missing]
-    if lacking:
-        lines += ["", "Not done:", "", *lacking]
+    not_run += [f"- {reason}" for reason in experiment.missing]
+    if not_run:
+        lines += ["", "Not run:", "", *not_run]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -123,28 +123,28 @@ def _table(columns: Sequence[FigureColumn], among: Sequence[FigureColumn]) -> li
 
 def _conventions(columns: Sequence[FigureColumn]) -> list[str]:
     """How the metric was computed: one sentence for all parts, or one for each."""
-    taken: dict[str, list[str]] = {}
+    by_text: dict[str, list[str]] = {}
     for column in columns:
         text = escape_markdown(column.known["convention"]).rstrip(".") + "."
-        taken.setdefault(text, []).append(_title(column, columns))
+        by_text.setdefault(text, []).append(_title(column, columns))
     how = "95 % bootstrap intervals over samples."
-    if len(taken) == 1:
-        return [f"{_capitalise(*taken)} {how}"]
-    return [*(f"- {', '.join(names)}: {text}" for text, names in taken.items()), "", how]
+    if len(by_text) == 1:
+        return [f"{_capitalise(*by_text)} {how}"]
+    return [*(f"- {', '.join(names)}: {text}" for text, names in by_text.items()), "", how]
 
 
 def _order(columns: Sequence[FigureColumn]) -> list[str]:
-    """The rank correlation of our figures with the paper's; nothing if it has no figures."""
-    said = []
+    """The rank correlation of our figures with the paper's; empty if the paper has no figures."""
+    correlations = []
     for column in columns:
         pairs = [(column.mean(label), value) for label, value in column.published.items()]
         both = [(ours, theirs) for ours, theirs in pairs if ours is not None]
         if len(both) > 2:
             ours, theirs = torch.tensor(both, dtype=torch.float64).T.unsqueeze(1)
             rank = float(spearman(ours, theirs, torch.ones_like(ours, dtype=torch.bool)))
-            said.append(f"{_title(column, columns)} {number_text(rank, 2)}")
+            correlations.append(f"{_title(column, columns)} {number_text(rank, 2)}")
     heading = "Rank correlation of our order of the methods with the paper's"
-    return [f"{heading}: {'; '.join(said)}.", ""] if said else []
+    return [f"{heading}: {'; '.join(correlations)}.", ""] if correlations else []
 
 
 def _by_number(column: FigureColumn) -> list[str]:
@@ -165,10 +165,12 @@ def _by_number(column: FigureColumn) -> list[str]:
 def _describe_outcome(one: Outcome) -> str:
     """The samples, the model, and the remarks of one part."""
     assert one.results is not None
-    said = f"{one.results.settings['data']['samples']} samples, model {escape_markdown(one.model)}"
+    summary = (
+        f"{one.results.settings['data']['samples']} samples, model {escape_markdown(one.model)}"
+    )
     if one.accuracy is not None:
-        said += f" ({100 * one.accuracy:.1f} % right)"
-    return "; ".join([said, *map(escape_markdown, one.differences)])
+        summary += f" (accuracy {100 * one.accuracy:.1f} %)"
+    return "; ".join([summary, *map(escape_markdown, one.differences)])
 
 
 def _capitalise(text: str) -> str:

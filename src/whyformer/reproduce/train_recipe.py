@@ -43,7 +43,7 @@ FACTS = "trained.json"
 STATE = "state.safetensors"
 EVERY = 120.0  # seconds between checkpoints
 POOL = 50  # batches that are sorted by length together
-MEASURED = 1000  # samples of the held-out split that the accuracy is of
+MEASURED = 1000  # held-out samples on which the accuracy is measured
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def run_training(
         "transformers": version_of("transformers"),
     }
     with report_write_errors(folder), quiet_transformers():
-        # Facts of an earlier recipe must not stand beside weights of this one.
+        # The facts of an earlier recipe must not be kept with the weights of this one.
         (folder / FACTS).unlink(missing_ok=True)
         model.save_pretrained(folder)  # type: ignore[operator]
         processor.save_pretrained(folder)
@@ -125,18 +125,18 @@ def _training_facts(recipe: Recipe, base: Path | None) -> dict[str, Any]:
     return {"recipe": recipe.facts(), "base": digest.hexdigest()[:32]}
 
 
-def _load_finished(folder: Path, made_of: dict[str, Any]) -> TrainedModel | None:
+def _load_finished(folder: Path, expected: dict[str, Any]) -> TrainedModel | None:
     """The finished model in the folder, if it was trained with these facts."""
     try:
         facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
-        same = {key: facts.get(key) for key in ("recipe", "base") if key in facts} == made_of
+        same = {key: facts.get(key) for key in ("recipe", "base") if key in facts} == expected
         return TrainedModel(folder, float(facts["accuracy"]), facts) if same else None
-    except (OSError, ValueError, KeyError, AttributeError):  # none, or in another format
+    except (OSError, ValueError, KeyError, AttributeError):  # no facts, or facts in another format
         return None
 
 
 def _labelled_samples(rows: Dataset) -> list[Sample]:
-    """The samples with a label and a non-empty input; raises InputError if there are none."""
+    """The samples with a label and a non-empty input; raise InputError if there are none."""
     found = [s for s in rows if isinstance(s.label, int) and s.inputs != ""]
     if not found:
         raise InputError(
@@ -192,15 +192,15 @@ def _labelled_batch(
     indices: Sequence[int],
     inputs_of: Callable[[Sequence[Any]], ModelInputs],
 ) -> LabelledBatch:
-    chosen = [samples[i] for i in indices]
-    return inputs_of([s.inputs for s in chosen]), torch.tensor([s.label for s in chosen])
+    batch = [samples[i] for i in indices]
+    return inputs_of([s.inputs for s in batch]), torch.tensor([s.label for s in batch])
 
 
 def _order(train: Sequence[Sample], size: int, epoch: int) -> list[list[int]]:
     """Indices of every sample once: shuffled, sorted by length within pools, batches shuffled.
 
     Not `plan_batches`: every batch is one step of the optimiser, so all have the same size, and
-    it is chance, not cost, that decides which samples go together.
+    samples are combined at random, not by cost.
     """
     generator = torch.Generator().manual_seed(epoch)
     shuffled = torch.randperm(len(train), generator=generator).tolist()

@@ -1,6 +1,6 @@
 """The training loop: AdamW, a learning rate that rises and falls, one step at a time.
 
-It trains the models of `whyformer reproduce`, and with the scripts in `training/` the bundled ones.
+`whyformer reproduce` and the scripts in `training/`, which made the bundled models, use it.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ def train_steps(
     Args:
         model: The model, or a module around it, whose parameters the optimiser has.
         batches: One batch per step. A batch is read right before its step.
-        loss_of: From a batch to its loss.
-        optimiser: As `build_optimiser` makes it, or restored from a checkpoint.
+        loss_of: Returns the loss of a batch.
+        optimiser: From `build_optimiser`, or restored from a checkpoint.
         schedule: The learning rates.
         first: How many steps were done before; their batches are not among `batches`.
     """

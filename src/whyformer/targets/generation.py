@@ -132,7 +132,7 @@ def _repeat_per_token(
     if empty:
         raise TargetError(
             f"the generated text of sample {empty[0]} is empty: there is nothing to explain",
-            argument="target",
+            argument="inputs",
             remedy="Leave the sample out",
         )
     pairs = [(i, t) for i, row in enumerate(rows) for t in range(len(row))]
@@ -203,7 +203,7 @@ def _continue_prompts(
         raise TargetError(
             f"the generated text of sample {outputs.index([])} is empty: it only repeats the"
             " prompt",
-            argument="target",
+            argument="inputs",
             remedy="Leave the sample out",
         )
     width, length = max(map(len, prompts)), max(map(len, outputs))

@@ -52,7 +52,7 @@ def head_of(output: Any, module: nn.Module, batch: Batch) -> Head:
         raise TargetError(
             f"the output of {type(module).__name__} has shape {tuple(scores.shape)} for"
             f" {batch.size} samples: its first axis does not count samples",
-            argument="target",
+            argument="head",
             remedy=PASS_CALLABLE,
         )
     if scores.ndim == 1 or (scores.ndim == 2 and scores.shape[1] == 1):
@@ -67,7 +67,7 @@ def head_of(output: Any, module: nn.Module, batch: Batch) -> Head:
     raise TargetError(
         f"the output of {type(module).__name__} has rank {scores.ndim}, shape"
         f" {tuple(scores.shape)}, which is not a list of classes",
-        argument="target",
+        argument="head",
         remedy=PASS_CALLABLE,
     )
 
@@ -88,7 +88,7 @@ def _scores(output: Any, module: nn.Module) -> Tensor:
         raise TargetError(
             f"{type(module).__name__} has no head"
             f"{'' if headless else ' that whyformer knows'}: it returns {fields}",
-            argument="target",
+            argument="head",
             remedy=LOAD_HEAD,
         )
     if isinstance(output, tuple | list):
@@ -98,13 +98,13 @@ def _scores(output: Any, module: nn.Module) -> Tensor:
             return found[0]
         raise TargetError(
             f"{type(module).__name__} has no head: it returns {len(output)} values without logits",
-            argument="target",
+            argument="head",
             remedy=LOAD_HEAD,
         )
     raise TargetError(
         f"{type(module).__name__} returns {type(output).__name__}, which is not a tensor, mapping"
         " or tuple",
-        argument="target",
+        argument="head",
         remedy=PASS_CALLABLE,
     )
 
@@ -146,7 +146,7 @@ def _token_kind(scores: Tensor, module: nn.Module, batch: Batch) -> str:
         raise TargetError(
             f"the output of {name} has shape {tuple(scores.shape)} for {batch.mask.shape[1]}"
             " tokens",
-            argument="target",
+            argument="head",
             remedy=PASS_CALLABLE,
         )
     return TOKEN_CLASSES

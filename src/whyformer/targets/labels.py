@@ -11,6 +11,7 @@ from whyformer.errors import TargetError
 from whyformer.registry import nearest
 
 NAMES_SHOWN = 10  # in an error
+PASS_CLASS = "Pass one of these, or None for the prediction"
 
 
 class ClassNames:
@@ -32,7 +33,9 @@ class ClassNames:
             if 0 <= target < self.count:
                 return target
             raise TargetError(
-                f"there is no class {target}", argument="target", remedy=self.listing()
+                f"there is no class {target}. {self.listing()}",
+                argument="target",
+                remedy=PASS_CLASS,
             )
         if target in self.names:
             return self.names.index(target)
@@ -42,9 +45,9 @@ class ClassNames:
         if target.strip().isdecimal():
             return self.index(int(target))
         raise TargetError(
-            f"there is no class {target!r}",
+            f"there is no class {target!r}.{nearest(target, self.names)} {self.listing()}",
             argument="target",
-            remedy=f"{nearest(target, self.names)} {self.listing()}".strip(),
+            remedy=PASS_CLASS,
         )
 
     def name(self, index: int) -> str:

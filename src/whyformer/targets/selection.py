@@ -118,11 +118,12 @@ class Selector:
         ids = self.batch.arguments.get("input_ids")
         hidden = [] if ids is None or mask_id is None else (ids[sample] == mask_id).nonzero()
         if not len(hidden):
-            token = getattr(self.batch.tokenizer, "mask_token", None) or "the mask token"
+            token = getattr(self.batch.tokenizer, "mask_token", None)
+            named = "" if token is None else f" {token!r}"
             raise TargetError(
-                f"sample {sample} has no mask token whose replacement could be explained",
-                argument="target",
-                remedy=f"Put {token!r} into the text, or pass target=wf.token(position)",
+                f"sample {sample} has no mask token{named} whose replacement could be explained",
+                argument="mask_token",
+                remedy=f"Put{named or ' one'} into the text, or pass target=wf.token(position)",
             )
         return self.select_at(int(hidden[0]), target, sample)
 
@@ -132,10 +133,10 @@ class Selector:
         if isinstance(target, Token):
             return self.select_at(self.column(target.position, sample), target.token, sample)
         raise TargetError(
-            f"{type(self.module).__name__} gives a class per token, and the target names no token",
-            argument="target",
-            remedy="Pass target=wf.token(position, label). The model predicts for sample"
-            f" {sample}: {self.predictions(sample)}",
+            f"{type(self.module).__name__} gives a class per token, and the target names no token."
+            f" The model predicts for sample {sample}: {self.predictions(sample)}",
+            argument="head",
+            remedy="Pass target=wf.token(position, label)",
         )
 
     def select_span(self, target: Any, sample: int) -> Selection:
@@ -180,9 +181,9 @@ class Selector:
             )
         if type(target.index) is not int or not 0 <= target.index < len(classes):
             raise TargetError(
-                f"there is no object query {target.index!r}",
-                argument="target",
-                remedy=f"Pass 0 to {len(classes) - 1}",
+                f"there is no object query {target.index!r}; the model has 0 to {len(classes) - 1}",
+                argument="query",
+                remedy="Pass one of these, or target=None for the most confident one",
             )
         best = int(classes[target.index].argmax())
         index = best if target.label is None else self.names.index(_index_or_name(target.label))

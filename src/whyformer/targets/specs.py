@@ -56,9 +56,9 @@ def parse_target(text: str) -> int | str | Contrast:
         return _index_or_label(text)
     if not chosen.strip() or not other.strip():
         raise TargetError(
-            f"the target {text!r} lacks a side",
+            f"the target {text!r} lacks a side; expected 'a>b', for why a rather than b",
             argument="target",
-            remedy="Write 'a>b' for why a rather than b",
+            remedy="Name both sides",
         )
     return Contrast(_index_or_label(chosen), _index_or_label(other))
 
