@@ -11,7 +11,7 @@ from torch import Tensor
 
 from whyformer.attribution import Attribution, Stream
 from whyformer.audit.token_spans import Span, text_parts, token_spans
-from whyformer.batching.budget import token_budget
+from whyformer.batching.budget import pass_cost, token_budget
 from whyformer.batching.plan import plan_batches
 from whyformer.engine.predict import predict
 from whyformer.errors import InputError, ModelError, OptionError, TargetError
@@ -29,7 +29,6 @@ from whyformer.models.processors import tokenizer_of
 from whyformer.models.signature import positions_of, stream_of
 
 BATCH = 32
-PASS_COST = 64  # tokens that cost as much as one more forward pass
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,7 @@ class TextExplainer:
             tokens=token_budget(self.module).tokens,
             samples=self.batch,
             kinds=[size.kind for size in measured],
-            pass_cost=PASS_COST,
+            pass_cost=pass_cost(self.module),
         )
         found: dict[int, Tensor] = {}
         for batch in batches:
