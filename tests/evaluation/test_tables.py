@@ -13,10 +13,10 @@ from torch import tensor
 from tests.evaluation.conftest import known, row
 from whyformer.errors import OptionError
 from whyformer.evaluation.agreement_matrix import agreement_matrix, split_agreement
+from whyformer.evaluation.formatting import MINUS, decimals_for, number_text
 from whyformer.evaluation.results import ResultKey, Results
 from whyformer.evaluation.summary import MetricSummary
 from whyformer.evaluation.tables import escape_markdown, markdown, summary, terminal_tables
-from whyformer.evaluation.wording import MINUS, decimals_for, number_text
 from whyformer.metrics import interval
 from whyformer.statistics.bootstrap import Bootstrap
 

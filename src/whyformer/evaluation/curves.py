@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from whyformer.errors import InputError
+from whyformer.evaluation.formatting import decimals_for, number_text, visible
 from whyformer.evaluation.results import ResultKey, Results
 from whyformer.evaluation.summary import bootstrap_of, with_metric_settings
-from whyformer.evaluation.wording import decimals_for, number_text, visible
 from whyformer.render.charts.line_chart import Line, LineChart
 from whyformer.render.charts.line_picture import save_lines
 from whyformer.statistics.bootstrap import Bootstrap, Resamples

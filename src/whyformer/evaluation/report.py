@@ -9,11 +9,7 @@ from typing import Any
 
 from whyformer.evaluation.agreement_matrix import AGREEING, AGREEMENT
 from whyformer.evaluation.examples import HOW, HOW_AGREEMENT, Choice, ReportExample, choose_examples
-from whyformer.evaluation.report_target import report_target
-from whyformer.evaluation.results import Results
-from whyformer.evaluation.summary import MetricSummary, bootstrap_of, summary
-from whyformer.evaluation.tables import interval_note
-from whyformer.evaluation.wording import (
+from whyformer.evaluation.formatting import (
     ALIKE,
     ARROWS,
     convention_text,
@@ -25,6 +21,10 @@ from whyformer.evaluation.wording import (
     target_title,
     visible,
 )
+from whyformer.evaluation.report_target import report_target
+from whyformer.evaluation.results import Results
+from whyformer.evaluation.summary import MetricSummary, bootstrap_of, summary
+from whyformer.evaluation.tables import interval_note
 from whyformer.render.charts.line_chart import FEW, line_colours
 from whyformer.render.environment import read_text, render_template
 from whyformer.render.html.fragment import Fragment, unique_scripts, unique_styles

@@ -14,9 +14,7 @@ from whyformer.evaluation.agreement_matrix import (
     split_agreement,
 )
 from whyformer.evaluation.curves import Curves, curves, line_chart
-from whyformer.evaluation.results import Results
-from whyformer.evaluation.summary import MethodSummary, MetricSummary
-from whyformer.evaluation.wording import (
+from whyformer.evaluation.formatting import (
     ARROWS,
     convention_text,
     count_text,
@@ -25,6 +23,8 @@ from whyformer.evaluation.wording import (
     target_title,
     visible,
 )
+from whyformer.evaluation.results import Results
+from whyformer.evaluation.summary import MethodSummary, MetricSummary
 from whyformer.render.charts.line_chart import draw_lines
 from whyformer.statistics.bootstrap import Bootstrap
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from torch import Tensor
 
+from whyformer.evaluation.formatting import decimals_for, settings_group
 from whyformer.evaluation.results import ResultKey, Results
-from whyformer.evaluation.wording import decimals_for, settings_group
 from whyformer.metrics.score import Score
 from whyformer.statistics.bootstrap import Bootstrap, Resamples
 

@@ -17,14 +17,7 @@ from whyformer.evaluation.agreement_matrix import (
     agreement_matrix,
     split_agreement,
 )
-from whyformer.evaluation.results import Results
-from whyformer.evaluation.summary import (
-    MethodSummary,
-    MetricSummary,
-    bootstrap_of,
-    summary,
-)
-from whyformer.evaluation.wording import (
+from whyformer.evaluation.formatting import (
     ALIKE,
     ARROWS,
     NOTHING,
@@ -38,6 +31,13 @@ from whyformer.evaluation.wording import (
     setting_text,
     target_title,
     visible,
+)
+from whyformer.evaluation.results import Results
+from whyformer.evaluation.summary import (
+    MethodSummary,
+    MetricSummary,
+    bootstrap_of,
+    summary,
 )
 from whyformer.statistics.bootstrap import Bootstrap
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from whyformer.datasets import Sample, open_dataset
 from whyformer.errors import InputError
 from whyformer.evaluation.bundled_samples import bundled_samples
+from whyformer.evaluation.formatting import count_text
 from whyformer.evaluation.metric_inputs import classes_of
-from whyformer.evaluation.wording import count_text
 from whyformer.models import bundled
 from whyformer.models.load import Loaded
 from whyformer.reproduce.experiments import ExperimentPart

@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
+from whyformer.evaluation.formatting import ARROWS, interval_text, number_text
 from whyformer.evaluation.results import ResultKey, Results
 from whyformer.evaluation.tables import escape_markdown
-from whyformer.evaluation.wording import ARROWS, interval_text, number_text
 from whyformer.metrics import interval
 from whyformer.reproduce.experiments import Experiment, ExperimentPart
 from whyformer.reproduce.reproduce import Outcome

@@ -1,4 +1,4 @@
-"""Texts for numbers, names and facts of a run, the same in every table and page."""
+"""Formatting of numbers, names and facts of a run, the same in every table and page."""
 
 from __future__ import annotations
 
