@@ -6,6 +6,7 @@ Every tensor that the authors' code left is a test of its own, named as they nam
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any
 
 import pytest
@@ -86,27 +87,45 @@ def reading(case: str, key: str) -> Reading:
     return READINGS[case](asked(case, key).quantity)
 
 
-def allowed(case: str, key: str, precision: str) -> float:
-    """As promised, or 1.1 times the error of the authors' float32 (5e-2 for LXMERT's relevance)."""
-    promised = reading(case, key).tolerance[precision]
-    if precision == "f64" or reading(case, key).tolerance is PLAIN:
-        return promised
+def authors_error(case: str, key: str) -> float:
+    """How far the authors' float32 is from their float64, relative to the largest entry."""
     exact = outputs(case, "f64")[key]
-    own = (outputs(case, precision)[key] - exact).abs().max() / exact.abs().max()
-    return max(promised, 1.1 * float(own))
+    return float((outputs(case, "f32")[key] - exact).abs().max() / exact.abs().max())
+
+
+@cache
+def loosened_keys(case: str) -> tuple[str, ...]:
+    """The relevances whose float32 is ill-conditioned: the authors' own breaks the promise."""
+    return tuple(
+        key
+        for key in keys(case)
+        if reading(case, key).tolerance is not PLAIN
+        and outputs(case, "f64")[key].any()
+        and authors_error(case, key) > reading(case, key).tolerance["f32"]
+    )
+
+
+def allowed(case: str, key: str, precision: str) -> float:
+    """The promised tolerance; for ill-conditioned float32 the authors' largest error in the case.
+
+    Which entry rounding hits hardest depends on the processor and its threads, so the bound is
+    that of the case (5e-2 for LXMERT's relevance) and not of the single tensor.
+    """
+    promised = reading(case, key).tolerance[precision]
+    if precision == "f64" or key not in loosened_keys(case):
+        return promised
+    return max(authors_error(case, other) for other in loosened_keys(case))
 
 
 def test_single_precision_is_no_further_from_the_truth_than_the_authors() -> None:
-    """Where the two differ by more than promised, our float32 is as near to float64 as theirs."""
+    """Where float32 breaks the promise, our largest error in a case is at most theirs."""
     loose = 0
     for case in CASES:
-        for key in keys(case):
-            promised = reading(case, key).tolerance["f32"]
-            exact, theirs = (outputs(case, p)[key] for p in ("f64", "f32"))
-            if allowed(case, key, "f32") <= promised or not exact.any():
-                continue
+        for key in loosened_keys(case):
+            exact = outputs(case, "f64")[key]
             ours = found(case, key, "f32", "given")
-            assert (ours - exact).abs().max() <= 1.1 * (theirs - exact).abs().max(), key
+            error = float((ours - exact).abs().max() / exact.abs().max())
+            assert error <= allowed(case, key, "f32"), key
             loose += 1
     assert loose > 10, "nothing was loosened: take the loosening out"
 
