@@ -33,7 +33,7 @@ class WhyformerError(Exception):
     def __str__(self) -> str:
         return join_sentences(self.message, self.remedy)
 
-    def prefixed(self, prefix: str) -> WhyformerError:
+    def with_prefix(self, prefix: str) -> WhyformerError:
         """Return the same error with `prefix` before its message, caused by this one."""
         error = type(self)(f"{prefix}: {self.message}", argument=self.argument, remedy=self.remedy)
         error.__cause__ = self

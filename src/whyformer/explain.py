@@ -270,7 +270,7 @@ def _with_place(
 ) -> Attribution | WhyformerError:
     """The result with its position in the series, and its id if it has one."""
     if isinstance(result, WhyformerError):
-        return result.prefixed(str(item))
+        return result.with_prefix(str(item))
     place: dict[str, Any] = {"index": item.index}
     if item.id is not None:
         place["id"] = item.id

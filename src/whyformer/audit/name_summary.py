@@ -27,7 +27,7 @@ def headline(tables: Mapping[str, AuditTable], target: str) -> tuple[str, ...]:
         found.append(
             f"{words[0].upper()}{words[1:]}{by} is {more} for '{row['group']}' than for"
             f" '{row['minus group']}': {column.format(difference)}"
-            f" [{column.format(low)}, {column.format(high)}].{_matched(row, column)}"
+            f" [{column.format(low)}, {column.format(high)}].{_matched_sentence(row, column)}"
         )
     total = len(table.rows)
     if not found:
@@ -36,7 +36,7 @@ def headline(tables: Mapping[str, AuditTable], target: str) -> tuple[str, ...]:
     return (f"{count}, for the target {target!r}.", *found)
 
 
-def _matched(row: Mapping[str, Cell], column: AuditColumn) -> str:
+def _matched_sentence(row: Mapping[str, Cell], column: AuditColumn) -> str:
     """A sentence on the difference between names of the same token count, if that one differs."""
     value, low, high = (row[part] for part in ("same length", "same low", "same high"))
     if value is None:

@@ -103,7 +103,7 @@ def compare(
     attributions = [answer.attribution for answer in answers if answer.attribution is not None]
     skipped = {answer.ask.method: answer.error for answer in answers if answer.error is not None}
     if not attributions:
-        raise next(iter(skipped.values())).prefixed("no method could explain this input")
+        raise next(iter(skipped.values())).with_prefix("no method could explain this input")
     for name, error in skipped.items():
         note(f"left out {name}: {describe_error(error)}")
     if not quiet:

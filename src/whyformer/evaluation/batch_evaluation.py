@@ -113,7 +113,7 @@ class BatchEvaluation:
                 alone = inputs_of([sample], self.model.loaded)
                 _prepare(alone, self.model.loaded, self.plan.truncation)
             except InputError as sample_error:
-                return sample_error.prefixed(f"sample {sample.id!r}")
+                return sample_error.with_prefix(f"sample {sample.id!r}")
         return error
 
     def randomised_attributions(self, method: MethodSpec, target: str) -> list[Attribution]:

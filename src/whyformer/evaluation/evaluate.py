@@ -132,7 +132,9 @@ def run_evaluation(
             rows += batch.rows(method, metrics)
             done += 1
         store.add(rows)
-    results = _write_results(read, batches, model, plan, store, _skipped(samples), options.facts)
+    results = _write_results(
+        read, batches, model, plan, store, _skipped_rows(samples), options.facts
+    )
     if options.report:
         yield Progress("writing the report", done, total)
         figures = summary(results)
@@ -141,7 +143,7 @@ def run_evaluation(
     yield results
 
 
-def _skipped(samples: Iterable[Sample]) -> Sequence[object]:
+def _skipped_rows(samples: Iterable[Sample]) -> Sequence[object]:
     """The rows that the dataset left out while it was read."""
     return samples.report.skipped if isinstance(samples, Dataset) else []
 

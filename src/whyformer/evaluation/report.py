@@ -77,7 +77,7 @@ def build_report(
             for name in _metric_names(figures)
         ],
         methods=_method_options(settings),
-        skipped=_skipped(settings),
+        skipped=_skipped_samples(settings),
         command=setting_text(settings.get("command") or ""),
         versions=package_versions(results),
         settings=json.dumps(settings, indent=2, default=str, ensure_ascii=False),
@@ -132,7 +132,7 @@ def _metric_names(figures: Sequence[MetricSummary]) -> list[str]:
     return list(names.values())
 
 
-def _skipped(settings: Mapping[str, Any]) -> list[str]:
+def _skipped_samples(settings: Mapping[str, Any]) -> list[str]:
     skipped = settings_group(settings, "data").get("skipped")
     if not isinstance(skipped, list | tuple):
         return []

@@ -153,7 +153,7 @@ def _with_rows(
     if leader is None:
         return ranked
 
-    def compared(row: MethodSummary) -> MethodSummary:
+    def compare_with_best(row: MethodSummary) -> MethodSummary:
         if row.best or row.rank is None or min(row.n, leader.n) < 2:
             return row
         same = scores[row.method][1] == scores[leader.method][1]
@@ -167,7 +167,7 @@ def _with_rows(
         low, high = resamples.bootstrap.interval(pair[0] - pair[1])
         return replace(row, apart=None if math.isnan(low) else not low <= 0 <= high)
 
-    return replace(ranked, rows=tuple(compared(row) for row in ranked.rows))
+    return replace(ranked, rows=tuple(compare_with_best(row) for row in ranked.rows))
 
 
 def _method_summary(

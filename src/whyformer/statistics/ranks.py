@@ -36,7 +36,7 @@ def spearman(left: Tensor, right: Tensor, mask: Tensor) -> Tensor:
 
 def pearson(left: Tensor, right: Tensor, mask: Tensor) -> Tensor:
     """Linear correlation, (batch,): 0 if one side is constant, 1 if both are."""
-    x, y = _centred(left.double(), mask), _centred(right.double(), mask)
+    x, y = _centre(left.double(), mask), _centre(right.double(), mask)
     return _ratio((x * y).sum(1), (x * x).sum(1), (y * y).sum(1))
 
 
@@ -55,7 +55,7 @@ def kendall(left: Tensor, right: Tensor, mask: Tensor) -> Tensor:
     return _ratio(both, untied_left, untied_right)
 
 
-def _centred(side: Tensor, mask: Tensor) -> Tensor:
+def _centre(side: Tensor, mask: Tensor) -> Tensor:
     """Values minus their mean, (batch, items); exactly 0 if they are all equal."""
     mean = (side * mask).sum(1, keepdim=True) / mask.sum(1, keepdim=True).clamp(min=1)
     low, high = (

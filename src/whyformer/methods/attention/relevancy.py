@@ -69,7 +69,7 @@ def roll_out(
 ) -> Relevancies:
     """Return rollout in its bi-modal form: R_ab = R_aa^T . cross . R_bb, with R at that layer."""
     relevancy = _start(seen, found)
-    reached = {stack: _reached(seen, found, stack).unsqueeze(2) for stack, _ in relevancy}
+    reached = {stack: _attended_tokens(seen, found, stack).unsqueeze(2) for stack, _ in relevancy}
     for moment in moments(found):
         changes: Relevancies = {}
         for mixing in moment:
@@ -122,7 +122,7 @@ def roll_out_with_last_cross(
     return relevancy | _add_indirect(crossing)
 
 
-def _reached(seen: Attentions, found: Sequence[Mixing], stack: str) -> Tensor:
+def _attended_tokens(seen: Attentions, found: Sequence[Mixing], stack: str) -> Tensor:
     """The tokens that the deciding ones of their stack attended to, (batch, tokens).
 
     Padding and later tokens attend to real tokens. With eq. 10's transpose, real tokens would
