@@ -52,6 +52,15 @@ def in_batch(name: str, method: str, dtype: torch.dtype = torch.float64) -> wf.A
     return explain(method, name, model, tiny_inputs(model, LENGTHS))
 
 
+def float32_noise(name: str, method: str) -> float:
+    """How far the float32 batch is from float64, relative to the largest score of each stream."""
+    single, double = in_batch(name, method, torch.float32), in_batch(name, method)
+    return max(
+        ((single.streams[key].scores - one.scores).abs().max() / one.scores.abs().max()).item()
+        for key, one in double.streams.items()
+    )
+
+
 def is_lrp(method: str) -> bool:
     return "rules" in wf.methods()[method].options
 
@@ -86,6 +95,9 @@ def test_batch_equals_singles(name: str, method: str, dtype: torch.dtype) -> Non
         alone = explain(method, name, model, only(model, inputs, i))
         # torch convolves one image otherwise than two, and queries multiply what that rounds.
         loose = 100 if (name, dtype) == ("detr", torch.float32) else 1
+        if dtype == torch.float32 and is_lrp(method):
+            # Two results that are each off by the noise of float32 differ by twice as much.
+            loose = max(loose, 2 * float32_noise(name, method) / LRP_TOLERANCE[dtype])
         assert_same(alone, together[i], together, loose)
         torch.testing.assert_close(alone.output, together[i].output, rtol=1e-4, atol=1e-5)
         assert together.target[i] == alone.target[0] == (target_of(name) is not None)
