@@ -95,9 +95,10 @@ def test_batch_equals_singles(name: str, method: str, dtype: torch.dtype) -> Non
         alone = explain(method, name, model, only(model, inputs, i))
         # torch convolves one image otherwise than two, and queries multiply what that rounds.
         loose = 100 if (name, dtype) == ("detr", torch.float32) else 1
-        if dtype == torch.float32 and is_lrp(method):
+        if dtype == torch.float32:
             # Two results that are each off by the noise of float32 differ by twice as much.
-            loose = max(loose, 2 * float32_noise(name, method) / LRP_TOLERANCE[dtype])
+            promised = (LRP_TOLERANCE if is_lrp(method) else TOLERANCE)[dtype]
+            loose = max(loose, 2 * float32_noise(name, method) / promised)
         assert_same(alone, together[i], together, loose)
         torch.testing.assert_close(alone.output, together[i].output, rtol=1e-4, atol=1e-5)
         assert together.target[i] == alone.target[0] == (target_of(name) is not None)
