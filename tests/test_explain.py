@@ -498,7 +498,9 @@ def test_causal_language_models(name: str, padding: str) -> None:
         alone = inputs["input_ids"][i][inputs["attention_mask"][i].bool()][None]
         logits = model(input_ids=alone).logits[0, length - 1]
         assert found.target[i] == logits.argmax()
-        torch.testing.assert_close(found.output[i], logits.max().detach())
+        # transformers narrows some norms to float32, which whyformer does not let it do.
+        expected = logits.max().detach()
+        torch.testing.assert_close(found.output[i], expected, rtol=1e-6, atol=1e-6)
     assert_conserved(found)
     assert (found.scores[inputs["attention_mask"] == 0] == 0).all()
 
