@@ -201,7 +201,7 @@ CHEFER2021_VISION = Experiment(
         ),
         ExperimentPart(
             name="perturbation",
-            title="Perturbation (area under the accuracy in per cent, 0 to 90 % of the pixels black)",
+            title="Perturbation (area under the accuracy in per cent, 0 to 90 % of pixels black)",
             model="deit-tiny",
             data="imagenet:imagenet-val",
             split=None,
