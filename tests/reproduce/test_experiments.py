@@ -8,7 +8,8 @@ from whyformer.datasets import datasets
 from whyformer.evaluation.plan import Plan
 from whyformer.metrics import metrics
 from whyformer.models import bundled
-from whyformer.reproduce.experiments import EXPERIMENTS, ExperimentPart
+from whyformer.reproduce.experiment import ExperimentPart
+from whyformer.reproduce.experiments import EXPERIMENTS
 from whyformer.reproduce.recipes import RECIPES, split_source
 
 PARTS = {f"{e.name}/{part.name}": part for e in EXPERIMENTS.values() for part in e.parts}
@@ -67,12 +68,13 @@ def test_the_column_that_cannot_be_had_is_named() -> None:
     assert any("SEMAINE" in message for message in ali.missing)
 
 
-def test_the_four_experiments_of_the_issue() -> None:
+def test_the_papers_experiments_and_our_own() -> None:
     assert set(EXPERIMENTS) == {
         "ali2022",
         "chefer2021-vision",
         "chefer2021-text",
         "chefer2021-multimodal",
+        "methods",
     }
     for experiment in EXPERIMENTS.values():
         names = [part.name for part in experiment.parts]

@@ -10,7 +10,7 @@ import pytest
 
 from whyformer.evaluation.plan import MethodSpec
 from whyformer.evaluation.results import Results
-from whyformer.reproduce.experiments import Experiment, ExperimentPart
+from whyformer.reproduce.experiment import Experiment, ExperimentPart
 from whyformer.reproduce.reproduce import Outcome
 from whyformer.reproduce.table import markdown
 

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from whyformer.evaluation.plan import MethodSpec, MetricSpec
-from whyformer.metrics.perturbation import IMAGE_STEPS
+from whyformer.reproduce.experiment import (
+    AU_MSE,
+    AUAC,
+    AUTHORS_AREA,
+    CONSERVATION,
+    Experiment,
+    ExperimentPart,
+    method_rows,
+)
+from whyformer.reproduce.method_evidence import METHODS
 
 # -- rows: the papers' names of the methods, with the options that the authors used ----------------
 
-
-Rows = tuple[MethodSpec, ...]
-
-
-def _rows(methods: dict[str, tuple[str, dict[str, Any]]]) -> Rows:
-    return tuple(MethodSpec(label, method, options) for label, (method, options) in methods.items())
-
-
 COLUMN_SUM = {"reduce": "column_sum"}
-ALI = _rows(
+ALI = method_rows(
     {
         "Random": ("random", {"seed": 0}),
         "A-Last": ("raw_attention", COLUMN_SUM),
@@ -39,7 +38,7 @@ ALI = _rows(
 ALI_LONG = tuple(
     MethodSpec(one.label, one.method, {}) if one.method == "attention_flow" else one for one in ALI
 )
-VISION = _rows(
+VISION = method_rows(
     {
         "rollout": ("rollout", {"start_layer": 1}),
         "raw attention": ("raw_attention", {}),
@@ -65,48 +64,10 @@ TEXT = tuple(  # without A-Flow, which takes half a minute for a review of 512 t
 )
 
 
-# -- columns ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class ExperimentPart:
-    """One column of the paper's table, or several: a model, data, metrics, published figures."""
-
-    name: str
-    title: str
-    model: str  # a recipe, a bundled model, or a folder in the data folder
-    data: str  # "name:place" in the data folder; empty for the data of the recipe or the model
-    split: str | None
-    rows: tuple[MethodSpec, ...]
-    measures: tuple[MetricSpec, ...]
-    targets: tuple[str, ...]
-    fill: str | None
-    limit: int | None = None
-    # Published figures by row, under "metric", or "metric, target" if they hold for one target.
-    published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """One paper's evaluation."""
-
-    name: str
-    paper: str
-    parts: tuple[ExperimentPart, ...]
-    notes: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()  # experiments of the paper that cannot be run here
-
-
 def _column(figures: str) -> dict[str, float]:
     """One column of the paper's table by row; "-" is a missing figure."""
     pairs = zip((row.label for row in ALI), figures.split(), strict=False)
     return {label: float(value) for label, value in pairs if value != "-"}
-
-
-AUAC = MetricSpec("auac", "auac", {"against": "target"})
-AU_MSE = MetricSpec("au_mse", "au_mse", {})
-CONSERVATION = MetricSpec("conservation", "conservation", {})
 
 
 def _ali(
@@ -163,11 +124,6 @@ ALI2022 = Experiment(
     ),
     missing=("SEMAINE (its transcripts are not public; `whyformer evaluate --data semaine:PATH`)",),
 )  # fmt: skip
-
-# The authors' area: shares 0 to 0.9 with the unperturbed image at 0, in per cent and not divided
-# by 0.9. For their script's nine shares pass `steps` from 0.1, for the mean height `normalised`.
-AUTHORS_AREA = {"against": "label", "level": "pixel", "steps": IMAGE_STEPS, "normalised": False,
-                "percent": True}  # fmt: skip
 
 CHEFER2021_VISION = Experiment(
     "chefer2021-vision",
@@ -289,7 +245,7 @@ def _streams(model: str, data: str, split: str | None, **more: Any) -> tuple[Exp
     )
 
 
-MULTIMODAL = _rows(
+MULTIMODAL = method_rows(
     {
         "GAE": ("gae", {}),
         "Transformer Attribution": ("transformer_attribution", {}),
@@ -322,5 +278,6 @@ CHEFER2021_MULTIMODAL = Experiment(
 )  # fmt: skip
 
 EXPERIMENTS = {
-    one.name: one for one in (ALI2022, CHEFER2021_VISION, CHEFER2021_TEXT, CHEFER2021_MULTIMODAL)
+    one.name: one
+    for one in (ALI2022, CHEFER2021_VISION, CHEFER2021_TEXT, CHEFER2021_MULTIMODAL, METHODS)
 }

@@ -14,7 +14,7 @@ from whyformer.evaluation.formatting import ARROWS, decimals_for, interval_text,
 from whyformer.evaluation.results import ResultKey, Results
 from whyformer.evaluation.tables import escape_markdown
 from whyformer.metrics import interval
-from whyformer.reproduce.experiments import Experiment, ExperimentPart
+from whyformer.reproduce.experiment import Experiment, ExperimentPart
 from whyformer.reproduce.reproduce import Outcome
 from whyformer.statistics.ranks import spearman
 
@@ -87,7 +87,7 @@ def markdown(experiment: Experiment, outcomes: Sequence[Outcome], across: int | 
             lines += [*_table(some[start : start + (across or len(some))], some), ""]
         lines += [*_conventions(some), "", *_order(some)]
     lines += [line for column in columns for line in _by_number(column)]
-    lines += ["Differences from the paper:", ""]
+    lines += [f"{experiment.notes_title}:", ""]
     lines += [f"- {note}" for note in experiment.notes]
     lines += [
         f"- {escape_markdown(one.part.title)}: {_describe_outcome(one)}"
