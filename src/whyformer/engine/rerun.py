@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy
 import torch
 from torch import Tensor, nn
 
@@ -116,6 +115,6 @@ class Rerun:
 
 
 def _digest(row: Tensor) -> bytes:
-    # Its length too: masks of one stream may be of tokens or of pixels.
-    packed = len(row).to_bytes(4) + numpy.packbits(row.numpy()).tobytes()
-    return packed if len(packed) <= 32 else hashlib.blake2b(packed, digest_size=32).digest()
+    # One byte per entry, so its length counts too: masks may be of tokens or of pixels.
+    entries = row.numpy().tobytes()
+    return entries if len(entries) <= 32 else hashlib.blake2b(entries, digest_size=32).digest()
