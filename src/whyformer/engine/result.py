@@ -30,6 +30,7 @@ class MethodResult:
         layers: What was read of each attention layer, in the order they ran.
         deciding: Weights of the tokens that the head reads, (batch, tokens) by stack.
         pixels: Relevance per pixel, (batch, height, width), if the method reaches pixels.
+        errors: The standard error of each score, if scores are estimated from samples.
         rules: The rule set of the relevance pass, "ours" or "orig"; None if there was none.
     """
 
@@ -41,4 +42,5 @@ class MethodResult:
     layers: tuple[AnyLayer, ...] = ()
     deciding: Mapping[str, Tensor] = field(default_factory=dict)
     pixels: Tensor | None = None
+    errors: Scores | None = None
     rules: str | None = None
