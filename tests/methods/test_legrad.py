@@ -58,8 +58,6 @@ def test_the_loop(name: str, start: int) -> None:
 def test_streamed_maps_give_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fused, "ENTRIES", 2 * 4 * 7 * 3)  # blocks of a few queries
     monkeypatch.setattr(fused, "FEWEST", 1)
-    if name not in tiny_models():
-        pytest.skip("not a tiny model")
     model = tiny_models()[name][1]().double()
     inputs = tiny_inputs(model, (7, 5))
     streamed, held = (
@@ -105,6 +103,6 @@ def test_padding_queries_do_not_count() -> None:
 
 
 def test_a_layer_that_is_not_there() -> None:
+    model = model_of("bert")
     with pytest.raises(OptionError, match="start_layer=9"):
-        model = model_of("bert")
         wf.explain(tiny_inputs(model, (6,)), model, method="legrad", start_layer=9)

@@ -54,7 +54,7 @@ class _Layer(NamedTuple):
 
 
 class _Gamma(AutogradFunction):
-    """The output of `run`; its backward pass gives x the gradient for which x * gradient is the rule's R."""
+    """The output of `run`; backward, x gets the gradient for which x * gradient is R."""
 
     @staticmethod
     def forward(
