@@ -20,6 +20,7 @@ from whyformer.methods.method import method
     signed=True,
     sums="conservation",
     rules="detach",
+    keeps=("nodes",),
 )
 def attn_lrp(run: Run, *, at: str = "states", gamma: float = 0.0) -> MethodResult:
     """Relevance that also passes through queries and keys.
