@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from whyformer.attribution import Nodes
 from whyformer.engine.streamed_layers import AnyLayer
 from whyformer.models.families import Pair
 
@@ -31,6 +32,7 @@ class MethodResult:
         deciding: Weights of the tokens that the head reads, (batch, tokens) by stack.
         pixels: Relevance per pixel, (batch, height, width), if the method reaches pixels.
         errors: The standard error of each score, if scores are estimated from samples.
+        nodes: Relevance of inner nodes by stack, if the user keeps them.
         rules: The rule set of the relevance pass, "ours" or "orig"; None if there was none.
     """
 
@@ -43,4 +45,5 @@ class MethodResult:
     deciding: Mapping[str, Tensor] = field(default_factory=dict)
     pixels: Tensor | None = None
     errors: Scores | None = None
+    nodes: Mapping[str, Nodes] = field(default_factory=dict)
     rules: str | None = None

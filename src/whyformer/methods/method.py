@@ -90,7 +90,7 @@ def method(
     """Register a function as a method; its keyword-only arguments are the method's options.
 
     The arguments are the attributes of `Method`; `keeps` names what it can keep beyond `KEEPS`:
-    relevancy "maps" and the "relevance" of attention maps.
+    relevancy "maps", the "relevance" of attention maps, and that of inner "nodes".
 
     Example:
         >>> @method("half", title="Half of everything", paper="none", signed=False)

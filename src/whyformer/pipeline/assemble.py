@@ -61,6 +61,7 @@ def assemble(request: Request, loaded: Loaded, run: Run, result: MethodResult) -
         sinks=sinks,
         layers=_layers(run, result),
         maps=_maps(run, result, len(streams) > 1),
+        nodes={stack: nodes.cpu() for stack, nodes in result.nodes.items()},
         options={**method.options, **request.options},
         provenance=_provenance(loaded, run),
     )
