@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 import whyformer as wf
-from tests.evaluation.making import classifier
+from tests.evaluation.making import classifier, tokenizer
 from whyformer.models.load import Loaded
 
 TEXT = "the gripping plot is not bad, a good film"  # "gripping" is two tokens
@@ -31,7 +31,7 @@ def explain(inputs: Any = TEXT, **options: Any) -> wf.Attribution:
 
 
 def ids_of(text: str = TEXT) -> Tensor:
-    ids: Tensor = loaded().processor(text, return_tensors="pt")["input_ids"][0]
+    ids: Tensor = tokenizer()(text, return_tensors="pt")["input_ids"][0]
     return ids
 
 
@@ -64,7 +64,7 @@ def worth_of(words: Sequence[tuple[int, ...]], text: str = TEXT) -> dict[frozens
         for subset in combinations(range(len(words)), size):
             kept = [0, *sorted(c for i in subset for c in words[i]), len(ids) - 1]
             by_length.setdefault(len(kept), []).append((frozenset(subset), kept))
-    found = {}
+    found: dict[frozenset[int], float] = {}
     for every in by_length.values():
         with torch.no_grad():
             logits = loaded().module(torch.stack([ids[kept] for _, kept in every])).logits

@@ -44,7 +44,7 @@ def run(tree: Tree, samples: int, worth: dict[frozenset[int], float]) -> tuple[l
     asked, answer = 0, None
     while True:
         try:
-            coalitions = division.send(answer)  # type: ignore[arg-type]
+            coalitions = division.send(answer)
         except StopIteration as done:
             return done.value, asked
         asked += len(coalitions)
