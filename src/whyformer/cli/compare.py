@@ -57,7 +57,8 @@ def compare(
             "--methods",
             "-M",
             metavar="A,B,...",
-            help=f"Names of methods, or [bold]{ALL}[/bold]; see whyformer methods. Default:"
+            help=f"Names of methods, or [bold]{ALL}[/bold] for all but slow ones; see whyformer"
+            " methods. Default:"
             f" {', '.join(DEFAULT_METHODS)}.",
             show_default=False,
         ),
@@ -118,7 +119,7 @@ def compare(
 def _method_names(text: str) -> list[str]:
     """Return the names in order, each once; raise UnknownNameError if one is unknown."""
     if text == ALL:
-        return list(known)
+        return [name for name, method in known.items() if not method.slow]
     names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if not names:
         raise InputError(
