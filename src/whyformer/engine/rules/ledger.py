@@ -53,9 +53,23 @@ class Ledger:
         self.in_torch_attention = False
         self.inside = False  # whether the token states have entered the blocks
         self.active = active
-        self.sinks: dict[str, Tensor] = {}
         self.leaks: dict[str, Tensor] = {}
         self.counts: Counter[str] = Counter()  # how often a rule was applied
+        self._sinks: dict[str, Tensor] = {}
+        self._bias_sinks: list[tuple[str, bool, Tensor]] = []  # account, batch_first, (..., token)
+
+    @property
+    def sinks(self) -> dict[str, Tensor]:
+        """The sinks that the backward pass has booked so far, (batch,) by account."""
+        # A model has many biases: those of the same shape are added up all at once.
+        alike: dict[tuple[str, bool, torch.Size], list[Tensor]] = {}
+        for account, batch_first, relevance in self._bias_sinks:
+            alike.setdefault((account, batch_first, relevance.shape), []).append(relevance)
+        for (account, batch_first, _), parts in alike.items():
+            total = torch.stack(parts).sum(0).unsqueeze(-1)
+            self._add(self._sinks, account, total, batch_first)
+        self._bias_sinks.clear()
+        return self._sinks
 
     def count(self, rule: str, times: int = 1) -> None:
         """Count uses of a rule, so that a method can tell whether its rule ever applied."""
@@ -65,18 +79,19 @@ class Ledger:
         """Book value * gradient of `output` as a sink; the value is an addend of `output`."""
         if not (self.active and is_tracked(output)):
             return
-        batch_first = self.batch_first
-        constant = value.detach() if isinstance(value, Tensor) else torch.tensor(value)
-
-        def book(gradient: Tensor) -> None:
-            vector = constant.dim() == 1 < gradient.dim() and len(constant) == gradient.shape[-1]
-            if vector:
-                relevance = (wide(gradient) @ wide(constant)).unsqueeze(-1)
-            else:
-                relevance = relevance_of(gradient, constant)
-            self._add(self.sinks, account, relevance, batch_first)
-
-        output.register_hook(book)
+        batch_first, shape = self.batch_first, output.shape
+        constant = wide(value.detach()) if isinstance(value, Tensor) else torch.tensor(value)
+        if len(shape) > 1 and constant.shape == shape[-1:]:
+            parts = self._bias_sinks
+            output.register_hook(
+                lambda gradient: parts.append((account, batch_first, wide(gradient) @ constant))
+            )
+        else:
+            output.register_hook(
+                lambda gradient: self._add(
+                    self._sinks, account, relevance_of(gradient, constant), batch_first
+                )
+            )
 
     def alias(self, inputs: Sequence[Any]) -> list[Any]:
         """The inputs; tracked ones as views, so that their gradient is that of one operation."""
@@ -98,7 +113,7 @@ class Ledger:
         if not self.active:
             return
         first = self.batch_first if batch_first is None else batch_first
-        book = self.leaks if leak else self.sinks
+        book = self.leaks if leak else self._sinks
         outputs = output if isinstance(output, (tuple, list)) else (output,)
         for sign, tensors in ((1, outputs), (-1, inputs)):
             for tensor in tensors:
