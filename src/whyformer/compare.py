@@ -54,13 +54,8 @@ def compare(
     targets: Sequence[Any] = (None,),
     processor: Any = None,
     truncation: bool = False,
-    keep: str | Sequence[str] = (),
-    memory: str | None = None,
     tokens: str | None = None,
-    blocks: str | None = None,
-    batch_first: bool | None = None,
-    deciding: str | int | None = None,
-    **options: Any,
+    **settings: Any,
 ) -> Comparison:
     """Explain one input with every method for every target.
 
@@ -75,16 +70,17 @@ def compare(
             than B".
         processor: As in `explain`.
         truncation: As in `explain`.
-        keep: As in `explain`.
-        memory: As in `explain`.
         tokens: As in `explain`.
-        blocks: As in `explain`.
-        batch_first: As in `explain`.
-        deciding: As in `explain`.
-        **options: Options that all of these methods have.
+        **settings: `keep`, `memory`, `blocks`, `batch_first` and `deciding` as in `explain`, and
+            options that all of these methods have.
 
     Returns:
         A `Comparison` of one attribution per method and target.
+
+    Raises:
+        InputError: Methods or targets are no lists or empty, or the inputs cannot be read.
+        OptionError: A setting is unknown or has a bad value.
+        ModelError: The model cannot be loaded, run or explained.
 
     Example:
         >>> import whyformer as wf
@@ -108,14 +104,9 @@ def compare(
     answers = explain_each(
         inputs,
         model,
-        [Ask(method, target, options) for method, target in product(methods, targets)],
+        [Ask(method, target, settings) for method, target in product(methods, targets)],
         processor=processor,
         truncation=truncation,
         tokens=tokens,
-        keep=keep,
-        memory=memory,
-        blocks=blocks,
-        batch_first=batch_first,
-        deciding=deciding,
     )
     return Comparison(tuple(answer.attribution for answer in answers if answer.attribution))
