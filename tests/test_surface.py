@@ -136,6 +136,7 @@ def test_a_stream_has_these_attributes() -> None:
         "pixels",
         "states",
         "deciding",
+        "errors",
         "said",
     ]
 

@@ -50,6 +50,7 @@ def plain_data(attribution: Attribution) -> dict[str, Any]:
                 "word_ids": stream.word_ids and [list(w) for w in stream.word_ids],
                 "grid": stream.grid and list(stream.grid),
                 "deciding": None if stream.deciding is None else stream.deciding.tolist(),
+                "errors": None if stream.errors is None else stream.errors.tolist(),
                 "said": stream.said and [list(s) for s in stream.said],
             }
             for name, stream in a.streams.items()

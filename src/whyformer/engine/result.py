@@ -31,6 +31,7 @@ class MethodResult:
         layers: What was read of each attention layer, in the order they ran.
         deciding: Weights of the tokens that the head reads, (batch, tokens) by stack.
         pixels: Relevance per pixel, (batch, height, width), if the method reaches pixels.
+        errors: The standard error of each score, if scores are estimated from samples.
         nodes: Relevance of inner nodes by stack, if the user keeps them.
         rules: The rule set of the relevance pass, "ours" or "orig"; None if there was none.
     """
@@ -43,5 +44,6 @@ class MethodResult:
     layers: tuple[AnyLayer, ...] = ()
     deciding: Mapping[str, Tensor] = field(default_factory=dict)
     pixels: Tensor | None = None
+    errors: Scores | None = None
     nodes: Mapping[str, Nodes] = field(default_factory=dict)
     rules: str | None = None

@@ -142,6 +142,7 @@ def _restore_stream(stream: Stream, layout: Layout) -> Stream:
         word_ids=move_items(stream.word_ids, None),
         states=None if stream.states is None else layout.to_user(stream.states),
         deciding=None if stream.deciding is None else layout.to_user(stream.deciding),
+        errors=None if stream.errors is None else layout.to_user(stream.errors),
     )
 
 

@@ -13,7 +13,7 @@ from whyformer.options import check_options, declared_options
 from whyformer.registry import Registry
 
 Compute = Callable[..., MethodResult]
-Need = Literal["attention", "gradient", "relevance"]
+Need = Literal["attention", "gradient", "relevance", "removal"]
 Sum = Literal["conservation", "completeness"]
 RuleSet = Literal["detach", "relevance"]
 
@@ -31,10 +31,11 @@ class Method:
         title: What it computes, in one line.
         paper: Where it is from.
         compute: The function itself.
-        needs: What it reads from the model: "attention" maps, "gradient", "relevance" of maps.
+        needs: What it reads from the model: "attention" maps, "gradient", "relevance" of maps, or
+            its value after the "removal" of tokens.
         signed: Whether scores can be negative.
         sums: Why scores and sinks add up to the explained value: by "conservation" of relevance
-            or by "completeness" of a path integral; None if they do not.
+            or by "completeness" of a path integral or of Shapley values; None if they do not.
         rules: The rules it runs the model under: "detach", "relevance", or None for none.
         keeps: The names that `explain(keep=...)` accepts.
         slow: Whether "all methods" leaves it out; it runs only if the user names it.
