@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 
+from whyformer.engine.passes.balanced import balanced, lower_blocks
 from whyformer.engine.passes.gradients import gradients
 from whyformer.engine.result import MethodResult
-from whyformer.engine.rules.detach.tables import detach_table
+from whyformer.engine.rules.rule_sets import attn_lrp_rules
 from whyformer.engine.run import Run
 from whyformer.errors import OptionError
-from whyformer.methods.method import method
+from whyformer.methods.method import check_share, method
 
 
 @method(
@@ -22,12 +23,15 @@ from whyformer.methods.method import method
     rules="detach",
     keeps=("nodes",),
 )
-def attn_lrp(run: Run, *, at: str = "states", gamma: float = 0.0) -> MethodResult:
+def attn_lrp(
+    run: Run, *, at: str = "states", gamma: float = 0.0, average: float = 0.0
+) -> MethodResult:
     """Relevance that also passes through queries and keys.
 
     The remainder of the softmax's first-order expansion is the sink "softmax". With `gamma` above
     0, contributions with the sign of a linear layer's output count (1 + gamma) times: less noise
-    in maps of images.
+    in maps of images. `average` is the share of the blocks, from the first one, over whose inputs
+    relevance is averaged, as in `libragrad`; 0 reads it at the first block alone.
     """
     if not 0 <= gamma < math.inf:
         raise OptionError(
@@ -35,12 +39,17 @@ def attn_lrp(run: Run, *, at: str = "states", gamma: float = 0.0) -> MethodResul
             argument="gamma",
             remedy="Pass for example gamma=0.05",
         )
-    table = detach_table(
-        attention="uniform",
-        norm="detach",
-        activation="identity",
-        product="uniform",
-        linear="gamma" if gamma else "gradient",
-        gamma=gamma,
+    rules = attn_lrp_rules(gamma)
+    if check_share("average", average) == 0:
+        return gradients(run, rules.table, at=at, conserve=True, needs="attention").result()
+    if at != "states":
+        raise OptionError(
+            f"average={average} averages over block inputs, and at={at!r} reads elsewhere",
+            argument="average",
+            remedy="Leave out at=",
+        )
+    seen = balanced(run, maps=False, rules=rules)
+    found = seen.average(lambda stack, blocks: lower_blocks(blocks, average))
+    return MethodResult(
+        seen.forward, found.scores, sinks=found.sinks, leaks=found.leaks, nodes=seen.nodes
     )
-    return gradients(run, table, at=at, conserve=True, needs="attention").result()

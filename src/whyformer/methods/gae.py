@@ -5,17 +5,11 @@ from __future__ import annotations
 from whyformer.engine.passes.attentions import Attentions
 from whyformer.engine.result import MethodResult
 from whyformer.engine.run import Run
+from whyformer.methods.attention.generic import generic_relevance
 from whyformer.methods.attention.gradient_kinds import (
     attentions_with_gradient,
     relevances_with_gradient,
 )
-from whyformer.methods.attention.mixing import (
-    has_cross_attention,
-    mixings,
-    positive_gradient_mean,
-)
-from whyformer.methods.attention.relevancy import propagate_relevancy
-from whyformer.methods.attention.walk import read_maps, walk_stacks
 from whyformer.methods.method import method
 
 
@@ -51,15 +45,11 @@ def gae(
         seen = relevances_with_gradient(run, "ours", gradient, first=start_layer)
     else:
         seen = attentions_with_gradient(run, gradient, first=start_layer)
-    parts = ("relevance" if use_lrp else "attention", "gradient")
-    found = mixings(seen.layers, parts, positive_gradient_mean)
-    if not has_cross_attention(found):
-        return walk_stacks(seen, found, reduce, normalize=bool(normalize))
-    maps = propagate_relevancy(
+    return generic_relevance(
         seen,
-        found,
-        normalize=normalize is not False,
+        of="relevance" if use_lrp else "attention",
+        normalize=normalize,
         self_in_rule_10=self_in_rule_10,
         aggregate=aggregate,
+        reduce=reduce,
     )
-    return read_maps(seen, maps, reduce)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from whyformer.engine.passes.balanced import balanced
 from whyformer.engine.result import MethodResult
+from whyformer.engine.rules.rule_sets import balanced_rules
 from whyformer.engine.run import Run
 from whyformer.methods.method import check_choice, method
 
@@ -36,8 +37,8 @@ def libragrad(
     """
     check_choice("products", products, ("half", "gate"))
     check_choice("biases", biases, ("sinks", "tokens"))
-    seen = balanced(run, maps=False, products=products, per_token=biases == "tokens")
-    found = seen.average(start_layer, end_layer)
+    seen = balanced(run, maps=False, rules=balanced_rules(products), per_token=biases == "tokens")
+    found = seen.average(lambda stack, blocks: range(blocks)[start_layer:end_layer])
     return MethodResult(
         seen.forward, found.scores, sinks=found.sinks, leaks=found.leaks, nodes=seen.nodes
     )

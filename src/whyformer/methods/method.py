@@ -130,3 +130,14 @@ def check_choice(option: str, value: Any, choices: tuple[Any, ...]) -> Any:
             remedy=f"Choose one of {', '.join(map(repr, choices))}",
         )
     return value
+
+
+def check_share(option: str, value: float) -> float:
+    """Return the value; raise OptionError if it is not a share from 0 to 1."""
+    if not 0 <= value <= 1:
+        raise OptionError(
+            f"{option}={value} is not a share",
+            argument=option,
+            remedy="Pass a number from 0 to 1",
+        )
+    return value

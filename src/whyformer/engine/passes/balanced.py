@@ -6,7 +6,7 @@ Mehri et al. 2025), so the explained value is linear in the states that enter an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from torch import Tensor
@@ -20,14 +20,17 @@ from whyformer.engine.passes.attentions import Attentions, make_layer, with_deci
 from whyformer.engine.passes.forward_only import differentiable_value, intercept
 from whyformer.engine.recording import AttentionRecorder, missing_operation
 from whyformer.engine.result import Scores
-from whyformer.engine.rules.detach.attention import detached_and_recorded
-from whyformer.engine.rules.detach.tables import balanced_table
 from whyformer.engine.rules.ledger import Booking
+from whyformer.engine.rules.rule_sets import RuleSet, balanced_rules
 from whyformer.engine.run import Run
 from whyformer.errors import OptionError
 
 # Relevance that reaches the lowest states by other ways than through the blocks.
 BYPASS = "states that bypass the blocks"
+
+
+# (stack, number of its blocks) -> the numbers of the blocks to average
+Choose = Callable[[str, int], Sequence[int]]
 
 
 @dataclass(frozen=True)
@@ -48,30 +51,31 @@ class Balanced(Attentions):
     leaks: Mapping[Booking, Tensor] = field(default_factory=dict)
     nodes: Mapping[str, Nodes] = field(default_factory=dict)
 
-    def average(self, first: int = 0, end: int | None = None) -> LayerAverage:
-        """Return the mean relevance over the inputs of blocks `first` to `end` of each stack.
+    def average(self, choose: Choose) -> LayerAverage:
+        """Return the mean relevance over the inputs of some blocks of each stack.
 
+        `choose(stack, blocks)` gives the numbers of these blocks; `blocks` is how many there are.
         At each block, relevance and the sinks above it sum to the explained value, so their means
         do too. Blocks with other tokens than the first one, or that read another stack, cannot be
         averaged: then the stack is read at its first block.
         """
-        chosen = {stack: self._choose(stack, first, end) for stack in self.blocks}
+        chosen = {stack: self._choose(stack, choose) for stack in self.blocks}
         whole = dict.fromkeys(self.blocks, (0,))
         found, bottom = self._mean(chosen), self._mean(whole)
         bypass = bottom.total() - found.total()
         return LayerAverage(found.scores, found.sinks, {**found.leaks, BYPASS: bypass})
 
-    def _choose(self, stack: str, first: int, end: int | None) -> tuple[int, ...]:
+    def _choose(self, stack: str, choose: Choose) -> tuple[int, ...]:
         """The blocks of a stack that are averaged."""
         blocks = self.blocks[stack]
         if self.run.stacks.reads_another(stack):
             return (0,)
         shape = next(one.shape for one in blocks if one is not None)
         same = [i for i, one in enumerate(blocks) if one is not None and one.shape == shape]
-        chosen = tuple(i for i in range(len(blocks))[first:end] if i in same)
+        chosen = tuple(i for i in choose(stack, len(blocks)) if i in same)
         if not chosen:
             raise OptionError(
-                f"start_layer={first} and end_layer={end} leave none of the {len(blocks)} layers",
+                f"none of the {len(blocks)} layers is chosen",
                 argument="start_layer",
                 remedy=f"Choose layers from 0 to {len(blocks) - 1}; end_layer is exclusive",
             )
@@ -120,12 +124,17 @@ class LayerAverage:
         return sum(parts[1:], parts[0])
 
 
+def lower_blocks(blocks: int, share: float) -> range:
+    """Return the numbers of the lowest blocks, a share of all and at least one."""
+    return range(max(1, round(blocks * share)))
+
+
 def balanced(
     run: Run,
     *,
     maps: bool = True,
     states: bool = True,
-    products: str = "half",
+    rules: RuleSet | None = None,
     per_token: bool = False,
     first: int = 0,
     end: int | None = None,
@@ -137,7 +146,7 @@ def balanced(
         run: The model on a batch.
         maps: Read the attention maps and their gradients.
         states: Read the relevance at the input of every block, and book where the rest goes.
-        products: "half" of a product's relevance to each branch, or by "gate" all to one.
+        rules: The rules; by default those of LibraGrad.
         per_token: Book constants inside the blocks for each token apart.
         first: The first attention layer that the method reads, counted as in `attentions`.
         end: The layer after the last one.
@@ -146,9 +155,10 @@ def balanced(
     watched = BlockRelevance() if states else None
     trace, ledger = Trace(track=states, blocks=watched), run.new_ledger(states, per_token)
     recorder = AttentionRecorder(trace, ledger, run.stacks, start_graph=True, memory=run.map_memory)
-    table = balanced_table(products)
+    rules = rules or balanced_rules()
+    table = rules.table
     if maps:
-        table = {**table, **detached_and_recorded(recorder.record, recorder.hold)}
+        table = {**table, **rules.recording(recorder.record, recorder.hold)}
     nodes = NodeRecorder(run, trace, ledger) if states and "nodes" in run.keep else None
     forward = intercept(run, table, trace, ledger, nodes=nodes)
     if not ledger.counts["attention"]:

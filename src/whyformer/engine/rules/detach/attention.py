@@ -7,6 +7,7 @@ detaching the softmax when it multiplies the values; other softmaxes keep their 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -171,17 +172,23 @@ def uniform_in_fused(
     Relevance is halved at weights x values and again at query x key. The softmax follows its
     first-order expansion, whose bias term is a sink.
     """
+    return _uniform_call(ledger, args, kwargs, lambda call: function(**call._asdict()))
+
+
+def _uniform_call(
+    ledger: Ledger, args: tuple, kwargs: dict[str, Any], run: Callable[[FusedCall], Tensor]
+) -> Tensor:
+    """The output of `run` on the call with shares of relevance for query, key and value."""
     ledger.count("attention")
     call = FusedCall(*args, **kwargs)
     query, key, value = ledger.alias((call.query, call.key, call.value))
-    output = function(
-        **call._replace(
-            query=share(query, 0.25),
-            key=share(key, 0.25),
-            value=share(value, 0.5),
-            attn_mask=_detach(call.attn_mask),
-        )._asdict()
+    shared = call._replace(
+        query=share(query, 0.25),
+        key=share(key, 0.25),
+        value=share(value, 0.5),
+        attn_mask=_detach(call.attn_mask),
     )
+    output = run(shared)
     ledger.book_difference("softmax", (query, key, value), output, batch_first=True)
     return output
 
@@ -205,6 +212,38 @@ def uniform_in_einsum(
     equation, operands = einsum_operands(args)
     count = sum(map(is_tracked, operands))
     return function(equation, *(share(o, 1 / count) if count > 1 else o for o in operands))
+
+
+def uniform_and_recorded(record: Record, hold: Hold) -> RuleTable:
+    """{operation: rule} of AttnLRP, for methods that also read the maps and their gradient."""
+
+    def fused(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
+        def run(call: FusedCall) -> Tensor:
+            output = hold(call, lambda plain: function(**plain._asdict()))
+            return unfused_attention(call, record) if output is None else output
+
+        return _uniform_call(ledger, args, kwargs, run)
+
+    def softmax(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
+        return tags.add_tag(softmax_taylor(ledger, function, args, kwargs), tags.ATTENTION)
+
+    def matmul(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
+        if tags.has_tag(args[0], tags.ATTENTION):
+            args = (record(args[0]), *args[1:])
+        return uniform(ledger, function, args, kwargs)
+
+    def einsum(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
+        equation, operands = einsum_operands(args)
+        read = [record(o) if tags.has_tag(o, tags.ATTENTION) else o for o in operands]
+        return uniform_in_einsum(ledger, function, (equation, *read), kwargs)
+
+    return {
+        **UNIFORM,
+        F.scaled_dot_product_attention: fused,
+        **dict.fromkeys(SOFTMAX, softmax),
+        **dict.fromkeys(MATMUL, matmul),
+        torch.einsum: einsum,
+    }
 
 
 DETACHED = {
