@@ -1,7 +1,7 @@
 """Time of each method against a plain forward+backward to the inputs, in one run.
 
     python benchmarks/speed.py [--threads 1] [--rounds 10] [--json FILE] [--methods a,b,...]
-                               [--shapes bert,vit,lxmert,detr] [--image 800x1066]
+                               [--shapes bert,vit,lxmert,detr,sst2] [--image 800x1066]
 
 Every round times the plain pass and every method in turn, so that noise hits all alike. The figure
 is the best round of each, and ratios are of these. With one thread it is the CPU time of this
@@ -9,6 +9,9 @@ process, which equals the elapsed time on an idle machine. With more threads it 
 the machine has to be idle, and limits are not checked.
 Weights are random: BERT-base shape with 128 tokens, ViT-B/16 shape with 197, LXMERT-base shape with
 20 tokens and 36 regions, DETR-R50 shape with an image of --image pixels (height x width).
+The small end is the bundled `sst2` model with a sentence of 12 tokens, where the work around the
+two passes counts: from prepared tensors, and from the text, with its tokenization on both sides.
+`lrp_ah_ln_identity` is `lrp_ah_ln` with activations="identity".
 
 The plain backward pass goes to the token states that enter the first block of each stream, weights
 frozen. DETR has a convolutional net below these, and two plain passes are timed for it: to the
@@ -22,7 +25,7 @@ import argparse
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,22 +38,32 @@ from torch import Tensor, nn
 import turns
 import whyformer as wf
 from report import finish, limit_note
+from whyformer.models.load import load_model
 
 FORWARD, PLAIN, PIXELS = "forward", "forward+backward", "forward+backward to pixels"
+FROM_TEXT = " from text"
+# Methods with options, by the names that --methods takes.
+VARIANTS = {"lrp_ah_ln_identity": ("lrp_ah_ln", {"activations": "identity"})}
 # What each method must not exceed: (reference, ratio).
 LIMITS = {
     "lrp_ah_ln": (PLAIN, 1.00),
+    "lrp_ah_ln_identity": (PLAIN, 1.00),
     "gae": (PLAIN, 1.10),
     "rollout": (FORWARD, 1.15),
     "transformer_attribution": (PLAIN, 2.40),
 }
 # For models with several streams; other methods are timed there for information only.
 SEVERAL = {"gae": (PLAIN, 1.30)}
+# For one short sentence.
+SMALL = {
+    "lrp_ah_ln_identity": (PLAIN, 1.30),
+    "lrp_ah_ln_identity" + FROM_TEXT: (PLAIN + FROM_TEXT, 1.30),
+}
 
 
 @dataclass(frozen=True)
 class Case:
-    """A model of random weights with its inputs, and what is explained."""
+    """A model with its inputs, and what is explained."""
 
     title: str
     model: nn.Module
@@ -60,6 +73,9 @@ class Case:
     value: Callable[[Any], Tensor]  # the same target, from the model's output
     limits: dict[str, tuple[str, float]]
     pixels: bool = False  # whether to also time a plain pass to the pixels
+    text: str = ""  # to also time the passes from the text
+    tokenizer: Any = None
+    repeats: int = 1  # times per round, for passes that are short
 
 
 def bert() -> Case:
@@ -137,6 +153,26 @@ def detr(size: tuple[int, int]) -> Case:
     )
 
 
+def sst2() -> Case:
+    """The bundled text classifier with a sentence of 12 tokens."""
+    loaded = load_model("sst2")
+    text = "a gripping, beautifully acted film with a weak end"
+    inputs = dict(loaded.processor(text, return_tensors="pt"))
+    count = inputs["input_ids"].shape[1]
+    return Case(
+        f"bundled sst2, {count} tokens",
+        loaded.module,
+        inputs,
+        ("bert.encoder.layer.0",),
+        0,
+        lambda output: output.logits[:, 0],
+        SMALL,
+        text=text,
+        tokenizer=loaded.processor,
+        repeats=10,
+    )
+
+
 @torch.no_grad()
 def normalise(backbone: nn.Module, pixels: Tensor) -> None:
     """Set the statistics of the frozen batch normalisation from the image.
@@ -193,11 +229,22 @@ def measure(case: Case, methods: list[str], rounds: int, threads: int = 1) -> di
     }
     if case.pixels:
         work[PIXELS] = lambda: plain(case, PIXELS)
+    if case.text:
+        work[PLAIN + FROM_TEXT] = lambda: plain(
+            replace(case, inputs=dict(case.tokenizer(case.text, return_tensors="pt"))), PLAIN
+        )
     for name in methods:
-        work[name] = partial(wf.explain, case.inputs, case.model, method=name, target=case.target)
+        method, chosen = VARIANTS.get(name, (name, {}))
+        explain = partial(wf.explain, method=method, target=case.target, **chosen)
+        work[name] = partial(explain, case.inputs, case.model)
+        if case.text:
+            work[name + FROM_TEXT] = partial(
+                explain, case.text, case.model, processor=case.tokenizer
+            )
     for job in work.values():
         job()
-    return turns.best(work, rounds, time.process_time if threads == 1 else time.perf_counter)
+    clock = time.process_time if threads == 1 else time.perf_counter
+    return turns.best(work, rounds * case.repeats, clock)
 
 
 def main() -> int:
@@ -207,7 +254,7 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--methods", default=",".join(LIMITS))
-    parser.add_argument("--shapes", default="bert,vit,lxmert,detr")
+    parser.add_argument("--shapes", default="bert,vit,lxmert,detr,sst2")
     parser.add_argument("--image", default="800x1066", help="of DETR: height x width")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -218,6 +265,7 @@ def main() -> int:
         "vit": vit,
         "lxmert": lxmert,
         "detr": lambda: detr((height, width)),
+        "sst2": sst2,
     }
     results: dict[str, Any] = {"threads": options.threads, "torch": torch.__version__, "shapes": {}}
     exceeded = []
@@ -226,13 +274,14 @@ def main() -> int:
         case = cases[shape]()
         best = measure(case, options.methods.split(","), options.rounds, options.threads)
         results["shapes"][case.title] = best
-        print(f"\n{case.title} ({options.threads} thread, best of {options.rounds})")
+        print(f"\n{case.title} ({options.threads} thread, best of {options.rounds * case.repeats})")
         for name, seconds in best.items():
-            reference, limit = case.limits.get(name, (PLAIN, None))
+            own = PLAIN + FROM_TEXT * name.endswith(FROM_TEXT)
+            reference, limit = case.limits.get(name, (own, None))
             limit = limit if options.threads == 1 else None
             ratio = seconds / best[reference]
             figure = f"{seconds * 1e3:8.1f} ms   {ratio:5.2f}x of {reference}"
-            print(f"  {name:26s} {figure}{limit_note(limit)}", flush=True)
+            print(f"  {name:30s} {figure}{limit_note(limit)}", flush=True)
             if limit and ratio > limit:
                 exceeded.append(f"{name} on {case.title}: {ratio:.2f}x > {limit:.2f}x")
     return finish(results, exceeded, options.json)
