@@ -43,12 +43,19 @@ from whyformer.models.load import load_model
 FORWARD, PLAIN, PIXELS = "forward", "forward+backward", "forward+backward to pixels"
 FROM_TEXT = " from text"
 # Methods with options, by the names that --methods takes.
-VARIANTS = {"lrp_ah_ln_identity": ("lrp_ah_ln", {"activations": "identity"})}
+VARIANTS = {
+    "lrp_ah_ln_identity": ("lrp_ah_ln", {"activations": "identity"}),
+    "gae_balanced": ("gae", {"gradient": "balanced"}),
+    "attn_lrp_average": ("attn_lrp", {"average": 0.5}),
+}
 # What each method must not exceed: (reference, ratio).
 LIMITS = {
     "lrp_ah_ln": (PLAIN, 1.00),
     "lrp_ah_ln_identity": (PLAIN, 1.00),
     "gae": (PLAIN, 1.10),
+    "libragrad": (PLAIN, 1.00),
+    "gae_balanced": (PLAIN, 1.15),
+    "blend": (PLAIN, 1.15),
     "rollout": (FORWARD, 1.15),
     "transformer_attribution": (PLAIN, 2.40),
 }
