@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from whyformer.engine.block_relevance import BlockRelevance
 from whyformer.engine.blocks import find_module
 from whyformer.engine.interception import HIDDEN, Interception
 from whyformer.engine.rules.operations import tensor_tags as tags
@@ -34,6 +35,7 @@ class Trace:
     entering: list[Tensor] = field(default_factory=list)  # input of each block
     leaving: list[Tensor] = field(default_factory=list)  # output of each block
     pairs: list[tuple[Pair, bool]] = field(default_factory=list)  # whose attention runs now
+    blocks: BlockRelevance | None = None  # relevance at block inputs, if the method reads it
     arguments: dict[str, Any] = field(default_factory=dict)
 
 

@@ -74,13 +74,17 @@ class Run:
         larger = replace(self, batch=self.batch.take(rows), target=self.target * times)
         return replace(larger, deciding=None, keep=frozenset(), memory=None), times
 
-    def new_ledger(self, conserve: bool = False) -> Ledger:
-        """Return an empty ledger; it books nothing unless `conserve`."""
+    def new_ledger(self, conserve: bool = False, per_token: bool = False) -> Ledger:
+        """Return an empty ledger; it books nothing unless `conserve`.
+
+        With `per_token`, constants inside the blocks are booked for each token apart.
+        """
         return Ledger(
             self.batch.size,
             self.stacks.batch_first,
             active=conserve,
             declared=self.family is not None,
+            per_token=per_token,
         )
 
     def put_batch_first(self, tensor: Tensor) -> Tensor:

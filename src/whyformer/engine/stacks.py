@@ -60,6 +60,14 @@ class Stacks:
         """The stack, if the model has only one."""
         return next(iter(self.tracks.values())) if len(self.tracks) == 1 else None
 
+    def reads_another(self, name: str) -> bool:
+        """Return whether a block of this stack attends to another stack."""
+        inside = {part for block in self.tracks[name].chain for part in block.modules()}
+        return any(
+            part in inside and any(asking != answering for asking, answering in pairs)
+            for part, pairs in self.attention_modules
+        )
+
 
 def find_stacks(
     module: nn.Module,

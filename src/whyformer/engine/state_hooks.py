@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from whyformer.engine.forward import Trace
-from whyformer.engine.rules.ledger import Ledger
+from whyformer.engine.rules.ledger import Ledger, Place
 from whyformer.engine.rules.operations import tensor_tags as tags
 from whyformer.engine.run import Run
 from whyformer.engine.stacks import Track
@@ -64,14 +64,25 @@ def _track_hooks(run: Run, track: Track, trace: Trace, ledger: Ledger) -> list[H
         return tensor
 
     def after_exit(module: nn.Module, args: tuple, output: Any) -> Any:
+        ledger.place = None
         return _change_first_tensor(output, leave)
 
     def after_block(module: nn.Module, args: tuple, output: Any) -> None:
+        # The place stays: what runs between two blocks is above the first one's input.
         _change_first_tensor(output, note_leaving)
 
+    calls = 0
+
     def before_block(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
+        nonlocal calls
         states = _first_floating(args, kwargs)
-        trace.entering.extend([] if states is None else [states])
+        if states is None:
+            return
+        trace.entering.append(states)
+        ledger.place = Place(name, calls, states.shape[1 if run.stacks.batch_first else 0])
+        calls += 1
+        if trace.blocks is not None:
+            trace.blocks.watch(name, states)
 
     hooks: list[Hook] = []
     if track.chain:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from whyformer.engine.passes.attentions import Attentions, attentions
-from whyformer.engine.passes.relevances import relevances
+from whyformer.engine.passes.attentions import Attentions
 from whyformer.engine.result import MethodResult
 from whyformer.engine.run import Run
+from whyformer.methods.attention.gradient_kinds import (
+    attentions_with_gradient,
+    relevances_with_gradient,
+)
 from whyformer.methods.attention.mixing import (
     has_cross_attention,
     mixings,
@@ -29,6 +32,7 @@ def gae(
     *,
     start_layer: int = 0,
     normalize: bool | None = None,
+    gradient: str = "plain",
     use_lrp: bool = False,
     self_in_rule_10: bool = True,
     aggregate: bool = True,
@@ -38,14 +42,15 @@ def gae(
 
     The deciding token starts by explaining only itself. Each layer adds what its heads mixed in,
     weighted by the gradient of the target. Between streams, `normalize` is eqs. 8-9 and on by
-    default; within one stream it makes rows sum to 1 and is off. `use_lrp` takes the relevance of
-    the attention in place of the attention. The other two switches are the authors' ablations.
+    default; within one stream it makes rows sum to 1 and is off. gradient="balanced" takes the
+    gradient in the balanced pass of `libragrad`. `use_lrp` takes the relevance of the attention in
+    place of the attention. The other two switches are the authors' ablations.
     """
     seen: Attentions
     if use_lrp:
-        seen = relevances(run, "ours", first=start_layer)
+        seen = relevances_with_gradient(run, "ours", gradient, first=start_layer)
     else:
-        seen = attentions(run, gradient=True, first=start_layer)
+        seen = attentions_with_gradient(run, gradient, first=start_layer)
     parts = ("relevance" if use_lrp else "attention", "gradient")
     found = mixings(seen.layers, parts, positive_gradient_mean)
     if not has_cross_attention(found):

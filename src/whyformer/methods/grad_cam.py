@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from whyformer.engine.passes.attentions import Attentions, attentions
+from whyformer.engine.passes.attentions import Attentions
 from whyformer.engine.result import MethodResult
 from whyformer.engine.run import Run
 from whyformer.engine.streamed_layers import AnyLayer, map_dtype, pooled_gradient
+from whyformer.methods.attention.gradient_kinds import attentions_with_gradient
 from whyformer.methods.attention.mixing import Mixing
 from whyformer.methods.attention.relevancy import read_layer
 from whyformer.methods.method import check_choice, method
@@ -23,15 +24,18 @@ from whyformer.methods.method import check_choice, method
     signed=False,
     keeps=("maps",),
 )
-def grad_cam(run: Run, *, weights: str | None = None, reduce: str = "row") -> MethodResult:
+def grad_cam(
+    run: Run, *, weights: str | None = None, gradient: str = "plain", reduce: str = "row"
+) -> MethodResult:
     """The last layer's heads, weighted by their gradient, at the deciding token.
 
     A head's weight is its mean gradient over the deciding token's row ("row", the default for
     images) or over the whole map ("map", the default for everything else), as in the authors' code.
+    gradient="balanced" takes the gradient in the balanced pass of `libragrad`.
     """
     if weights is not None:
         check_choice("weights", weights, ("row", "map"))
-    seen = attentions(run, gradient=True, first=-1, by_pair=True)
+    seen = attentions_with_gradient(run, gradient, first=-1, by_pair=True)
     found = [
         Mixing(
             layer, ("attention",), _weighted_heads(seen, layer, weights or _default(seen, layer))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from whyformer.engine.passes.relevances import relevances
 from whyformer.engine.result import MethodResult
 from whyformer.engine.run import Run
+from whyformer.methods.attention.gradient_kinds import relevances_with_gradient
 from whyformer.methods.attention.mixing import has_cross_attention, mixings
 from whyformer.methods.attention.relevancy import roll_out_with_last_cross
 from whyformer.methods.attention.walk import read_maps, walk_stacks
@@ -28,16 +28,18 @@ def transformer_attribution(
     start_layer: int = 0,
     normalize: bool = False,
     rules: str = "ours",
+    gradient: str = "plain",
     signed: bool = False,
     reduce: str = "row",
 ) -> MethodResult:
     """Relevance of every token to the deciding token, specific to the target.
 
     Rolled out within a stream. From another stream it takes the last cross-attention layer.
-    `signed` keeps the negative part that the paper clamps.
+    gradient="balanced" takes the gradient in the balanced pass of `libragrad`, at the cost of
+    a second forward and backward pass. `signed` keeps the negative part that the paper clamps.
     """
     check_choice("rules", rules, ("ours", "orig"))
-    seen = relevances(run, rules, first=start_layer)
+    seen = relevances_with_gradient(run, rules, gradient, first=start_layer)
 
     def mix(gradient: Tensor, relevance: Tensor) -> Tensor:
         product = gradient * relevance

@@ -8,9 +8,9 @@ holds the second sum by name (sinks), and the relevance that operations without 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -29,8 +29,19 @@ def relevance_of(gradient: Tensor, value: Tensor) -> Tensor:
     return (wide(gradient) * wide(value)).masked_fill_(gradient == 0, 0)
 
 
+class Place(NamedTuple):
+    """A block of a stack, and how many tokens enter it."""
+
+    stack: str
+    block: int
+    tokens: int
+
+
+Booking = tuple[str, Place | None]  # account, and the block that ran when it was opened
+
+
 class Ledger:
-    """Relevance by account, (batch,) each, booked by hooks while the backward pass runs."""
+    """Relevance by account, booked by hooks while the backward pass runs."""
 
     def __init__(
         self,
@@ -38,6 +49,7 @@ class Ledger:
         batch_first: bool = True,
         active: bool = True,
         declared: bool = True,
+        per_token: bool = False,
     ) -> None:
         """Start with empty accounts.
 
@@ -46,16 +58,30 @@ class Ledger:
             batch_first: Whether tensors are (batch, token, ...) and not (token, batch, ...).
             active: Whether to book anything; a method that conserves nothing needs no accounts.
             declared: Whether a family declares that samples come before heads in a joint axis.
+            per_token: Whether to book constants inside the blocks for each token apart.
         """
         self.batch = batch
         self.declared = declared
         self.batch_first = batch_first
         self.in_torch_attention = False
         self.inside = False  # whether the token states have entered the blocks
+        self.place: Place | None = None  # the block that runs now
         self.active = active
-        self.sinks: dict[str, Tensor] = {}
-        self.leaks: dict[str, Tensor] = {}
+        self.per_token = per_token
+        self.sinks_by_place: dict[Booking, Tensor] = {}  # (batch,)
+        self.leaks_by_place: dict[Booking, Tensor] = {}  # (batch,)
+        self.token_sinks: dict[Booking, Tensor] = {}  # (batch, tokens), if booked per token
         self.counts: Counter[str] = Counter()  # how often a rule was applied
+
+    @property
+    def sinks(self) -> dict[str, Tensor]:
+        """Relevance that went to constants, (batch,) by account."""
+        return sum_by_account(self.sinks_by_place)
+
+    @property
+    def leaks(self) -> dict[str, Tensor]:
+        """Relevance lost in operations without a rule, (batch,) by operation."""
+        return sum_by_account(self.leaks_by_place)
 
     def count(self, rule: str, times: int = 1) -> None:
         """Count uses of a rule, so that a method can tell whether its rule ever applied."""
@@ -65,7 +91,7 @@ class Ledger:
         """Book value * gradient of `output` as a sink; the value is an addend of `output`."""
         if not (self.active and is_tracked(output)):
             return
-        batch_first = self.batch_first
+        batch_first, booking = self.batch_first, (account, self.place)
         constant = value.detach() if isinstance(value, Tensor) else torch.tensor(value)
 
         def book(gradient: Tensor) -> None:
@@ -74,7 +100,7 @@ class Ledger:
                 relevance = (wide(gradient) @ wide(constant)).unsqueeze(-1)
             else:
                 relevance = relevance_of(gradient, constant)
-            self._add(self.sinks, account, relevance, batch_first)
+            self._add(self.sinks_by_place, booking, relevance, batch_first)
 
         output.register_hook(book)
 
@@ -98,7 +124,7 @@ class Ledger:
         if not self.active:
             return
         first = self.batch_first if batch_first is None else batch_first
-        book = self.leaks if leak else self.sinks
+        book = self.leaks_by_place if leak else self.sinks_by_place
         outputs = output if isinstance(output, (tuple, list)) else (output,)
         for sign, tensors in ((1, outputs), (-1, inputs)):
             for tensor in tensors:
@@ -107,24 +133,41 @@ class Ledger:
 
     def _watch(
         self,
-        book: dict[str, Tensor],
+        book: dict[Booking, Tensor],
         account: str,
         tensor: Tensor,
         sign: int,
         batch_first: bool,
     ) -> None:
-        value = tensor.detach()
+        value, booking = tensor.detach(), (account, self.place)
         tensor.register_hook(
             lambda gradient: self._add(
-                book, account, sign * relevance_of(gradient, value), batch_first
+                book, booking, sign * relevance_of(gradient, value), batch_first
             )
         )
 
     def _add(
-        self, book: dict[str, Tensor], account: str, relevance: Tensor, batch_first: bool
+        self, book: dict[Booking, Tensor], booking: Booking, relevance: Tensor, batch_first: bool
     ) -> None:
-        amount = self.per_sample(relevance, batch_first)
-        book[account] = book[account] + amount if account in book else amount
+        place = booking[1]
+        amount = None
+        if self.per_token and place is not None and book is self.sinks_by_place:
+            amount = self._each_token(relevance, batch_first, place.tokens)
+        if amount is None:
+            amount = self.per_sample(relevance, batch_first)
+        else:
+            book = self.token_sinks
+        book[booking] = book[booking] + amount if booking in book else amount
+
+    def _each_token(self, relevance: Tensor, batch_first: bool, tokens: int) -> Tensor | None:
+        """The sum over all axes but samples and tokens, (batch, tokens); None if there are none."""
+        if batch_first and relevance.shape[:2] == (self.batch, tokens):
+            return relevance.flatten(2).sum(2) if relevance.dim() > 2 else relevance
+        if not batch_first and relevance.shape[:2] == (tokens, self.batch):
+            return relevance.transpose(0, 1).reshape(self.batch, tokens, -1).sum(2)
+        if batch_first and relevance.dim() == 2 and len(relevance) == self.batch * tokens:
+            return relevance.reshape(self.batch, tokens, -1).sum(2)
+        return None
 
     def check_order(self, attention: Tensor) -> None:
         """Raise ModelError if heads and samples share an axis in an unknown order."""
@@ -182,3 +225,11 @@ class Ledger:
                 else amounts.repeat(shape[0] // batch)
             )
         return amounts.reshape(-1, *[1] * (relevance.dim() - 1))
+
+
+def sum_by_account(bookings: Mapping[Booking, Tensor]) -> dict[str, Tensor]:
+    """The bookings of all places together, by account."""
+    sums: dict[str, Tensor] = {}
+    for (account, _), amount in bookings.items():
+        sums[account] = sums[account] + amount if account in sums else amount
+    return sums

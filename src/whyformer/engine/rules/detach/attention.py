@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd import Function as AutogradFunction
 
-from whyformer.engine.rules.attention_maps import tag_softmax
+from whyformer.engine.rules.attention_maps import Hold, Record, tag_softmax, unfused_attention
 from whyformer.engine.rules.detach.product import share, uniform
 from whyformer.engine.rules.ledger import Ledger, is_tracked
 from whyformer.engine.rules.operations import tensor_tags as tags
@@ -27,7 +27,7 @@ from whyformer.engine.rules.operations.fused_attention import (
     reached_queries,
     repeat_shared_keys,
 )
-from whyformer.engine.rules.operations.names import MATMUL, SOFTMAX, Function
+from whyformer.engine.rules.operations.names import MATMUL, SOFTMAX, Function, RuleTable
 
 # -- AH rule -------------------------------------------------------------------------------------
 
@@ -37,10 +37,18 @@ def detach_in_fused(
 ) -> Tensor:
     """Fused attention in which only the values carry relevance."""
     ledger.count("attention")
-    call = FusedCall(*args, **kwargs)
-    call = call._replace(
+    return _run_values_only(function, _detach_weights(FusedCall(*args, **kwargs)))
+
+
+def _detach_weights(call: FusedCall) -> FusedCall:
+    """The call with everything detached that decides the attention weights."""
+    return call._replace(
         query=call.query.detach(), key=call.key.detach(), attn_mask=_detach(call.attn_mask)
     )
+
+
+def _run_values_only(function: Function, call: FusedCall) -> Tensor:
+    """The output of fused attention with detached weights."""
     if call.dropout_p or not is_tracked(call.value):
         return function(**call._asdict())
     return _ValuesOnly.apply(call.value, function, call)
@@ -114,6 +122,42 @@ def detach_in_einsum(
 
 def _detach(value: Any) -> Any:
     return value.detach() if isinstance(value, Tensor) else value
+
+
+def detached_and_recorded(record: Record, hold: Hold) -> RuleTable:
+    """{operation: rule} of the AH rule, for methods that also read the maps and their gradient.
+
+    Each detached map goes through `record`, which makes it a leaf: its gradient is that of the
+    explained value with all other attention weights constant.
+    """
+
+    def fused(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
+        ledger.count("attention")
+        call = _detach_weights(FusedCall(*args, **kwargs))
+        output = hold(call, lambda plain: _run_values_only(function, plain))
+        return unfused_attention(call, record) if output is None else output
+
+    def matmul(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
+        if not tags.has_tag(args[0], tags.ATTENTION):
+            return detach_in_matmul(ledger, function, args, kwargs)
+        ledger.count("attention")
+        return function(record(args[0].detach()), *args[1:], **kwargs)
+
+    def einsum(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
+        equation, operands = einsum_operands(args)
+        is_map = [tags.has_tag(operand, tags.ATTENTION) for operand in operands]
+        ledger.count("attention", sum(is_map))
+        return function(
+            equation,
+            *(record(o.detach()) if m else o for o, m in zip(operands, is_map, strict=True)),
+        )
+
+    return {
+        **DETACHED,
+        F.scaled_dot_product_attention: fused,
+        **dict.fromkeys(MATMUL, matmul),
+        torch.einsum: einsum,
+    }
 
 
 # -- AttnLRP (Achtibat et al. 2024) --------------------------------------------------------------

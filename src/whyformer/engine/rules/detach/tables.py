@@ -36,6 +36,20 @@ _PRODUCT: dict[str, RuleTable] = {
 }
 
 
+def balanced_table(products: str) -> RuleTable:
+    """{operation: rule} of the balanced backward pass (LibraGrad, Mehri et al. 2025).
+
+    Attention weights, norm deviations and activation gates are constants. A product of two
+    branches gives "half" to each, or by "gate" all to the branch without an activation.
+    """
+    return detach_table(
+        attention="detach",
+        norm="detach",
+        activation="identity",
+        product={"half": "uniform", "gate": "gate"}[products],
+    )
+
+
 def detach_table(
     attention: str = "gradient",
     norm: str = "gradient",

@@ -1,0 +1,198 @@
+"""The balanced pass: relevance at every block and gradients of attention maps, in one backward.
+
+Attention weights, norm deviations and activation gates are constants (Ali et al. 2022; LibraGrad,
+Mehri et al. 2025), so the explained value is linear in the states that enter any block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from whyformer.engine.backward import gradients_at
+from whyformer.engine.block_relevance import BlockRelevance
+from whyformer.engine.forward import Trace
+from whyformer.engine.passes.attentions import Attentions, make_layer, with_deciding
+from whyformer.engine.passes.forward_only import differentiable_value, intercept
+from whyformer.engine.recording import AttentionRecorder, missing_operation
+from whyformer.engine.result import Scores
+from whyformer.engine.rules.detach.attention import detached_and_recorded
+from whyformer.engine.rules.detach.tables import balanced_table
+from whyformer.engine.rules.ledger import Booking
+from whyformer.engine.rules.operations.stabilise import wide
+from whyformer.engine.run import Run
+from whyformer.errors import OptionError
+
+# Relevance that reaches the lowest states by other ways than through the blocks.
+BYPASS = "states that bypass the blocks"
+
+
+@dataclass(frozen=True)
+class Balanced(Attentions):
+    """Attention layers with their balanced gradient, and relevance at the input of every block.
+
+    Attributes:
+        blocks: Relevance at each block's input, (batch, tokens), by stack; None if unreadable.
+        sinks: Relevance of constants, (batch,), by account and block.
+        token_sinks: The same, (batch, tokens), if they were booked per token.
+        leaks: Relevance lost in operations without a rule, (batch,), by operation and block.
+    """
+
+    blocks: Mapping[str, tuple[Tensor | None, ...]] = field(default_factory=dict)
+    sinks: Mapping[Booking, Tensor] = field(default_factory=dict)
+    token_sinks: Mapping[Booking, Tensor] = field(default_factory=dict)
+    leaks: Mapping[Booking, Tensor] = field(default_factory=dict)
+
+    def average(self, first: int = 0, end: int | None = None) -> LayerAverage:
+        """Return the mean relevance over the inputs of blocks `first` to `end` of each stack.
+
+        At each block, relevance and the sinks above it sum to the explained value, so their means
+        do too. Blocks with other tokens than the first one, or that read another stack, cannot be
+        averaged: then the stack is read at its first block.
+        """
+        chosen = {stack: self._choose(stack, first, end) for stack in self.blocks}
+        whole = dict.fromkeys(self.blocks, (0,))
+        found, bottom = self._mean(chosen), self._mean(whole)
+        bypass = bottom.total() - found.total()
+        return LayerAverage(found.scores, found.sinks, {**found.leaks, BYPASS: bypass})
+
+    def _choose(self, stack: str, first: int, end: int | None) -> tuple[int, ...]:
+        """The blocks of a stack that are averaged."""
+        blocks = self.blocks[stack]
+        if self.run.stacks.reads_another(stack):
+            return (0,)
+        shape = next(one.shape for one in blocks if one is not None)
+        same = [i for i, one in enumerate(blocks) if one is not None and one.shape == shape]
+        chosen = tuple(i for i in range(len(blocks))[first:end] if i in same)
+        if not chosen:
+            raise OptionError(
+                f"start_layer={first} and end_layer={end} leave none of the {len(blocks)} layers",
+                argument="start_layer",
+                remedy=f"Choose layers from 0 to {len(blocks) - 1}; end_layer is exclusive",
+            )
+        return chosen
+
+    def _mean(self, chosen: Mapping[str, tuple[int, ...]]) -> LayerAverage:
+        """The mean over some blocks of each stack."""
+
+        def share(booking: Booking) -> float:
+            """The share of the chosen blocks that lie below what was booked."""
+            place = booking[1]
+            if place is None or place.stack not in chosen:
+                return 1.0
+            own = chosen[place.stack]
+            return sum(block <= place.block for block in own) / len(own)
+
+        def weighted(bookings: Mapping[Booking, Tensor]) -> dict[str, Tensor]:
+            sums: dict[str, Tensor] = {}
+            for booking, amount in bookings.items():
+                part, account = amount * share(booking), booking[0]
+                sums[account] = sums[account] + part if account in sums else part
+            return sums
+
+        scores: Scores = {}
+        for stack, own in chosen.items():
+            read = [one for i in own if (one := self.blocks[stack][i]) is not None]
+            scores[stack] = sum(read[1:], read[0]) / len(read)
+        for booking, amount in self.token_sinks.items():
+            assert booking[1] is not None
+            scores[booking[1].stack] = scores[booking[1].stack] + amount * share(booking)
+        return LayerAverage(scores, weighted(self.sinks), weighted(self.leaks))
+
+
+@dataclass(frozen=True)
+class LayerAverage:
+    """Mean relevance over blocks: scores, (batch, tokens) by stack; sinks and leaks, (batch,)."""
+
+    scores: Scores
+    sinks: Mapping[str, Tensor]
+    leaks: Mapping[str, Tensor]
+
+    def total(self) -> Tensor:
+        """Return the sum of scores, sinks and leaks, (batch,)."""
+        parts = [one.sum(1) for one in self.scores.values()]
+        parts += [*self.sinks.values(), *self.leaks.values()]
+        return sum(parts[1:], parts[0])
+
+
+def balanced(
+    run: Run,
+    *,
+    maps: bool = True,
+    states: bool = True,
+    products: str = "half",
+    per_token: bool = False,
+    first: int = 0,
+    end: int | None = None,
+    by_pair: bool = False,
+) -> Balanced:
+    """Return relevance at the blocks and attention maps with their gradient, by balanced rules.
+
+    Args:
+        run: The model on a batch.
+        maps: Read the attention maps and their gradients.
+        states: Read the relevance at the input of every block, and book where the rest goes.
+        products: "half" of a product's relevance to each branch, or by "gate" all to one.
+        per_token: Book constants inside the blocks for each token apart.
+        first: The first attention layer that the method reads, counted as in `attentions`.
+        end: The layer after the last one.
+        by_pair: Count attention layers per pair of stacks.
+    """
+    watched = BlockRelevance() if states else None
+    trace, ledger = Trace(track=states, blocks=watched), run.new_ledger(states, per_token)
+    recorder = AttentionRecorder(trace, ledger, run.stacks, start_graph=True, memory=run.map_memory)
+    table = balanced_table(products)
+    if maps:
+        table = {**table, **detached_and_recorded(recorder.record, recorder.hold)}
+    forward = intercept(run, table, trace, ledger)
+    if not ledger.counts["attention"]:
+        raise missing_operation("attention")
+    chosen = recorder.choose_layers(first, end, by_pair) if maps else []
+    keeps = maps and "gradient" in run.keep
+    sloping = range(len(recorder.maps)) if keeps else chosen
+    slopes = gradients_at(
+        differentiable_value(forward.goal),
+        {
+            "states": [*trace.states.values()] if states else [],
+            "exits": [*trace.exits.values()] if maps else [],
+            "maps": [recorder.maps[i] for i in sloping],
+        },
+    )
+    deciding: Mapping[str, Tensor] = {}
+    if maps:
+        forward, deciding = with_deciding(run, forward, trace, slopes["exits"])
+    by_layer = dict(zip(sloping, slopes["maps"], strict=True))
+    every = tuple(
+        make_layer(run, forward.layout, recorder, i, gradient=by_layer.get(i))
+        for i in range(len(recorder.maps))
+    )
+    return Balanced(
+        run,
+        forward,
+        deciding,
+        every,
+        tuple(every[i] for i in chosen),
+        _block_relevance(run, trace, slopes["states"]),
+        ledger.sinks_by_place,
+        ledger.token_sinks,
+        ledger.leaks_by_place,
+    )
+
+
+def _block_relevance(
+    run: Run, trace: Trace, slopes: list[Tensor]
+) -> dict[str, tuple[Tensor | None, ...]]:
+    """Relevance at each block's input, (batch, tokens) by stack."""
+    if trace.blocks is None:
+        return {}
+    found = {}
+    for (stack, states), slope in zip(trace.states.items(), slopes, strict=True):
+        # The block may have got a copy of the lowest states; other modules may read them too.
+        lowest = (wide(states.detach()) * wide(slope)).sum(-1)
+        above = trace.blocks.by_stack.get(stack, [])[1:]
+        found[stack] = tuple(
+            None if one is None else run.put_batch_first(one) for one in (lowest, *above)
+        )
+    return found
