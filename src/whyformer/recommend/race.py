@@ -122,6 +122,7 @@ def run_race(
             expected = pace * len(batch.samples) * len(left)
             if measured > 1 and start + expected > deadline:
                 out_of_time = True
+                number -= measured == before  # nothing of this round was measured
                 break
             batch, streams, few = _with_tokens(model, plan, batch)
             used, skipped = used + len(batch.samples) + few, skipped + few

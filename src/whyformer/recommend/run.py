@@ -67,9 +67,7 @@ def run_recommend(
     kind = kind_of([found.samples[0].inputs]) if model is None else None
     loaded = load_model(model, processor, kind)
     measures = default_measures(loaded, found.samples, options.fill) if named is None else named
-    plan = Plan(
-        candidates, measures, (TARGET,), options.fill, options.seed, options.truncation
-    )
+    plan = Plan(candidates, measures, (TARGET,), options.fill, options.seed, options.truncation)
     check_needs(plan.metrics, found.samples)
     for event in run_race(loaded, found, plan, start + options.seconds, options.race):
         if isinstance(event, RaceResult):
@@ -102,7 +100,7 @@ def _recommendation(
         chosen.label,
         chosen.method,
         dict(chosen.options),
-        sentence_of(rows, result, limit),
+        sentence_of(rows, result),
         tuple(rows),
         notes_of(rows, result, limit),
         model,

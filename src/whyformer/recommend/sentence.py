@@ -11,7 +11,7 @@ from whyformer.recommend.recommendation import MethodRow
 BASELINE = "random"
 
 
-def sentence_of(rows: Sequence[MethodRow], result: RaceResult, limit: float) -> str:
+def sentence_of(rows: Sequence[MethodRow], result: RaceResult) -> str:
     """Which method to use, on what evidence, and why this one of several that are level."""
     chosen, *others = rows
     level = [row for row in others if row.outcome == "level"]
@@ -60,6 +60,11 @@ def notes_of(rows: Sequence[MethodRow], result: RaceResult, limit: float) -> tup
             f"The time of {limit:g} seconds was over before all samples were measured. More"
             " seconds may separate the methods that are level"
         )
+    unmeasured = [row for row in rows if row.reason.startswith("not measured")]
+    if unmeasured:
+        found.append(
+            f"{count_text(len(unmeasured), 'method')} could not be measured in {limit:g} seconds"
+        )
     if result.skipped:
         found.append(f"{count_text(result.skipped, 'sample')} skipped: fewer than two tokens")
     if result.samples < FIRST:
@@ -75,5 +80,7 @@ def notes_of(rows: Sequence[MethodRow], result: RaceResult, limit: float) -> tup
         )
     failed = [row for row in rows if row.reason.startswith("cannot run")]
     if failed:
-        found.append(f"{count_text(len(failed), 'method')} cannot explain this model; see the table")
+        found.append(
+            f"{count_text(len(failed), 'method')} cannot explain this model; see the table"
+        )
     return tuple(f"{note}." for note in found)
