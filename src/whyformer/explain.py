@@ -79,7 +79,7 @@ def explain(
         processor: The tokenizer or image processor, if it is not found beside the model.
         truncation: Cut texts that are too long instead of refusing them.
         keep: What to keep beside the scores: "states", "attention", "gradient", and for methods
-            that have them "maps" and "relevance".
+            that have them "maps", "relevance" and "nodes" (layers, heads and MLP units).
         memory: "maps" holds attention maps; "streamed" computes their rows again when needed, so
             that memory is linear in tokens. The scores are the same. By default chosen by size.
         tokens: For a model of an unknown family: the argument of forward that carries the tokens.

@@ -7,6 +7,7 @@ import pytest
 
 import whyformer as wf
 from tests.explorer.conftest import Client
+from whyformer.engine.rerun import Rerun
 from whyformer.explain import Answer, Ask, explain_each
 from whyformer.explorer.catalogue import Catalogue
 from whyformer.explorer.deletion_curve import STEPS
@@ -17,7 +18,6 @@ from whyformer.explorer.result_cache import ResultCache
 from whyformer.inputs.prepare import prepare
 from whyformer.inputs.removal import Removal
 from whyformer.metrics import metrics
-from whyformer.metrics.rerun import Rerun
 from whyformer.models.families import family_of
 
 Told = list[dict[str, Any]]

@@ -424,10 +424,17 @@ class OneLayer(nn.Module):
         return logits
 
 
-def to_inputs(relevance: Tensor, x: Tensor, layer: nn.Linear) -> Tensor:
-    """Relevance of a linear layer's inputs, x_i w_ji R_j / z_j: the bias takes its own share."""
-    z = layer(x)
-    return x * ((relevance / z) @ layer.weight)
+def to_inputs(relevance: Tensor, x: Tensor, layer: nn.Linear, gamma: float = 0.0) -> Tensor:
+    """Relevance of a linear layer's inputs, x_i w_ji R_j / z_j: the bias takes its own share.
+
+    Contributions with the sign of z_j, the bias among them, count (1 + gamma) times.
+    """
+    sign = layer(x).sign().unsqueeze(-1)
+    parts = x.unsqueeze(-2) * layer.weight  # (tokens, outputs, inputs)
+    parts = torch.cat((parts, layer.bias.expand(len(x), -1).unsqueeze(-1)), -1)
+    parts = torch.where(parts * sign > 0, parts * (1 + gamma), parts)
+    shares = parts / parts.sum(-1, keepdim=True)
+    return (shares[..., :-1] * relevance.unsqueeze(-1)).sum(-2)
 
 
 def share_of(relevance: Tensor, left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
@@ -440,7 +447,7 @@ def share_of(relevance: Tensor, left: Tensor, right: Tensor) -> tuple[Tensor, Te
 
 
 @torch.no_grad()
-def attn_lrp_by_formulas(net: OneLayer, x: Tensor, target: int) -> Tensor:
+def attn_lrp_by_formulas(net: OneLayer, x: Tensor, target: int, gamma: float) -> Tensor:
     """Relevance of each input, (tokens, hidden); no autograd anywhere."""
     block: Any = net.blocks[0]
     q, k, v = block.q(x), block.k(x), block.v(x)
@@ -452,37 +459,47 @@ def attn_lrp_by_formulas(net: OneLayer, x: Tensor, target: int) -> Tensor:
     inner = block.up(normed)
     top = nn.functional.gelu(inner)
 
-    relevance = torch.zeros_like(top)
-    relevance[0] = top[0] * net.head.weight[target]  # epsilon rule at the head
+    relevance = torch.zeros_like(net.head(top))
+    relevance[0, target] = net.head(top)[0, target]
+    relevance = to_inputs(relevance, top, net.head, gamma)
     # Identity for the activation: relevance passes unchanged.
-    relevance = to_inputs(relevance, normed, block.up)
+    relevance = to_inputs(relevance, normed, block.up, gamma)
     # Norm with constant deviation: y_j = g_j (x_j - mean) / d + b_j, linear in x.
     deviation = (skip.var(-1, correction=0, keepdim=True) + block.norm.eps).sqrt()
     arriving = relevance / normed * block.norm.weight / deviation
     relevance = skip * (arriving - arriving.mean(-1, keepdim=True))
     # Skip connection: by share.
     to_skip, to_layer = x * relevance / skip, block.out(mixed) * relevance / skip
-    relevance = to_inputs(to_layer, mixed, block.out)
+    relevance = to_inputs(to_layer, mixed, block.out, gamma)
     to_attention, to_values = share_of(relevance, attention, v)
     # Softmax, eq. 13: R_i = x_i (R_i - s_i sum_j R_j).
     to_scores = scores * (to_attention - attention * to_attention.sum(-1, keepdim=True))
     to_queries, to_keys = share_of(to_scores, q, k.T)
     return (
         to_skip
-        + to_inputs(to_values, x, block.v)
-        + to_inputs(to_queries, x, block.q)
-        + to_inputs(to_keys.T, x, block.k)
+        + to_inputs(to_values, x, block.v, gamma)
+        + to_inputs(to_queries, x, block.q, gamma)
+        + to_inputs(to_keys.T, x, block.k, gamma)
     )
 
 
+@pytest.mark.parametrize("gamma", [0.0, 0.25])
 @pytest.mark.parametrize("seed", range(3))
-def test_attn_lrp(seed: int) -> None:
+def test_attn_lrp(seed: int, gamma: float) -> None:
     torch.manual_seed(seed)
     net = OneLayer().double().eval()
     x = torch.randn(5, 8, dtype=torch.float64)
-    expected = attn_lrp_by_formulas(net, x, CLASS).sum(-1)
-    found = wf.explain({"x": x[None]}, net, method="attn_lrp", target=CLASS, tokens="x")
+    expected = attn_lrp_by_formulas(net, x, CLASS, gamma).sum(-1)
+    found = wf.explain(
+        {"x": x[None]}, net, method="attn_lrp", target=CLASS, tokens="x", gamma=gamma
+    )
     torch.testing.assert_close(found.scores[0], expected, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("gamma", [-0.1, math.inf, math.nan])
+def test_a_gamma_that_is_none(gamma: float) -> None:
+    with pytest.raises(wf.errors.OptionError, match="gamma"):
+        explain("attn_lrp", gamma=gamma)
 
 
 @pytest.mark.parametrize("method", ["attn_lrp", "lrp_ah_ln"])

@@ -82,6 +82,16 @@ def test_attn_lrp_conserves(name: str, dtype: torch.dtype) -> None:
     assert_conserved(attribution, TOLERANCE[dtype])
 
 
+@pytest.mark.parametrize("gamma", [0.05, 1.0])
+@pytest.mark.parametrize("name", ["bert", "clip", "detr", "gpt2", "llama", "vit"])
+def test_attn_lrp_with_gamma_conserves(name: str, gamma: float) -> None:
+    model = model_of(name, torch.float64)
+    attribution = explain(model, "attn_lrp", target_of(name), gamma=gamma)
+    assert_conserved(attribution, 1e-10)
+    plain = explain(model, "attn_lrp", target_of(name))
+    assert (attribution.scores - plain.scores).abs().max() > 1e-3 * plain.scores.abs().max()
+
+
 @pytest.mark.parametrize("method", ["lrp_ah_ln", "attn_lrp"])
 @pytest.mark.parametrize("name", SEVERAL)
 def test_each_sample_conserves_on_its_own(name: str, method: str) -> None:

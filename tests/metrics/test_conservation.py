@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
 from scipy.stats import pearsonr
@@ -9,6 +11,7 @@ from scipy.stats import pearsonr
 import whyformer as wf
 from tests.metrics.making import attribution_of, stream_of
 from whyformer.attribution import Attribution, Layer
+from whyformer.errors import ConservationWarning
 from whyformer.metrics.conservation import correlation
 
 CONSERVATION = wf.metrics()["conservation"]
@@ -26,21 +29,34 @@ def made(sums: list[float], outputs: list[float], **more: object) -> Attribution
 
 
 def test_by_hand() -> None:
-    """Conserved; half of it; three times; the wrong sign; nothing of something; nothing at all."""
-    attribution = made([2.0, 1.0, 6.0, -2.0, 0.0, 0.0], [2.0, 2.0, 2.0, 2.0, 2.0, 0.0])
-    score = CONSERVATION(attribution)
-    assert score.values.tolist() == pytest.approx([0, 1 / 2, 2 / 3, 2, 1, 0])
-    assert score.parts["relevance"].tolist() == pytest.approx([2, 1, 6, -2, 0, 0])
-    absolute = CONSERVATION(attribution, error="absolute")
-    assert absolute.values.tolist() == pytest.approx([0, 1, 4, 4, 2, 0])
+    """All; half; three times; the wrong sign, once and twice; nothing of something; of nothing."""
+    sums = [2.0, 1.0, 6.0, -2.0, -4.0, 0.0, 0.0, 3.0]
+    score = CONSERVATION(made(sums, [2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 0.0, 0.0]))
+    assert score.values.tolist() == pytest.approx([1, 1 / 2, 1 / 3, -1, -1 / 2, 0, 1, 0])
+    assert score.parts["relevance"].tolist() == pytest.approx(sums)
     assert score.curve is None
+    assert CONSERVATION.better == "higher"
 
 
-def test_sinks_are_added_where_asked() -> None:
+def test_sinks_are_added_unless_asked_otherwise() -> None:
     attribution = made([1.0], [2.0], sinks={"bias": torch.tensor([1.0])})
-    assert CONSERVATION(attribution).mean == pytest.approx(0.5)
-    assert CONSERVATION(attribution, sinks=True).mean == pytest.approx(0, abs=1e-12)
-    assert "sinks" in CONSERVATION(attribution, sinks=True).convention
+    assert CONSERVATION(attribution).mean == pytest.approx(1)
+    assert "and sinks" in CONSERVATION(attribution).convention
+    assert CONSERVATION(attribution, sinks=False).mean == pytest.approx(0.5)
+    assert "sinks" not in CONSERVATION(attribution, sinks=False).convention
+
+
+def test_it_means_what_explain_says() -> None:
+    """The same number as the attribution's own, up to 1 in size; above, its inverse."""
+    texts = ["a gripping, beautifully acted film", "dull, and far too long", "it is what it is"]
+    for options in ({}, {"activations": "identity"}):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConservationWarning)
+            found = wf.explain(texts, "sst2", method="lrp_ah_ln", **options)
+        assert found.conservation is not None
+        ratio = found.conservation.double()
+        expected = torch.where(ratio.abs() > 1, 1 / ratio, ratio)
+        torch.testing.assert_close(CONSERVATION(found).values, expected, atol=1e-5, rtol=0)
 
 
 def test_layers_that_were_kept_are_the_curve() -> None:
@@ -80,6 +96,6 @@ def test_perfect_beats_random_beats_adversarial() -> None:
     perfect, random, adversarial = (
         CONSERVATION(made(sums, outputs)).mean for sums in (outputs, chance, [-x for x in outputs])
     )
-    assert perfect < 1e-6
-    assert 0.5 < random < 1.5
-    assert adversarial == pytest.approx(2)
+    assert perfect == pytest.approx(1)
+    assert -0.5 < random < 0.5
+    assert adversarial == pytest.approx(-1)

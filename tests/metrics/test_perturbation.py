@@ -54,18 +54,36 @@ def test_the_area_is_the_mean_height_unless_asked_otherwise() -> None:
     assert "divided by its width" in heights.convention
     bare = NEGATIVE(attribution, rerun=four_tokens(), steps=steps, normalised=False)
     assert bare.values.tolist() == [pytest.approx(0.25)]
-    assert "divided by its width" not in bare.convention
+    assert "area, not divided by its width" in bare.convention
     one = NEGATIVE(attribution, rerun=four_tokens(), steps=(0.25,))
     assert one.values.tolist() == pytest.approx([1.0])
 
 
+def test_the_authors_area_of_an_image() -> None:
+    """Ten patches of one column, each worth 1 while 4 must stay: right up to 60 % removed.
+
+    Heights at 0, 0.1, ..., 0.9 are 1, 1, 1, 1, 1, 1, 1, 0, 0, 0: six trapezoids of 0.1 and a half.
+    """
+    weights = torch.stack((torch.ones(1, 10), torch.zeros(1, 10)), 2)
+    rerun = Linear(weights, torch.tensor([0.0, 3.5]))
+    scores = [[[float(10 - i)] for i in range(10)]]
+    score = POSITIVE(image(scores), rerun=rerun, normalised=False, percent=True)
+    assert score.curve is not None
+    assert score.curve.tolist() == [[1.0] * 7 + [0.0] * 3]
+    assert score.values.tolist() == [pytest.approx(65.0)]
+    assert "shares 0, 0.1, 0.2," in score.convention
+    assert "area x 100, not divided by its width" in score.convention
+    mean = POSITIVE(image(scores), rerun=rerun)
+    assert mean.values.tolist() == [pytest.approx(0.65 / 0.9)]
+
+
 def test_steps_are_the_papers_and_are_printed() -> None:
-    assert IMAGE_STEPS == (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+    assert IMAGE_STEPS == (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
     assert TOKEN_STEPS == FRACTIONS
     zeros = Linear(torch.zeros(1, 4, 2))
     alone = POSITIVE(image([[[1.0, 2.0], [3.0, 4.0]]]), rerun=zeros)
     assert alone.steps == IMAGE_STEPS
-    assert "0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9" in alone.convention
+    assert "0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9" in alone.convention
     pair = attribution_of(
         stream_of([[1.0]]), stream_of([[1.0, 2.0, 3.0, 4.0]], name="image", grid=(2, 2))
     )

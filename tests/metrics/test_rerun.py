@@ -11,11 +11,11 @@ from torch import Tensor
 import whyformer as wf
 from tests.evaluation.making import classifier, sentences, shortened
 from tests.several import columns_of, only, sources_of
+from whyformer.engine import rerun as module_under_test
+from whyformer.engine.rerun import Grids, Rerun
 from whyformer.errors import ModelError
 from whyformer.inputs.prepare import prepare
 from whyformer.inputs.removal import FILL_TEXTS, Removal
-from whyformer.metrics import rerun as module_under_test
-from whyformer.metrics.rerun import Grids, Rerun
 from whyformer.models.families import family_of
 from whyformer.models.families.tiny import tiny_inputs, tiny_models
 from whyformer.models.load import Loaded

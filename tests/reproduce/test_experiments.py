@@ -8,7 +8,8 @@ from whyformer.datasets import datasets
 from whyformer.evaluation.plan import Plan
 from whyformer.metrics import metrics
 from whyformer.models import bundled
-from whyformer.reproduce.experiments import EXPERIMENTS, ExperimentPart
+from whyformer.reproduce.experiment import ExperimentPart
+from whyformer.reproduce.experiments import EXPERIMENTS
 from whyformer.reproduce.recipes import RECIPES, split_source
 
 PARTS = {f"{e.name}/{part.name}": part for e in EXPERIMENTS.values() for part in e.parts}
@@ -67,12 +68,13 @@ def test_the_column_that_cannot_be_had_is_named() -> None:
     assert any("SEMAINE" in message for message in ali.missing)
 
 
-def test_the_four_experiments_of_the_issue() -> None:
+def test_the_papers_experiments_and_our_own() -> None:
     assert set(EXPERIMENTS) == {
         "ali2022",
         "chefer2021-vision",
         "chefer2021-text",
         "chefer2021-multimodal",
+        "methods",
     }
     for experiment in EXPERIMENTS.values():
         names = [part.name for part in experiment.parts]
@@ -109,14 +111,24 @@ def test_figures_stand_beside_rows_that_exist(part: ExperimentPart) -> None:
         assert metric.partition("/")[0] in measured
         assert not target or target in part.targets
         assert set(figures) <= labels
-        bound = 10 if metric == "au_mse" else 1
-        assert all(0 < value < bound for value in figures.values())
+        bound = 10 if metric == "au_mse" else 100 if "perturbation" in metric else 1
+        assert all(bound / 100 < value < bound for value in figures.values())
 
 
-def test_figures_of_the_predicted_class_stand_beside_no_other() -> None:
+def test_figures_of_a_class_stand_beside_no_other() -> None:
     part = PARTS["chefer2021-vision/perturbation"]
     assert part.targets == ("predicted", "label")
-    assert all(name.endswith(", predicted") for name in part.published)
+    assert all(name.endswith((", predicted", ", label")) for name in part.published)
+    assert part.published["perturbation_positive, label"]["Transformer Attribution"] == 16.04
+    assert part.published["perturbation_negative, predicted"]["rollout"] == 53.1
+    assert "rollout" not in part.published["perturbation_negative, label"]
+
+
+def test_the_area_is_the_authors() -> None:
+    for measure in PARTS["chefer2021-vision/perturbation"].measures:
+        assert measure.options["steps"] == tuple(i / 10 for i in range(10))
+        assert measure.options["percent"]
+        assert not measure.options["normalised"]
 
 
 def test_the_paper_s_method_leads_its_own_tables() -> None:

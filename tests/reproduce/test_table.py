@@ -10,7 +10,7 @@ import pytest
 
 from whyformer.evaluation.plan import MethodSpec
 from whyformer.evaluation.results import Results
-from whyformer.reproduce.experiments import Experiment, ExperimentPart
+from whyformer.reproduce.experiment import Experiment, ExperimentPart
 from whyformer.reproduce.reproduce import Outcome
 from whyformer.reproduce.table import markdown
 
@@ -196,6 +196,14 @@ def test_what_has_no_value_is_a_dash() -> None:
     table = markdown(paper(part()), [Outcome(part(), run({("auac", "predicted"): values}))])
     assert "| Random | – |" in table
     assert "| GAE | \N{MINUS SIGN}0.500 [\N{MINUS SIGN}0.500, \N{MINUS SIGN}0.500] |" in table
+
+
+def test_areas_in_per_cent_have_two_decimals_on_both_sides() -> None:
+    one = part(published={"area": {"GAE": 54.16, "GI": 7.0}})
+    values = {"GAE": [50.0, 50.0], "GI": [12.25, 12.25]}
+    table = markdown(paper(one), [Outcome(one, run({("area", "predicted"): values}))])
+    assert "| GAE | 50.00 [50.00, 50.00] | 54.16 |" in table
+    assert "| GI | 12.25 [12.25, 12.25] | 7.00 |" in table
 
 
 def test_no_way_is_better_without_an_arrow() -> None:

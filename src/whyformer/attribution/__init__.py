@@ -2,6 +2,7 @@
 
 from whyformer.attribution.attribution import Attribution
 from whyformer.attribution.layer import Layer
+from whyformer.attribution.nodes import Nodes
 from whyformer.attribution.storage import FORMAT, load
 from whyformer.attribution.stream import Stream
 from whyformer.attribution.view_registry import View, file_views, view, views
@@ -11,6 +12,7 @@ __all__ = [
     "FORMAT",
     "Attribution",
     "Layer",
+    "Nodes",
     "Stream",
     "View",
     "Viewable",

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from whyformer.attribution.characters import hide_controls
 from whyformer.attribution.layer import Layer
+from whyformer.attribution.nodes import Nodes
 from whyformer.attribution.stream import Stream
 from whyformer.attribution.view_registry import View
 from whyformer.attribution.viewable import Viewable
@@ -34,6 +35,7 @@ class Attribution(Viewable):
         sinks: (batch,) relevance that no token received, by what received it.
         layers: What `keep=` kept of each layer.
         maps: (batch, asking, answering) relevance between two streams, by their names.
+        nodes: Relevance of layers, heads and MLP units by stack, if `keep="nodes"`.
         options: The options of the method.
         provenance: Model, family, package versions and notes.
     """
@@ -48,11 +50,12 @@ class Attribution(Viewable):
     sinks: Mapping[str, Tensor] = field(default_factory=dict)
     layers: tuple[Layer, ...] = ()
     maps: Mapping[tuple[str, str], Tensor] = field(default_factory=dict)
+    nodes: Mapping[str, Nodes] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in ("streams", "sinks", "maps", "options", "provenance"):
+        for name in ("streams", "sinks", "maps", "nodes", "options", "provenance"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
 
     def __reduce__(self) -> Any:
@@ -96,6 +99,7 @@ class Attribution(Viewable):
                 (asking, answering): self._cut(value[one], i, asking, answering)
                 for (asking, answering), value in self.maps.items()
             },
+            nodes={stack: nodes.sample(i) for stack, nodes in self.nodes.items()},
         )
 
     def _cut(self, values: Tensor, index: int, *names: str) -> Tensor:

@@ -47,6 +47,7 @@ def merge_parts(
             scores=along([one.scores for one in own], 1),
             mask=along([one.mask for one in own], 1),
             deciding=if_all([one.deciding for one in own], 1),
+            errors=if_all([one.errors for one in own], 1),
             tokens=tokens,
             word_ids=word_ids,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from whyformer.attribution.attribution import Attribution
 from whyformer.attribution.layer import Layer
+from whyformer.attribution.nodes import Nodes
 from whyformer.attribution.stream import Stream
 from whyformer.attribution.viewable import check_folder
 from whyformer.errors import InputError
@@ -21,11 +23,13 @@ FORMAT = "whyformer-attribution-1"
 
 _STREAM_PARTS = tuple(f.name for f in fields(Stream) if f.name != "name")
 _LAYER_PARTS = tuple(f.name for f in fields(Layer))
+_NODE_PARTS = tuple(f.name for f in fields(Nodes))
 
 
 def plain_data(attribution: Attribution) -> dict[str, Any]:
     """Return the attribution without layers and maps as lists, strings and numbers."""
     a = attribution
+    nodes = {stack: found.to_dict() for stack, found in a.nodes.items()}
     return {
         "format": FORMAT,
         "method": a.method,
@@ -43,10 +47,12 @@ def plain_data(attribution: Attribution) -> dict[str, Any]:
                 "word_ids": stream.word_ids and [list(w) for w in stream.word_ids],
                 "grid": stream.grid and list(stream.grid),
                 "deciding": None if stream.deciding is None else stream.deciding.tolist(),
+                "errors": None if stream.errors is None else stream.errors.tolist(),
                 "said": stream.said and [list(s) for s in stream.said],
             }
             for name, stream in a.streams.items()
         },
+        **({"nodes": nodes} if nodes else {}),
         "options": dict(a.options),
         "provenance": dict(a.provenance),
     }
@@ -79,6 +85,10 @@ def save(attribution: Attribution, path: str | Path) -> None:
     for i, layer in enumerate(a.layers):
         for part in _LAYER_PARTS:
             put(f"layers/{i}/{part}", getattr(layer, part))
+    plain["nodes"] = list(a.nodes)
+    for stack, nodes in a.nodes.items():
+        for part in _NODE_PARTS:
+            put(f"nodes/{stack}/{part}", getattr(nodes, part))
     check_folder(path)
     save_file(tensors, str(path), metadata={"whyformer": json.dumps(plain)})
 
@@ -143,18 +153,21 @@ def _read(plain: dict[str, Any], tensors: dict[str, Tensor]) -> Attribution:
             if k.startswith("maps/")
         },
         layers=tuple(
-            Layer(
-                **{
-                    part: value
-                    for part in _LAYER_PARTS
-                    if (value := get(f"layers/{i}/{part}")) is not None
-                }
-            )
-            for i in range(plain["layers"])
+            Layer(**_known(get, f"layers/{i}", _LAYER_PARTS)) for i in range(plain["layers"])
         ),
+        nodes={
+            stack: Nodes(**_known(get, f"nodes/{stack}", _NODE_PARTS))
+            for stack in plain.get("nodes", ())
+        },
         options=plain["options"],
         provenance=plain["provenance"],
     )
+
+
+def _known(get: Callable[[str], Any], folder: str, parts: tuple[str, ...]) -> dict[str, Any]:
+    """The parts that were saved, by name."""
+    found = {part: get(f"{folder}/{part}") for part in parts}
+    return {part: value for part, value in found.items() if value is not None}
 
 
 def _as_tuples(value: Any) -> Any:

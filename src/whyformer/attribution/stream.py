@@ -28,6 +28,7 @@ class Stream:
         pixels: (batch, height, width), for methods that reach pixels.
         states: (batch, tokens, hidden) at which the scores were read, if they were kept.
         deciding: (batch, tokens), True where a head reads the answer, if that is known.
+        errors: (batch, tokens), the standard error of each score, if scores are estimates.
         said: For generated text, the token that was explained at each position; "" elsewhere.
     """
 
@@ -41,6 +42,7 @@ class Stream:
     pixels: Tensor | None = None
     states: Tensor | None = None
     deciding: Tensor | None = None
+    errors: Tensor | None = None
     said: tuple[tuple[str, ...], ...] | None = None
 
     @property
@@ -66,6 +68,9 @@ class Stream:
         def cut(tensor: Tensor | None) -> Tensor | None:
             return None if tensor is None else tensor[index : index + 1]
 
+        def cut_tokens(tensor: Tensor | None) -> Tensor | None:
+            return None if tensor is None else tensor[index : index + 1, keep]
+
         return replace(
             self,
             scores=self.scores[index : index + 1, keep],
@@ -75,6 +80,7 @@ class Stream:
             said=self.said and (tuple(self.said[index][i] for i in positions),),
             image=cut(self.image),
             pixels=cut(self.pixels),
-            states=None if self.states is None else self.states[index : index + 1, keep],
-            deciding=None if self.deciding is None else self.deciding[index : index + 1, keep],
+            states=cut_tokens(self.states),
+            deciding=cut_tokens(self.deciding),
+            errors=cut_tokens(self.errors),
         )

@@ -17,7 +17,8 @@ from whyformer.cli.files import OutputError
 from whyformer.cli.progress import progress_bar
 from whyformer.errors import InputError
 from whyformer.registry import nearest
-from whyformer.reproduce.experiments import EXPERIMENTS, Experiment
+from whyformer.reproduce.experiment import Experiment
+from whyformer.reproduce.experiments import EXPERIMENTS
 from whyformer.reproduce.reproduce import Outcome, run_experiment
 from whyformer.reproduce.table import markdown
 
@@ -33,6 +34,7 @@ METHOD_WIDTH, PART_WIDTH = 26, 34
         "whyformer reproduce ali2022 --data DIR",
         "whyformer reproduce ali2022 --data DIR --parts sst2,mnist --limit 100",
         "whyformer reproduce chefer2021-multimodal",
+        "whyformer reproduce methods --data DIR",
     ),
 )
 def reproduce_command(
@@ -78,7 +80,7 @@ def reproduce_command(
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Run a paper's experiment and compare its figures with ours."""
+    """Run a paper's experiment and compare its figures with ours, or compare all methods."""
     if name not in EXPERIMENTS:
         raise InputError(
             f"there is no experiment {name!r}.{nearest(name, EXPERIMENTS)}",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import torch
 from torch import Tensor
 
 from whyformer.engine.rules.operations.stabilise import wide
+from whyformer.engine.run import Run
 
 
 class BlockRelevance:
@@ -30,3 +33,20 @@ class BlockRelevance:
 
         if states.requires_grad:
             states.register_hook(note)
+
+    def read(
+        self, run: Run, states: Mapping[str, Tensor], slopes: Sequence[Tensor]
+    ) -> dict[str, tuple[Tensor | None, ...]]:
+        """Return the relevance at each block's input, (batch, tokens) by stack.
+
+        `states` are the lowest states of each stack, and `slopes` the gradient there. The first
+        block may have got a copy of them, and other modules may read them too.
+        """
+        found = {}
+        for (stack, lowest), slope in zip(states.items(), slopes, strict=True):
+            relevance = (wide(lowest.detach()) * wide(slope)).sum(-1)
+            above = self.by_stack.get(stack, [])[1:]
+            found[stack] = tuple(
+                None if one is None else run.put_batch_first(one) for one in (relevance, *above)
+            )
+        return found

@@ -1,9 +1,10 @@
-"""A plain forward pass: the model's logits, also with some word embeddings overwritten."""
+"""A plain forward pass: output or logits, also with some word embeddings overwritten."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -18,6 +19,14 @@ from whyformer.targets.heads import CLASSES, NEXT_TOKEN, NUMBER, head_of
 
 MEASURABLE = (CLASSES, NUMBER, NEXT_TOKEN)
 NO_RERUN = "Use metrics that do not run the model again"
+
+
+@dataclass(frozen=True)
+class Overwrite:
+    """Word embeddings to overwrite in a forward pass."""
+
+    where: Tensor  # (batch, tokens), True where the embedding is overwritten
+    fill: str  # "zero", or "mean" for the mean of all embeddings
 
 
 def predict(
@@ -46,27 +55,10 @@ def predict(
             argument="metrics",
             remedy=NO_RERUN,
         )
-    hooks: list[tuple[nn.Module, str, Any]] = []
-    overwritten: list[bool] = []
-    outputs: list[Any] = []
-    if overwrite is not None:
-        tokens = batch.of(stream or batch.stream) or batch
-        ids = batch.arguments[tokens.carrier]
-        part = sources.get(tokens.stream, Source(tokens.stream, tokens.carrier)).submodule(module)
-        hooks = _overwriting_hooks(module, part, ids, overwrite, fill, overwritten)
-    if family is not None and family.output_module:
-        output_module = module.get_submodule(family.output_module)
-        hooks.append((output_module, "after", lambda owner, args, output: outputs.append(output)))
-    with borrow_model(module), torch.no_grad(), _fixed_seed(), add_hooks(hooks):
-        outputs.insert(0, _call(module, batch))
-    if overwrite is not None and not overwritten:
-        raise ModelError(
-            f"fill={fill!r} overwrites word embeddings, and {name} does not look its tokens up in"
-            " its embedding table",
-            argument="fill",
-            remedy="Use fill='drop', 'mask' or 'unknown'",
-        )
-    head = head_of(outputs[-1], module, batch.of("generated") or batch)
+    gaps = {} if overwrite is None else {stream or batch.stream: Overwrite(overwrite, fill)}
+    with borrow_model(module):
+        output = run_model(module, batch, gaps)
+    head = head_of(output, module, batch.of("generated") or batch)
     if head.kind not in MEASURABLE:
         raise ModelError(
             f"{name} predicts {head.kind}, and whyformer cannot measure how those change when"
@@ -82,6 +74,50 @@ def predict(
         # Count padding from the end only: a 0 between 1s hides a token, which keeps its place.
         last = last - mask.flip(1).int().argmax(1).cpu()
     return head.scores[torch.arange(len(last)), last]
+
+
+def run_model(
+    module: nn.Module,
+    batch: Batch,
+    overwrites: Mapping[str, Overwrite] | None = None,
+    instead: str = NO_RERUN,
+) -> Any:
+    """Return the raw output without a graph; the model must be borrowed (`scope.borrow_model`).
+
+    If the family declares an `output_module`, return the output of that sub-module.
+
+    Args:
+        module: The model.
+        batch: Its inputs.
+        overwrites: By stream the word embeddings to overwrite.
+        instead: What the user can do if the model fails on these inputs.
+    """
+    name, family = type(module).__name__, family_of(module)
+    sources = {source.stream: source for source in (family.sources if family else ())}
+    hooks: list[tuple[nn.Module, str, Any]] = []
+    overwritten: list[tuple[str, list[bool]]] = []
+    outputs: list[Any] = []
+    for stream, gap in (overwrites or {}).items():
+        tokens = batch.of(stream) or batch
+        ids = batch.arguments[tokens.carrier]
+        part = sources.get(tokens.stream, Source(tokens.stream, tokens.carrier)).submodule(module)
+        calls: list[bool] = []
+        overwritten.append((gap.fill, calls))
+        hooks += _overwriting_hooks(module, part, ids, gap.where, gap.fill, calls)
+    if family is not None and family.output_module:
+        output_module = module.get_submodule(family.output_module)
+        hooks.append((output_module, "after", lambda owner, args, output: outputs.append(output)))
+    with torch.no_grad(), _fixed_seed(), add_hooks(hooks):
+        outputs.insert(0, _call(module, batch, instead))
+    for fill, calls in overwritten:
+        if not calls:
+            raise ModelError(
+                f"fill={fill!r} overwrites word embeddings, and {name} does not look its tokens up"
+                " in its embedding table",
+                argument="fill",
+                remedy="Use fill='drop', 'mask' or 'unknown'",
+            )
+    return outputs[-1]
 
 
 def _overwriting_hooks(
@@ -122,7 +158,7 @@ def _overwriting_hooks(
     ]
 
 
-def _call(module: nn.Module, batch: Batch) -> Any:
+def _call(module: nn.Module, batch: Batch, instead: str) -> Any:
     try:
         return module(**batch.arguments)
     except WhyformerError:
@@ -134,7 +170,7 @@ def _call(module: nn.Module, batch: Batch) -> Any:
             f" {type(error).__name__}: {reason}",
             argument="fill",
             remedy="Check that model(**inputs) runs. If it does, keep special tokens, choose"
-            f" another fill=, or: {NO_RERUN[0].lower()}{NO_RERUN[1:]}",
+            f" another fill=, or: {instead[0].lower()}{instead[1:]}",
         ) from error
 
 

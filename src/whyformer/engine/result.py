@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from whyformer.attribution import Nodes
 from whyformer.engine.streamed_layers import AnyLayer
 from whyformer.models.families import Pair
 
@@ -30,6 +31,8 @@ class MethodResult:
         layers: What was read of each attention layer, in the order they ran.
         deciding: Weights of the tokens that the head reads, (batch, tokens) by stack.
         pixels: Relevance per pixel, (batch, height, width), if the method reaches pixels.
+        errors: The standard error of each score, if scores are estimated from samples.
+        nodes: Relevance of inner nodes by stack, if the user keeps them.
         rules: The rule set of the relevance pass, "ours" or "orig"; None if there was none.
     """
 
@@ -41,4 +44,6 @@ class MethodResult:
     layers: tuple[AnyLayer, ...] = ()
     deciding: Mapping[str, Tensor] = field(default_factory=dict)
     pixels: Tensor | None = None
+    errors: Scores | None = None
+    nodes: Mapping[str, Nodes] = field(default_factory=dict)
     rules: str | None = None

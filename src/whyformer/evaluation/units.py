@@ -10,7 +10,7 @@ from whyformer.evaluation.plan import MethodSpec, MetricSpec, Plan
 from whyformer.metrics import metrics
 from whyformer.models.load import Loaded
 
-FORMAT = 2  # increase it if the same settings would give other numbers
+FORMAT = 3  # increase it if the same settings would give other numbers
 
 ResultRow = dict[str, Any]
 

@@ -8,11 +8,11 @@ from typing import Any
 from torch import Tensor
 
 from whyformer.attribution import Attribution
+from whyformer.engine.rerun import Rerun
 from whyformer.inputs.prepare import prepare
 from whyformer.inputs.removal import Removal
 from whyformer.metrics import metrics
 from whyformer.metrics.predictor import Against, followed_class, kept_logits
-from whyformer.metrics.rerun import Rerun
 from whyformer.models.families import family_of
 from whyformer.models.load import Loaded
 from whyformer.targets.labels import ClassNames

@@ -26,7 +26,7 @@ def baseline_arguments(
     value = arguments[carrier]
     if value.is_floating_point():
         return {**arguments, carrier: torch.zeros_like(value)}
-    special = sorted(_special_ids(module, tokenizer))
+    special = sorted(known_special_ids(module, tokenizer))
     replaced = ~torch.isin(value, torch.tensor(special, dtype=value.dtype, device=value.device))
     if mask is not None:
         replaced &= mask
@@ -52,8 +52,8 @@ def neutral_id(module: nn.Module, tokenizer: Any | None) -> int:
     return 0 if avoided != 0 else 1
 
 
-def _special_ids(module: nn.Module, tokenizer: Any | None) -> frozenset[int]:
-    """Ids of special tokens, from the tokenizer or else from the model's config."""
+def known_special_ids(module: nn.Module, tokenizer: Any | None) -> frozenset[int]:
+    """Return the ids of special tokens, from the tokenizer or else from the model's config."""
     if tokenizer is not None:
         return special_ids(tokenizer)
     config = config_of(module)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from whyformer.attribution import Attribution, Layer, Stream
+from whyformer.attribution import Attribution, Layer, Nodes, Stream
 
 Item = TypeVar("Item")
 # Arguments of a second stream; their token count may equal the text's by chance.
@@ -115,6 +115,10 @@ def restore_padding(attribution: Attribution, layouts: Mapping[str, Layout]) -> 
         attribution,
         streams=streams,
         layers=tuple(_restore_layer(layer, layouts, widths) for layer in attribution.layers),
+        nodes={
+            stack: _restore_nodes(nodes, stack, layouts, widths)
+            for stack, nodes in attribution.nodes.items()
+        },
         maps={key: move_axes(value, *key) for key, value in attribution.maps.items()},
     )
 
@@ -138,6 +142,7 @@ def _restore_stream(stream: Stream, layout: Layout) -> Stream:
         word_ids=move_items(stream.word_ids, None),
         states=None if stream.states is None else layout.to_user(stream.states),
         deciding=None if stream.deciding is None else layout.to_user(stream.deciding),
+        errors=None if stream.errors is None else layout.to_user(stream.errors),
     )
 
 
@@ -150,25 +155,42 @@ def _restore_layer(layer: Layer, layouts: Mapping[str, Layout], widths: Mapping[
         "entering": {1: layer.asking},
         "leaving": {1: layer.asking},
     }
-
-    def move_axes(tensor: Tensor, dims: Mapping[int, str]) -> Tensor:
-        for dim, stack in dims.items():
-            # A stack may hold several streams; the last one takes the remaining columns.
-            names, start = stack.split("+"), 0
-            pieces = []
-            for name in names[:-1]:
-                pieces.append((name, tensor.narrow(dim, start, widths[name])))
-                start += widths[name]
-            rest = tensor.shape[dim] - start
-            pieces.append((names[-1], tensor.narrow(dim, start, rest)))
-            tensor = torch.cat(
-                [layouts[n].to_user(p, dim) if n in layouts else p for n, p in pieces], dim
-            )
-        return tensor
-
     kept: dict[str, Any] = {
-        part: move_axes(tensor, axes[part])
+        part: _move_stacks(tensor, axes[part], layouts, widths)
         for part in axes
         if (tensor := getattr(layer, part)) is not None
     }
     return replace(layer, **kept)
+
+
+def _restore_nodes(
+    nodes: Nodes, stack: str, layouts: Mapping[str, Layout], widths: Mapping[str, int]
+) -> Nodes:
+    kept: dict[str, Any] = {
+        part: _move_stacks(nodes.tensors[part], {dim: stack}, layouts, widths)
+        for part, dim in (("states", 2), ("heads", 3))
+        if part in nodes.tensors
+    }
+    return replace(nodes, **kept)
+
+
+def _move_stacks(
+    tensor: Tensor,
+    dims: Mapping[int, str],
+    layouts: Mapping[str, Layout],
+    widths: Mapping[str, int],
+) -> Tensor:
+    """The tensor with the columns of these axes, each the tokens of a stack, as the user's."""
+    for dim, stack in dims.items():
+        # A stack may hold several streams; the last one takes the remaining columns.
+        names, start = stack.split("+"), 0
+        pieces = []
+        for name in names[:-1]:
+            pieces.append((name, tensor.narrow(dim, start, widths[name])))
+            start += widths[name]
+        rest = tensor.shape[dim] - start
+        pieces.append((names[-1], tensor.narrow(dim, start, rest)))
+        tensor = torch.cat(
+            [layouts[n].to_user(p, dim) if n in layouts else p for n, p in pieces], dim
+        )
+    return tensor

@@ -53,14 +53,14 @@ class Removal:
         batch: The inputs to remove tokens from.
         module: The model.
         family: Its family, if any.
-        fill: A key of `FILL_TEXTS`, or None for the default of each stream.
+        fill: A key of `FILL_TEXTS`, one by stream, or None for the default of each stream.
         image_processor: Knows the normalised value of black, for `fill="black"`.
     """
 
     batch: Batch
     module: nn.Module
     family: Family | None = None
-    fill: str | None = None
+    fill: str | Mapping[str, str] | None = None
     image_processor: Any = None
 
     def source(self, stream: str) -> Source:
@@ -83,21 +83,17 @@ class Removal:
     def fill_of(self, stream: str) -> str:
         """How a stream's gaps are filled; raise OptionError if the stream has no such fill."""
         kind = self.source(stream).kind
-        if self.fill is None:
+        fill = self.fill.get(stream) if isinstance(self.fill, Mapping) else self.fill
+        if fill is None:
             return FILLS[kind][0]
-        if self.fill not in FILL_TEXTS:
+        check_fill(fill)
+        if fill not in FILLS[kind]:
             raise OptionError(
-                f"fill={self.fill!r} is unknown",
-                argument="fill",
-                remedy=f"Choose one of {', '.join(FILL_TEXTS)}",
-            )
-        if self.fill not in FILLS[kind]:
-            raise OptionError(
-                f"fill={self.fill!r} is not for stream '{stream}', which is {kind}",
+                f"fill={fill!r} is not for stream '{stream}', which is {kind}",
                 argument="fill",
                 remedy=f"Choose one of {', '.join(FILLS[kind])}",
             )
-        return self.fill
+        return fill
 
     def remove(
         self, stream: str, kept: Tensor, rows: Tensor, grid: tuple[int, int] | None = None
@@ -233,6 +229,16 @@ class Removal:
             for name in names
             if isinstance(entry := some.arguments.get(name), Tensor) and entry.shape[:2] == shape
         ]
+
+
+def check_fill(fill: str) -> None:
+    """Raise OptionError if there is no such fill."""
+    if fill not in FILL_TEXTS:
+        raise OptionError(
+            f"fill={fill!r} is unknown",
+            argument="fill",
+            remedy=f"Choose one of {', '.join(FILL_TEXTS)}",
+        )
 
 
 def _with(batch: Batch, changed: Mapping[str, Any]) -> Batch:

@@ -15,6 +15,7 @@ from whyformer.methods.method import method
     paper="Shrikumar et al. 2016; baseline of Ali et al. 2022",
     needs=("gradient",),
     signed=True,
+    keeps=("nodes",),
 )
 def gradient_x_input(run: Run, *, at: str = "states") -> MethodResult:
     """x * df/dx, summed over the hidden axis."""

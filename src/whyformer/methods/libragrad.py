@@ -16,6 +16,7 @@ from whyformer.methods.method import check_choice, method
     signed=True,
     sums="conservation",
     rules="detach",
+    keeps=("nodes",),
 )
 def libragrad(
     run: Run,
@@ -37,4 +38,6 @@ def libragrad(
     check_choice("biases", biases, ("sinks", "tokens"))
     seen = balanced(run, maps=False, products=products, per_token=biases == "tokens")
     found = seen.average(start_layer, end_layer)
-    return MethodResult(seen.forward, found.scores, sinks=found.sinks, leaks=found.leaks)
+    return MethodResult(
+        seen.forward, found.scores, sinks=found.sinks, leaks=found.leaks, nodes=seen.nodes
+    )

@@ -19,6 +19,7 @@ _PRODUCT = {"gradient": "gradient", "identity": "gate"}
     signed=True,
     sums="conservation",
     rules="detach",
+    keeps=("nodes",),
 )
 def lrp_ah_ln(
     run: Run,

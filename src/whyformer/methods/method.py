@@ -13,7 +13,7 @@ from whyformer.options import check_options, declared_options
 from whyformer.registry import Registry
 
 Compute = Callable[..., MethodResult]
-Need = Literal["attention", "gradient", "relevance"]
+Need = Literal["attention", "gradient", "relevance", "removal"]
 Sum = Literal["conservation", "completeness"]
 RuleSet = Literal["detach", "relevance"]
 
@@ -31,7 +31,8 @@ class Method:
         title: What it computes, in one line.
         paper: Where it is from.
         compute: The function itself.
-        needs: What it reads from the model: "attention" maps, "gradient", "relevance" of maps.
+        needs: What it reads from the model: "attention" maps, "gradient", "relevance" of maps, or
+            its value after the "removal" of tokens.
         signed: Whether scores can be negative.
         sums: Why scores and sinks add up to the explained value: by "conservation" of relevance
             or by "completeness" of a path integral; None if they do not.
@@ -89,7 +90,7 @@ def method(
     """Register a function as a method; its keyword-only arguments are the method's options.
 
     The arguments are the attributes of `Method`; `keeps` names what it can keep beyond `KEEPS`:
-    relevancy "maps" and the "relevance" of attention maps.
+    relevancy "maps", the "relevance" of attention maps, and that of inner "nodes".
 
     Example:
         >>> @method("half", title="Half of everything", paper="none", signed=False)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
 
 from whyformer.attribution import Attribution
@@ -17,23 +15,20 @@ from whyformer.statistics.ranks import pearson
     "conservation",
     title="Conservation: does relevance sum to the output?",
     paper="Ali et al.: XAI for Transformers, ICML 2022",
-    better="lower",
-    range=(0.0, 2.0),
-    convention="|sum of relevance - output| over the larger of the two; 0 is conserved.",
+    better="higher",
+    range=(-1.0, 1.0),
+    convention="Scores and sinks over the output, or its inverse above 1; 1 is conserved.",
     signed=True,
 )
-def conservation(
-    attribution: Attribution,
-    *,
-    error: Literal["relative", "absolute"] = "relative",
-    sinks: bool = False,
-) -> Score:
-    """Difference of the tokens' summed relevance from the explained value, (batch,).
+def conservation(attribution: Attribution, *, sinks: bool = True) -> Score:
+    """Summed relevance over the explained value, the smaller over the larger, (batch,).
 
-    The relative error is divided by the larger of the two, so that an output near 0 does not
-    dominate a mean: 1 means that nothing was conserved, more than 1 the wrong sign. With `sinks`,
-    the relevance that biases absorbed is added. If layers were kept, the curve has the relevance
-    sum after each. `parts` has both sides, for the paper's scatter plot and for `correlation`.
+    It is the ratio of `Attribution.conservation`, and its inverse if that exceeds 1 in size: half
+    and twice the output both have 0.5, so that no output near 0 dominates a mean and no excess
+    makes up for a loss. 1 is perfect, 0 means that nothing was conserved, less than 0 the wrong
+    sign. `sinks=False` leaves out the relevance that no token received. If layers were kept, the
+    curve has the relevance sum after each. `parts` has both sides, for the paper's scatter plot
+    and for `correlation`.
     """
     output = attribution.output.detach().double()
     relevance = torch.zeros_like(output)
@@ -43,10 +38,9 @@ def conservation(
     if sinks:
         for absorbed in attribution.sinks.values():
             relevance = relevance + absorbed.detach().double().to(output.device)
-    values = (relevance - output).abs()
-    if error == "relative":
-        scale = torch.maximum(relevance.abs(), output.abs())
-        values = values / scale.where(scale > 0, 1)
+    scale = torch.maximum(relevance.abs(), output.abs())
+    # Without relevance an output of 0 is conserved.
+    values = torch.where(scale > 0, 1 - (relevance - output).abs() / scale.where(scale > 0, 1), 1)
     sums = {
         i: layer.relevance_sum.detach().double()
         for i, layer in enumerate(attribution.layers)
@@ -56,9 +50,8 @@ def conservation(
         values,
         torch.stack(list(sums.values()), 1) if sums else None,
         tuple(float(i) for i in sums) if sums else None,
-        f"{error} difference of the summed relevance of all tokens"
-        f"{' and sinks' if sinks else ''} from the explained value"
-        f"{', over the larger of the two' if error == 'relative' else ''}",
+        f"summed relevance of all tokens{' and sinks' if sinks else ''} over the explained value,"
+        " the inverse if it exceeds 1 in size; 1 is conserved",
         {"relevance": relevance, "output": output},
     )
 

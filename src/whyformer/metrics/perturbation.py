@@ -17,8 +17,9 @@ from whyformer.metrics.token_order import Rounding, Special
 
 PAPER = "Chefer, Gur, Wolf: Transformer Interpretability Beyond Attention Visualization, CVPR 2021"
 
-# As the authors' scripts have them: ViT's images, and LXMERT's questions and regions.
-IMAGE_STEPS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+# As the authors have them: ViT's images, from the unperturbed one on (their script prints the
+# other nine shares, their tables count it), and LXMERT's questions and regions.
+IMAGE_STEPS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 TOKEN_STEPS = (0.0, 0.25, 0.5, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0)
 
 Level = Literal["token", "pixel"]
@@ -50,12 +51,14 @@ def _perturbation(way: str, order: str, better: Better) -> Compute:
         special: Special = "keep",
         rounding: Rounding | None = None,
         normalised: bool = True,
+        percent: bool = False,
     ) -> Score:
         """Area under the accuracy or probability while tokens or pixels are removed, (batch,).
 
         If the map is faithful, the curve falls at once when the most relevant tokens are removed
         first, and stays up when the least relevant are. `parts` has both curves. Steps and
-        rounding are those of the authors' ViT script for images, else of their LXMERT script.
+        rounding are those of the authors' ViT experiment for images, else of their LXMERT script.
+        Their tables have the area itself in per cent: `normalised=False, percent=True`.
         """
         one = token_order.find_stream(attribution, stream)
         images = one.grid is not None and len(attribution.streams) == 1
@@ -79,13 +82,13 @@ def _perturbation(way: str, order: str, better: Better) -> Compute:
             "probability": torch.stack(probable, 1),
         }
         return Score(
-            token_order.area_under(curves[measure], steps, normalised),
+            token_order.area_under(curves[measure], steps, normalised) * (100 if percent else 1),
             curves[measure],
             steps,
             f"{measure} of the {against} class while the {order} relevant {level}s of '{one.name}'"
             f" are removed first, shares {token_order.number_list(steps)}, {level} counts rounded"
-            f" {rounding}; trapezoidal area{' divided by its width' if normalised else ''};"
-            f" special tokens: {special}",
+            f" {rounding}; trapezoidal area{' x 100' if percent else ''},"
+            f"{'' if normalised else ' not'} divided by its width; special tokens: {special}",
             curves,
         )
 

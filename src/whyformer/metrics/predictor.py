@@ -8,8 +8,8 @@ from typing import Literal, Protocol
 from torch import Tensor
 
 from whyformer.attribution import Attribution
+from whyformer.engine.rerun import Rerun
 from whyformer.errors import InputError
-from whyformer.metrics.rerun import Rerun
 
 Against = Literal["predicted", "target", "label"]
 

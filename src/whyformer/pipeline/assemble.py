@@ -61,6 +61,7 @@ def assemble(request: Request, loaded: Loaded, run: Run, result: MethodResult) -
         sinks=sinks,
         layers=_layers(run, result),
         maps=_maps(run, result, len(streams) > 1),
+        nodes={stack: nodes.cpu() for stack, nodes in result.nodes.items()},
         options={**method.options, **request.options},
         provenance=_provenance(loaded, run),
     )
@@ -77,6 +78,7 @@ def _stream(run: Run, result: MethodResult, stack: str, segment: Segment, scores
     pixels = result.pixels if image is not None else None
     states = result.forward.states.get(stack) if "states" in run.keep else None
     deciding = result.deciding.get(stack)
+    errors = (result.errors or {}).get(stack)
     return Stream(
         name=segment.stream,
         scores=scores[:, segment.columns],
@@ -88,6 +90,7 @@ def _stream(run: Run, result: MethodResult, stack: str, segment: Segment, scores
         pixels=None if pixels is None else pixels.cpu(),
         states=None if states is None else states.cpu()[:, segment.columns],
         deciding=None if deciding is None else deciding.cpu()[:, segment.columns] != 0,
+        errors=None if errors is None else errors.cpu()[:, segment.columns],
     )
 
 

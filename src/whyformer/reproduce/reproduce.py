@@ -15,7 +15,7 @@ from whyformer.evaluation.results import Results
 from whyformer.models import bundled
 from whyformer.models.load import Loaded, load_model
 from whyformer.registry import nearest
-from whyformer.reproduce.experiments import Experiment, ExperimentPart
+from whyformer.reproduce.experiment import Experiment, ExperimentPart
 from whyformer.reproduce.recipes import RECIPES, split_source
 from whyformer.reproduce.samples import drop_unknown_labels, select_samples
 from whyformer.reproduce.train_recipe import TrainedModel, run_training
@@ -147,7 +147,8 @@ def _evaluate_part(part: ExperimentPart, options: ReproduceOptions) -> Iterator[
     loaded = load_model(model.source, None, None)
     # Only the last part of its path: a published table must not show folders of this machine.
     loaded = Loaded(loaded.module, loaded.processor, Path(model.source).name)
-    samples, names, left_out = select_samples(part, options.data, options.limit or part.limit)
+    limit = options.limit or part.limit
+    samples, names, left_out = select_samples(part, options.data, limit, loaded)
     rows = _select_rows(part, options.methods)
     events = run_evaluation(
         loaded,

@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from whyformer.datasets import Sample, open_dataset
+from whyformer.engine.predict import predict
 from whyformer.errors import InputError
 from whyformer.evaluation.bundled_samples import bundled_samples
+from whyformer.evaluation.collation import inputs_of
 from whyformer.evaluation.formatting import count_text
 from whyformer.evaluation.metric_inputs import classes_of
+from whyformer.inputs.prepare import prepare
 from whyformer.models import bundled
 from whyformer.models.load import Loaded
-from whyformer.reproduce.experiments import ExperimentPart
+from whyformer.reproduce.experiment import ExperimentPart
 from whyformer.reproduce.recipes import RECIPES, split_source
+
+IMAGES_PER_PASS = 32
 
 
 def select_samples(
-    part: ExperimentPart, data: Path, limit: int | None
+    part: ExperimentPart, data: Path, limit: int | None, loaded: Loaded
 ) -> tuple[list[Sample], Sequence[str], str]:
     """Return the samples of a part, the names of their labels, and a remark on skipped rows."""
     if part.data:
         name, place, options = split_source(part.data)
-        paths = {key: str(data / place / value) for key, value in options.items()}
+        chosen: dict[str, Any] = {k: str(data / place / value) for k, value in options.items()}
+        if part.confident is not None:
+            images = open_dataset(f"imagenet:{data / place}", part.split, on_error="skip")
+            chosen["only"] = recognised_images(images, loaded, part.confident)
         source = f"{name}:{data / place}"
-        found = open_dataset(source, part.split, limit=limit, seed=0, on_error="skip", **paths)
+        found = open_dataset(source, part.split, limit=limit, seed=0, on_error="skip", **chosen)
     elif part.model in RECIPES:
         found = RECIPES[part.model].open(data, "test", limit)
     else:
@@ -41,6 +50,23 @@ def select_samples(
     counts = ((len(skipped), "cannot be read"), (empty, "empty"))
     remarks = [f"{count_text(count, 'row')} left out: {why}" for count, why in counts if count]
     return samples, found.labels, "; ".join(remarks)
+
+
+def recognised_images(images: Iterable[Sample], loaded: Loaded, least: float) -> set[str]:
+    """Return the ids of the images whose class the model gives at least this probability.
+
+    It must also be the class that the model predicts.
+    """
+    found, samples = set(), list(images)
+    for start in range(0, len(samples), IMAGES_PER_PASS):
+        batch = samples[start : start + IMAGES_PER_PASS]
+        inputs = inputs_of(batch, loaded)
+        prepared = prepare(inputs, loaded.module, loaded.processor, loaded.family, False)
+        probabilities, classes = predict(loaded.module, prepared).softmax(1).max(1)
+        for sample, probability, number in zip(batch, probabilities, classes, strict=True):
+            if int(number) == sample.label and float(probability) >= least:
+                found.add(sample.id)
+    return found
 
 
 def drop_unknown_labels(samples: Sequence[Sample], loaded: Loaded) -> list[Sample]:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
 
-from whyformer.evaluation.formatting import ARROWS, interval_text, number_text
+from whyformer.evaluation.formatting import ARROWS, decimals_for, interval_text, number_text
 from whyformer.evaluation.results import ResultKey, Results
 from whyformer.evaluation.tables import escape_markdown
 from whyformer.metrics import interval
-from whyformer.reproduce.experiments import Experiment, ExperimentPart
+from whyformer.reproduce.experiment import Experiment, ExperimentPart
 from whyformer.reproduce.reproduce import Outcome
 from whyformer.statistics.ranks import spearman
 
@@ -51,7 +52,19 @@ class FigureColumn:
         score = self.results.score(ResultKey(label, self.target, self.metric))
         if score is None:
             return ""
-        return f"{number_text(score.mean)} {interval_text(*interval(score))}".strip()
+        between = interval_text(*interval(score), self.decimals)
+        return f"{number_text(score.mean, self.decimals)} {between}".strip()
+
+    def paper_cell(self, label: str) -> str:
+        """Return the paper's figure as text; empty if it has none."""
+        figure = self.published.get(label)
+        return "" if figure is None else number_text(figure, self.decimals)
+
+    @cached_property
+    def decimals(self) -> int | None:
+        """The decimals of all figures in this column."""
+        means = [abs(mean) for label in self.results.methods if (mean := self.mean(label))]
+        return decimals_for(max(means, default=0.0))
 
 
 def markdown(experiment: Experiment, outcomes: Sequence[Outcome], across: int | None = None) -> str:
@@ -74,7 +87,7 @@ def markdown(experiment: Experiment, outcomes: Sequence[Outcome], across: int | 
             lines += [*_table(some[start : start + (across or len(some))], some), ""]
         lines += [*_conventions(some), "", *_order(some)]
     lines += [line for column in columns for line in _by_number(column)]
-    lines += ["Differences from the paper:", ""]
+    lines += [f"{experiment.notes_title}:", ""]
     lines += [f"- {note}" for note in experiment.notes]
     lines += [
         f"- {escape_markdown(one.part.title)}: {_describe_outcome(one)}"
@@ -114,8 +127,7 @@ def _table(columns: Sequence[FigureColumn], among: Sequence[FigureColumn]) -> li
         ours = [column.cell(label) for column in columns]
         cells = [escape_markdown(label)]
         for column, cell in zip(columns, ours, strict=True):
-            told = column.published
-            cells += [cell, *([f"{told[label]:.3f}" if label in told else ""] if told else [])]
+            cells += [cell, *([column.paper_cell(label)] if column.published else [])]
         if any(ours):
             body.append(cells)
     return _grid([heads, *body])

@@ -68,6 +68,8 @@ def _merge_stream(
     return replace(
         stream,
         scores=sum_rows(stream.scores),
+        # The tokens' scores are estimated from the same coalitions, so errors may add up.
+        errors=None if stream.errors is None else sum_rows(stream.errors),
         mask=stream.mask[list(first)],
         tokens=stream.tokens and tuple(stream.tokens[i] for i in first),
         word_ids=stream.word_ids and tuple(stream.word_ids[i] for i in first),
@@ -96,6 +98,7 @@ def _split_prompt(
             tokens=whole.tokens and tuple(row[columns] for row in whole.tokens),
             word_ids=whole.word_ids and tuple(row[columns] for row in whole.word_ids),
             states=None if whole.states is None else whole.states[:, columns],
+            errors=None if whole.errors is None else whole.errors[:, columns],
         )
 
     before, after = slice(0, prompt), slice(prompt, None)

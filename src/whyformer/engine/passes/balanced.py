@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
+from whyformer.attribution import Nodes
 from whyformer.engine.backward import gradients_at
 from whyformer.engine.block_relevance import BlockRelevance
 from whyformer.engine.forward import Trace
+from whyformer.engine.nodes import NodeRecorder
 from whyformer.engine.passes.attentions import Attentions, make_layer, with_deciding
 from whyformer.engine.passes.forward_only import differentiable_value, intercept
 from whyformer.engine.recording import AttentionRecorder, missing_operation
@@ -21,7 +23,6 @@ from whyformer.engine.result import Scores
 from whyformer.engine.rules.detach.attention import detached_and_recorded
 from whyformer.engine.rules.detach.tables import balanced_table
 from whyformer.engine.rules.ledger import Booking
-from whyformer.engine.rules.operations.stabilise import wide
 from whyformer.engine.run import Run
 from whyformer.errors import OptionError
 
@@ -38,12 +39,14 @@ class Balanced(Attentions):
         sinks: Relevance of constants, (batch,), by account and block.
         token_sinks: The same, (batch, tokens), if they were booked per token.
         leaks: Relevance lost in operations without a rule, (batch,), by operation and block.
+        nodes: Relevance of inner nodes by stack, if the user keeps them.
     """
 
     blocks: Mapping[str, tuple[Tensor | None, ...]] = field(default_factory=dict)
     sinks: Mapping[Booking, Tensor] = field(default_factory=dict)
     token_sinks: Mapping[Booking, Tensor] = field(default_factory=dict)
     leaks: Mapping[Booking, Tensor] = field(default_factory=dict)
+    nodes: Mapping[str, Nodes] = field(default_factory=dict)
 
     def average(self, first: int = 0, end: int | None = None) -> LayerAverage:
         """Return the mean relevance over the inputs of blocks `first` to `end` of each stack.
@@ -146,7 +149,8 @@ def balanced(
     table = balanced_table(products)
     if maps:
         table = {**table, **detached_and_recorded(recorder.record, recorder.hold)}
-    forward = intercept(run, table, trace, ledger)
+    nodes = NodeRecorder(run, trace, ledger) if states and "nodes" in run.keep else None
+    forward = intercept(run, table, trace, ledger, nodes=nodes)
     if not ledger.counts["attention"]:
         raise missing_operation("attention")
     chosen = recorder.choose_layers(first, end, by_pair) if maps else []
@@ -158,6 +162,7 @@ def balanced(
             "states": [*trace.states.values()] if states else [],
             "exits": [*trace.exits.values()] if maps else [],
             "maps": [recorder.maps[i] for i in sloping],
+            **(nodes.places if nodes else {}),
         },
     )
     deciding: Mapping[str, Tensor] = {}
@@ -174,25 +179,9 @@ def balanced(
         deciding,
         every,
         tuple(every[i] for i in chosen),
-        _block_relevance(run, trace, slopes["states"]),
+        watched.read(run, trace.states, slopes["states"]) if watched else {},
         ledger.sinks_by_place,
         ledger.token_sinks,
         ledger.leaks_by_place,
+        nodes.read(forward.layout, slopes) if nodes else {},
     )
-
-
-def _block_relevance(
-    run: Run, trace: Trace, slopes: list[Tensor]
-) -> dict[str, tuple[Tensor | None, ...]]:
-    """Relevance at each block's input, (batch, tokens) by stack."""
-    if trace.blocks is None:
-        return {}
-    found = {}
-    for (stack, states), slope in zip(trace.states.items(), slopes, strict=True):
-        # The block may have got a copy of the lowest states; other modules may read them too.
-        lowest = (wide(states.detach()) * wide(slope)).sum(-1)
-        above = trace.blocks.by_stack.get(stack, [])[1:]
-        found[stack] = tuple(
-            None if one is None else run.put_batch_first(one) for one in (lowest, *above)
-        )
-    return found

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from whyformer.engine.forward import Trace, is_double, run_forward
 from whyformer.engine.interception import Interception
+from whyformer.engine.nodes import NodeRecorder, WatchedInterception
 from whyformer.engine.rules.ledger import Ledger
 from whyformer.engine.rules.operations.names import Function
 from whyformer.engine.run import Run
@@ -53,25 +54,38 @@ def forward_only(
 
 
 def intercept(
-    run: Run, table: Table, trace: Trace, ledger: Ledger, baseline: bool = False
+    run: Run,
+    table: Table,
+    trace: Trace,
+    ledger: Ledger,
+    baseline: bool = False,
+    nodes: NodeRecorder | None = None,
 ) -> ForwardPass:
     """Run the model under a table of rules, and resolve the target under the same rules.
 
     A target may be a computation on the output, so the rules must see its operations too.
+    `nodes` records the inner nodes, if the user keeps them.
     """
-    interception = make_interception(run, table, ledger)
+    interception = make_interception(run, table, ledger, nodes=nodes)
     arguments = run.batch.baseline_arguments if baseline else run.batch.arguments
-    hooks = state_hooks(run, trace, ledger)
+    hooks = state_hooks(run, trace, ledger) + (nodes.hooks() if nodes else [])
     output = run_forward(run, trace, interception, hooks, arguments)
     with interception:
         goal = resolve(run.target, output, run.module, run.batch)
     return forward_pass(run, trace, goal)
 
 
-def make_interception(run: Run, table: Table, ledger: Ledger, fallback: Any = None) -> Interception:
+def make_interception(
+    run: Run,
+    table: Table,
+    ledger: Ledger,
+    fallback: Any = None,
+    nodes: NodeRecorder | None = None,
+) -> Interception:
     """Return the mode that runs operations by the table; the family's own rules come first."""
     own = run.family.rules if run.family else {}
-    return Interception({**table, **own}, ledger, is_double(run.module), fallback)
+    settings = {**table, **own}, ledger, is_double(run.module), fallback
+    return WatchedInterception(nodes.see, *settings) if nodes else Interception(*settings)
 
 
 def forward_pass(run: Run, trace: Trace, goal: Goal) -> ForwardPass:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch import Tensor
 
+from whyformer.attribution import Nodes
 from whyformer.engine.backward import gradients_at
 from whyformer.engine.forward import Trace
+from whyformer.engine.nodes import NodeRecorder
 from whyformer.engine.passes.forward_only import (
     ForwardPass,
     States,
@@ -31,12 +33,14 @@ class Gradients:
         gradient: (batch, tokens, hidden) by stack.
         sinks: Relevance that went to biases and other constants, (batch,) by name.
         leaks: Relevance lost in operations without a rule, (batch,) by operation.
+        nodes: Relevance of inner nodes by stack, if the user keeps them.
     """
 
     forward: ForwardPass
     gradient: States
     sinks: Mapping[str, Tensor]
     leaks: Mapping[str, Tensor]
+    nodes: Mapping[str, Nodes] = field(default_factory=dict)
 
     def relevance(self) -> Scores:
         """Return gradient x input, summed over the hidden axis, (batch, tokens) by stack."""
@@ -47,7 +51,9 @@ class Gradients:
 
     def result(self) -> MethodResult:
         """Return gradient x input as a method's result."""
-        return MethodResult(self.forward, self.relevance(), sinks=self.sinks, leaks=self.leaks)
+        return MethodResult(
+            self.forward, self.relevance(), sinks=self.sinks, leaks=self.leaks, nodes=self.nodes
+        )
 
 
 def gradients(
@@ -70,11 +76,18 @@ def gradients(
             another method's.
     """
     trace, ledger = Trace(at=at, replace=states or {}), run.new_ledger(conserve)
-    forward = intercept(run, table, trace, ledger)
+    recorder = NodeRecorder(run, trace, ledger) if "nodes" in run.keep else None
+    forward = intercept(run, table, trace, ledger, nodes=recorder)
     if needs and not ledger.counts[needs]:
         raise missing_operation(needs)
     value = differentiable_value(forward.goal)
-    found = gradients_at(value, {"states": [*trace.states.values()]})["states"]
+    places = recorder.places if recorder else {}
+    slopes = gradients_at(value, {"states": [*trace.states.values()], **places})
+    nodes = recorder.read(forward.layout, slopes) if recorder else {}
     return Gradients(
-        forward, run.by_stack(trace.states, found), dict(ledger.sinks), dict(ledger.leaks)
+        forward,
+        run.by_stack(trace.states, slopes["states"]),
+        dict(ledger.sinks),
+        dict(ledger.leaks),
+        nodes,
     )

@@ -44,5 +44,6 @@ def _with_gradient_of(layer: AnyLayer, other: AnyLayer) -> AnyLayer:
     """The layer with the gradient of the same layer in another pass."""
     if isinstance(layer, StreamedLayer) and isinstance(other, StreamedLayer):
         return replace(layer, output_gradient=other.output_gradient)
-    assert not isinstance(layer, StreamedLayer) and not isinstance(other, StreamedLayer)
+    assert not isinstance(layer, StreamedLayer)
+    assert not isinstance(other, StreamedLayer)
     return replace(layer, gradient=other.gradient)

@@ -2,6 +2,7 @@
 
 | operation | choices |
 |---|---|
+| linear | "gradient": none; "gamma": LRP-gamma |
 | attention | "gradient": none; "detach": weights are constants (AH rule); "uniform": AttnLRP |
 | norm | "gradient": none; "detach": the deviation is a constant (LN rule) |
 | activation | "gradient": none; "identity": relevance passes unchanged |
@@ -14,11 +15,17 @@ from collections.abc import Callable
 
 from whyformer.engine.rules.detach import activation as activations
 from whyformer.engine.rules.detach import attention as attentions
-from whyformer.engine.rules.detach import linear, residual
+from whyformer.engine.rules.detach import gamma as gammas
+from whyformer.engine.rules.detach import linear as linears
 from whyformer.engine.rules.detach import norm as norms
 from whyformer.engine.rules.detach import product as products
+from whyformer.engine.rules.detach import residual
 from whyformer.engine.rules.operations.names import RuleTable
 
+_LINEAR: dict[str, Callable[[float], RuleTable]] = {
+    "gradient": lambda gamma: linears.TABLE,
+    "gamma": gammas.table,
+}
 _ATTENTION: dict[str, RuleTable] = {
     "gradient": {},
     "detach": attentions.DETACHED,
@@ -56,10 +63,15 @@ def detach_table(
     activation: str = "gradient",
     product: str = "gradient",
     detach_mean: bool = False,
+    linear: str = "gradient",
+    gamma: float = 0.0,
 ) -> RuleTable:
-    """{operation: rule} for these choices; `detach_mean` also makes a norm's mean a constant."""
+    """{operation: rule} for these choices.
+
+    `detach_mean` also makes a norm's mean a constant; `gamma` is that of linear="gamma".
+    """
     return {
-        **linear.TABLE,
+        **_LINEAR[linear](gamma),
         **residual.TABLE,
         **_PRODUCT[product],
         **_ACTIVATION[activation],

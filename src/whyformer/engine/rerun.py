@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy
 import torch
 from torch import Tensor, nn
 
@@ -103,19 +102,35 @@ class Rerun:
 
     def _batches(self, stream: str, new: Mapping[Key, Tensor]) -> list[list[Key]]:
         """The samples of each forward pass: of similar length if tokens are dropped."""
-        keys, cost = list(new), pass_cost(self.module)
-        if self._removal.source(stream).kind in ("pixels", "sound"):
-            plan = plan_batches([1] * len(keys), tokens=IMAGES, pass_cost=cost)
-        else:
-            dropped = self._removal.fill_of(stream) == "drop"
-            lengths = [max(1, int(row.sum())) if dropped else len(row) for row in new.values()]
-            # Without a padding mask only samples of one length can run together.
-            kinds = None if self._removal.runs_together(stream) else lengths
-            plan = plan_batches(lengths, tokens=TOKENS, kinds=kinds, pass_cost=cost)
+        keys = list(new)
+        plan = plan_passes(self._removal, [{stream: row} for row in new.values()])
         return [[keys[i] for i in batch] for batch in plan]
 
 
+def plan_passes(removal: Removal, kept: Sequence[Mapping[str, Tensor]]) -> list[list[int]]:
+    """Return which inputs run together, as indices, so that all passes together cost least.
+
+    Args:
+        removal: What replaces removed tokens.
+        kept: For each input by stream what it keeps, (tokens,).
+    """
+    streams = tuple(kept[0]) if kept else ()
+    dropped = {stream: removal.fill_of(stream) == "drop" for stream in streams}
+    # Without a padding mask only samples of one length can run together.
+    apart = [stream for stream in streams if not removal.runs_together(stream)]
+
+    def length(stream: str, row: Tensor) -> int:
+        return max(1, int(row.sum())) if dropped[stream] else len(row)
+
+    kinds = [tuple(length(stream, rows[stream]) for stream in apart) for rows in kept]
+    cost = pass_cost(removal.module)
+    if any(removal.source(stream).kind in ("pixels", "sound") for stream in streams):
+        return plan_batches([1] * len(kept), tokens=IMAGES, kinds=kinds, pass_cost=cost)
+    lengths = [sum(length(stream, row) for stream, row in rows.items()) for rows in kept]
+    return plan_batches(lengths, tokens=TOKENS, kinds=kinds, pass_cost=cost)
+
+
 def _digest(row: Tensor) -> bytes:
-    # Its length too: masks of one stream may be of tokens or of pixels.
-    packed = len(row).to_bytes(4) + numpy.packbits(row.numpy()).tobytes()
-    return packed if len(packed) <= 32 else hashlib.blake2b(packed, digest_size=32).digest()
+    # One byte per entry, so its length counts too: masks may be of tokens or of pixels.
+    entries = row.numpy().tobytes()
+    return entries if len(entries) <= 32 else hashlib.blake2b(entries, digest_size=32).digest()
