@@ -293,9 +293,8 @@ def test_a_model_without_classes_cannot_be_compared() -> None:
 
 
 def test_no_method_better_than_random_is_said() -> None:
-    """A model with random weights: on three texts nothing can be significant."""
-    found = wf.recommend(classifier(), reviews(3), methods=["random", "raw_attention"])
-    assert found.sentence.startswith("No method is significantly better than random scores on 3")
+    found = wf.recommend(classifier(), reviews(8), methods=["random", "random(seed=7)"])
+    assert found.sentence.startswith("No method is significantly better than random scores on 8")
 
 
 # -- views -----------------------------------------------------------------------------------

@@ -41,6 +41,13 @@ def test_the_tables_say_who_is_beaten_where_and_by_whom() -> None:
     assert "2000 draws" in table
 
 
+def test_conservation_decides_nothing_because_some_methods_do_not_have_it() -> None:
+    by_row = {"GAE": values(0.9, 0), "LRP": values(0.3, 1)}
+    results = run({("auac", "predicted"): by_row, ("conservation", "predicted"): by_row})
+    found = draw_conclusions([Outcome(part("one"), results)], FEW)
+    assert [one.metric for one in found.tasks[0].measures] == ["auac"]
+
+
 def test_nothing_to_compare_is_said() -> None:
     found = draw_conclusions([Outcome(part("gone"), missing="there is no folder")], FEW)
     assert found.tasks == ()

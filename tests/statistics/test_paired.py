@@ -75,6 +75,18 @@ def test_p_and_interval_are_near_those_of_students_t(samples: int) -> None:
     assert (found.low > 0 or found.high < 0) == (found.p < 0.05)
 
 
+def test_p_beyond_the_draws_is_that_of_students_t() -> None:
+    """No draw of 2,000 is beyond 0; the t-test of the same differences is exact."""
+    generator = torch.Generator().manual_seed(4)
+    values = torch.randn(30, generator=generator).double() + 1.5
+    found = paired_difference(values.tolist(), [0.0] * 30, FEW)
+    assert found.p == pytest.approx(stats.ttest_1samp(values, 0.0).pvalue, rel=0.8)
+    assert found.p < 1e-6
+    # A constant difference has no error; two samples of it are still not enough.
+    assert paired_difference([1.0] * 30, [0.5] * 30, FEW).p < 1e-6
+    assert paired_difference([1.0] * 2, [0.5] * 2, FEW).p > 0.05
+
+
 @pytest.mark.parametrize("samples", [16, 64])
 def test_no_effect_gives_about_five_percent_false_alarms(samples: int) -> None:
     generator = torch.Generator().manual_seed(1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -85,7 +85,9 @@ class ComparedScores:
         return ratio_of(found, there)
 
 
-def conclude(results: Results, bootstrap: Bootstrap = PAIRED) -> list[MeasureConclusion]:
+def conclude(
+    results: Results, bootstrap: Bootstrap = PAIRED, without: Collection[str] = ()
+) -> list[MeasureConclusion]:
     """Return the conclusions of a run, one per target and measure that has a better direction.
 
     Every two methods are compared by a paired bootstrap over the samples that all methods have,
@@ -95,6 +97,7 @@ def conclude(results: Results, bootstrap: Bootstrap = PAIRED) -> list[MeasureCon
     Args:
         results: The run.
         bootstrap: How many draws, and their seed.
+        without: Measures that are left out.
 
     Example:
         >>> conclude(Results.read("run"))[0].best  # doctest: +SKIP
@@ -104,6 +107,8 @@ def conclude(results: Results, bootstrap: Bootstrap = PAIRED) -> list[MeasureCon
     found = []
     for target in run.targets:
         for metric in run.metrics:
+            if metric in without:
+                continue
             scores = compared_scores(run, run.methods, target, metric)
             if scores is not None and scores.counted > 1:
                 found.append(_conclusion(target, metric, scores, bootstrap))

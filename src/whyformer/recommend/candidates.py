@@ -17,6 +17,7 @@ VARIANTS: tuple[tuple[str, Mapping[str, Any]], ...] = (
     ("grad_cam", {"gradient": "balanced"}),
     ("transformer_attribution", {"gradient": "balanced"}),
     ("lrp_ah_ln", {"activations": "identity"}),
+    ("attn_lrp", {"gamma": 0.25}),
 )
 # Options in place of the defaults, which are for one explanation and not for a comparison.
 CHEAPER: Mapping[str, Mapping[str, Any]] = {"integrated_gradients": {"steps": 8}}

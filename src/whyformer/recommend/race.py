@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -101,11 +102,13 @@ def run_race(
         InputError: A sample cannot be read.
     """
     model = EvaluatedModel(loaded, "")
+    looks = 1 + math.ceil(math.log2(max(1.0, len(data.samples) / FIRST)))
     left, dropped = _applicable(plan)
     labels = [label for spec in plan.metrics for label in row_facts(spec, plan)]
     settings = {"metrics": _metric_settings(plan)}
     bootstrap = Bootstrap(PAIRED.draws, plan.seed, PAIRED.level)
-    record, scales, standing = _Record(), {}, None
+    record, standing = _Record(), None
+    scales: dict[str, float] = {}
     used = number = skipped = measured = 0
     streams: tuple[str, ...] = ()
     pace, out_of_time = 0.0, False  # seconds per sample and method
@@ -145,7 +148,7 @@ def run_race(
             names = [one.label for one in left]
             scales = scales or spreads(results, names, labels)
             standing = stand(results, names, scales, bootstrap)
-            worse = standing.worse if drop else ()
+            worse = standing.worse(looks) if drop else ()
             dropped += [
                 Drop(label, number, standing.samples, "significantly worse than the best", standing)
                 for label in worse

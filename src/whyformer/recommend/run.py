@@ -92,10 +92,10 @@ def _recommendation(
             remedy="Pass longer texts",
         )
     check_count(result.samples)
-    worse = result.standing.worse if result.standing else ()
+    worse = result.standing.worse() if result.standing else ()
     level = [one for one in result.left if one.label not in worse]
     chosen = _choose(level, result)
-    rows = [_row(one, result, chosen, level) for one in _ordered(plan.methods, result, chosen)]
+    rows = sorted((_row(one, result, chosen, level) for one in plan.methods), key=_place)
     return Recommendation(
         chosen.label,
         chosen.method,
@@ -138,20 +138,11 @@ def _total(one: MethodSpec, result: RaceResult) -> float:
     return 0.0 if result.standing is None else result.standing.totals[one.label]
 
 
-def _ordered(
-    specs: Sequence[MethodSpec], result: RaceResult, chosen: MethodSpec
-) -> list[MethodSpec]:
-    """The chosen method, the others of the last round by total, then the last to leave first."""
-    left_at = {drop.label: drop for drop in result.dropped}
-
-    def place(one: MethodSpec) -> tuple[Any, ...]:
-        drop = left_at.get(one.label)
-        if drop is None:
-            return (one is not chosen, 0, -_total(one, result))
-        total = drop.standing.totals[one.label] if drop.standing else -math.inf
-        return (True, 1, -drop.samples, -total)
-
-    return sorted(specs, key=place)
+def _place(row: MethodRow) -> tuple[Any, ...]:
+    """The recommended method, those level with it, then the last to leave first."""
+    outcome = ("recommended", "level", "dropped").index(row.outcome)
+    behind = math.inf if math.isnan(row.behind) else row.behind
+    return outcome, -row.samples, behind
 
 
 def _row(

@@ -13,9 +13,9 @@ BASELINE = "random"
 
 def sentence_of(rows: Sequence[MethodRow], result: RaceResult) -> str:
     """Which method to use, on what evidence, and why this one of several that are level."""
-    chosen, *others = rows
-    level = [row for row in others if row.outcome == "level"]
-    worse = [row for row in others if row.outcome == "dropped" and row.p == row.p]
+    chosen, *rest = rows
+    level = [row for row in rest if row.outcome == "level"]
+    worse = [row for row in rest if row.outcome == "dropped" and row.p == row.p]
     numbers = ", ".join(f"{one.measure} {number_text(one.value)}" for one in chosen.values)
     on = f"on {count_text(result.samples, 'sample')}"
     if any(row.method == BASELINE for row in [chosen, *level]):
@@ -26,10 +26,8 @@ def sentence_of(rows: Sequence[MethodRow], result: RaceResult) -> str:
     if not level:
         if not worse:
             return f"Use {chosen.label} ({numbers}): no other method could be measured."
-        return (
-            f"Use {chosen.label}: {on} it is significantly better than all"
-            f" {count_text(len(worse), 'other method')} ({numbers})."
-        )
+        others = "the other method" if len(worse) == 1 else f"all {len(worse)} other methods"
+        return f"Use {chosen.label}: {on} it is significantly better than {others} ({numbers})."
     names = _names([row.label for row in level])
     return (
         f"Use {chosen.label}: {on} no method is significantly better ({numbers}). {names}"

@@ -14,7 +14,9 @@ from whyformer.evaluation.paired_comparison import (
     conclude,
     standings,
 )
+from whyformer.evaluation.results import Results
 from whyformer.evaluation.tables import escape_markdown
+from whyformer.metrics import metrics
 from whyformer.reproduce.reproduce import Outcome
 from whyformer.statistics.bootstrap import Bootstrap
 from whyformer.statistics.paired import PAIRED
@@ -47,18 +49,31 @@ class Conclusions:
 def draw_conclusions(outcomes: Sequence[Outcome], bootstrap: Bootstrap = PAIRED) -> Conclusions:
     """Return the conclusions over the parts that have results.
 
+    Metrics that apply only to methods with a sign, such as conservation, are left out: by them a
+    method without a sign could neither win nor lose.
+
     Args:
         outcomes: The outcomes of an experiment. Rows of the same method must have the same label
             in all parts.
         bootstrap: How many draws, and their seed.
     """
     found = [
-        TaskConclusion(one.part.title.split(" (")[0], tuple(conclude(one.results, bootstrap)))
+        TaskConclusion(
+            one.part.title.split(" (")[0],
+            tuple(conclude(one.results, bootstrap, _signed_metrics(one.results))),
+        )
         for one in outcomes
         if one.results is not None
     ]
     tasks = tuple(task for task in found if task.measures)
     return Conclusions(tasks, tuple(standings(tasks)), bootstrap)
+
+
+def _signed_metrics(results: Results) -> list[str]:
+    """The measures of metrics that only apply to scores with a sign."""
+    known = results.settings["metrics"]
+    names = {label: str(known.get(label, {}).get("metric", label)) for label in results.metrics}
+    return [label for label, name in names.items() if name in metrics and metrics[name].signed]
 
 
 def _standing_lines(rows: Sequence[MethodStanding]) -> list[str]:

@@ -18,8 +18,8 @@ from torch import Tensor
 from whyformer.errors import InputError
 from whyformer.statistics.bootstrap import Bootstrap
 
-# A p is at least 2 / (draws + 1): 20,000 draws let Holm's correction of 500 comparisons find some.
-PAIRED = Bootstrap(draws=20_000)
+PAIRED = Bootstrap(draws=10_000)
+FARTHEST = 12.0  # standard errors: what lies farther from 0 has the p of this
 WEIGHTS_AT_ONCE = 2_000_000  # entries of (draws, samples) in memory at once: 16 MB
 
 # From how often each sample counts, (draws, samples), to the methods' values, (draws, methods).
@@ -176,30 +176,47 @@ def _difference(value: float, draws: Tensor, drawn: PairedDraws) -> PairedDiffer
     nothing = float("nan")
     if drawn.samples < 2 or not len(known):
         return PairedDifference(value, nothing, nothing, nothing)
-    below, above = int((known <= 0).sum()), int((known >= 0).sum())
-    raw = min(1.0, 2 * (1 + min(below, above)) / (1 + len(known)))
+    p = _student(_standard_errors(value, known), drawn.samples)
     tail = _raw_tail(1 - drawn.level, drawn.samples)
     ends = torch.tensor([tail, 1 - tail], dtype=torch.float64)
     low, high = torch.quantile(known, ends).tolist()
-    return PairedDifference(value, low, high, _expanded(raw, drawn.samples))
+    return PairedDifference(value, low, high, p)
 
 
-def _expanded(raw: float, samples: int) -> float:
+def _standard_errors(value: float, draws: Tensor) -> float:
+    """How far 0 is from the value: the normal quantile of the share of the draws beyond 0.
+
+    If none is beyond 0, by the standard deviation of the draws: otherwise no p could be smaller
+    than 2 / (draws + 1), and with many comparisons nothing would ever be significant.
+    """
+    beyond = min(int((draws <= 0).sum()), int((draws >= 0).sum()))
+    found = _quantile(min(1.0, 2 * (1 + beyond) / (1 + len(draws))))
+    if beyond == 0:
+        deviation = float(draws.std(correction=0))
+        found = max(found, abs(value) / deviation if deviation > 0 else FARTHEST)
+    return min(found, FARTHEST)
+
+
+def _quantile(p: float) -> float:
+    """The two-sided normal quantile of a p."""
+    return -float(torch.special.ndtri(torch.tensor(p / 2, dtype=torch.float64)))
+
+
+def _student(errors: float, samples: int) -> float:
     """The p of Student's t in place of the normal distribution that draws of a mean have.
 
     Draws of n samples have the variance of n, not of n - 1, and do not know that it is estimated.
     """
-    quantile = -float(torch.special.ndtri(torch.tensor(raw / 2, dtype=torch.float64)))
-    return student_p(quantile * math.sqrt((samples - 1) / samples), samples - 1)
+    return student_p(errors * math.sqrt((samples - 1) / samples), samples - 1)
 
 
 @cache
 def _raw_tail(p: float, samples: int) -> float:
     """The share of the draws beyond each end of an interval, so that it excludes 0 at this p."""
-    low, high = 0.0, p
+    low, high = 1e-300, p
     for _ in range(50):
         middle = (low + high) / 2
-        low, high = (middle, high) if _expanded(middle, samples) < p else (low, middle)
+        low, high = (middle, high) if _student(_quantile(middle), samples) < p else (low, middle)
     return high / 2
 
 
