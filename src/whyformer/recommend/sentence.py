@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from whyformer.evaluation.formatting import count_text, number_text
@@ -15,7 +16,7 @@ def sentence_of(rows: Sequence[MethodRow], result: RaceResult) -> str:
     """Which method to use, on what evidence, and why this one of several that are level."""
     chosen, *rest = rows
     level = [row for row in rest if row.outcome == "level"]
-    worse = [row for row in rest if row.outcome == "dropped" and row.p == row.p]
+    worse = [row for row in rest if row.outcome == "dropped" and math.isfinite(row.p)]
     numbers = ", ".join(f"{one.measure} {number_text(one.value)}" for one in chosen.values)
     on = f"on {count_text(result.samples, 'sample')}"
     if any(row.method == BASELINE for row in [chosen, *level]):

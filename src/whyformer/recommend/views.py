@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from io import StringIO
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -17,7 +19,8 @@ from whyformer.render.charts.interval_picture import draw_interval_picture
 from whyformer.render.environment import read_text, render_template
 
 FOLDER = "whyformer.recommend/page"
-WIDTH = 110  # characters of the text for a terminal
+WIDTH = 150  # characters of the text for a terminal
+GAP, OUTCOME = 2, 16  # characters between columns, and for the last column
 
 
 # -- what all views show ---------------------------------------------------------------------------
@@ -28,12 +31,12 @@ def headings(found: Recommendation) -> list[str]:
     return ["method", *(_heading(found, one) for one in found.measures), *COLUMNS]
 
 
-COLUMNS = ("behind", "conserves", "ms per sample", "samples", "outcome")
+COLUMNS = ("behind", "conserves", "ms", "samples", "outcome")
 
 
-def cells(found: Recommendation, row: MethodRow) -> list[str]:
-    """One line of the table as text."""
-    values = [_cell(_value(row, measure)) for measure in found.measures]
+def cells(found: Recommendation, row: MethodRow, intervals: bool = True) -> list[str]:
+    """One line of the table as text, with or without the intervals of the measures."""
+    values = [_cell(_value(row, measure), intervals) for measure in found.measures]
     conserves = {True: "yes", False: "no", None: NOTHING}[row.conserves]
     return [
         hide_controls(row.label),
@@ -47,11 +50,10 @@ def cells(found: Recommendation, row: MethodRow) -> list[str]:
 
 
 def outcome_text(row: MethodRow) -> str:
-    """What became of a method: "recommended", "level", or when and why it was dropped."""
+    """What became of a method: "recommended", "level", when it was worse, or why it left."""
     if row.outcome != "dropped":
         return row.outcome
-    reason = hide_controls(row.reason)
-    return f"{reason}, round {row.round}" if math.isfinite(row.p) else reason
+    return f"worse, round {row.round}" if math.isfinite(row.p) else hide_controls(row.reason)
 
 
 def interval_charts(found: Recommendation) -> list[IntervalChart]:
@@ -78,10 +80,11 @@ def _value(row: MethodRow, measure: str) -> MeasuredValue | None:
     return next((one for one in row.values if one.measure == measure), None)
 
 
-def _cell(one: MeasuredValue | None) -> str:
+def _cell(one: MeasuredValue | None, with_interval: bool = True) -> str:
     if one is None:
         return NOTHING
-    return f"{number_text(one.value)} {interval_text(one.low, one.high)}".strip()
+    ends = interval_text(one.low, one.high) if with_interval else ""
+    return f"{number_text(one.value)} {ends}".strip()
 
 
 def _heading(found: Recommendation, measure: str) -> str:
@@ -136,23 +139,55 @@ def _page_values(found: Recommendation) -> dict[str, object]:
 
 
 LEGEND = (
-    "Mean and 95 % interval over the samples that a method was measured on. Behind: how far its"
+    "Means over the samples that a method was measured on, with 95 % intervals. Behind: how far the"
     " mean of all measures, each divided by its standard deviation, is behind that of the best."
-    " Conserves: scores and sinks add up to the output."
+    " Conserves: scores and sinks add up to the output. ms: milliseconds per sample. Level: not"
+    " significantly worse than the best."
 )
+
+
+@dataclass(frozen=True)
+class _FittingTable:
+    """The table for a rich console: without intervals, or without less needed columns, to fit."""
+
+    found: Recommendation
+
+    def __rich_console__(
+        self, console: Console, options: ConsoleOptions
+    ) -> Iterator[RenderableType]:
+        found = self.found
+        lines = [headings(found), *(cells(found, row) for row in found.rows)]
+        short = [headings(found), *(cells(found, row, intervals=False) for row in found.rows)]
+        few = [[*line[: -len(COLUMNS)], line[-len(COLUMNS)], line[-1]] for line in short]
+        fitting = [one for one in (lines, short) if _width(one) <= options.max_width]
+        yield _table(found, fitting[0] if fitting else few, narrow=not fitting)
+
+
+def _width(lines: Sequence[Sequence[str]]) -> int:
+    """Characters of the table, if only the outcome may be wrapped."""
+    columns = list(zip(*lines, strict=True))[:-1]
+    return OUTCOME + sum(max(map(len, column)) + GAP for column in columns)
+
+
+def _table(found: Recommendation, lines: Sequence[Sequence[str]], narrow: bool) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
+    heads = lines[0]
+    longest = max(len(line[0]) for line in lines)
+    table.add_column(heads[0], overflow="fold", min_width=None if narrow else longest)
+    for heading in heads[1:]:
+        table.add_column(Text(heading), no_wrap=heading is not heads[-1])
+    styles = {"recommended": "bold", "level": "", "dropped": "dim"}
+    for row, line in zip(found.rows, lines[1:], strict=True):
+        table.add_row(*map(Text, line), style=styles[row.outcome])
+    return table
 
 
 def terminal(found: Recommendation) -> RenderableType:
     """The sentence, the table and the notes, for a rich console."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for i, heading in enumerate(headings(found)):
-        table.add_column(Text(heading), no_wrap=i == 0)
-    styles = {"recommended": "bold", "level": "", "dropped": "dim"}
-    for row in found.rows:
-        table.add_row(*map(Text, cells(found, row)), style=styles[row.outcome])
-    notes = [Text(f"Note: {note}") for note in found.notes]
     sentence = Text(hide_controls(found.sentence), style="bold")
-    return Group(sentence, Text(""), table, Text(""), Text(LEGEND, style="dim"), *notes)
+    notes = [Text(f"Note: {hide_controls(note)}") for note in found.notes]
+    legend = Text(LEGEND, style="dim")
+    return Group(sentence, Text(""), _FittingTable(found), Text(""), legend, *notes)
 
 
 def terminal_text(found: Recommendation, width: int = WIDTH) -> str:

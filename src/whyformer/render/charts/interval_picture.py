@@ -11,8 +11,9 @@ from whyformer.attribution.characters import hide_controls
 from whyformer.render.charts.axis import cut_label
 from whyformer.render.charts.interval_chart import IntervalChart, IntervalPoint
 
-LONGEST = 44  # letters of a label
+LONGEST = 54  # letters of a label
 DOT, CLEAR, MUTED, LINE = "#4a5568", "#a33a10", "#b4b9c2", "#dfe1e5"
+QUIET = "#6b7280"  # the labels of muted points
 
 
 def draw_interval_picture(
@@ -52,7 +53,7 @@ def draw_interval_picture(
     first.set_yticks(range(rows), labels)
     for text, point in zip(first.get_yticklabels(), charts[0].points, strict=True):
         text.set_parse_math(False)
-        text.set_color(_colour(point) if point.clear or point.muted else "black")
+        text.set_color(CLEAR if point.clear else QUIET if point.muted else "black")
         text.set_fontweight("bold" if point.clear else "normal")
     if title:
         figure.suptitle(hide_controls(title), fontsize=10, x=0.01, ha="left", parse_math=False)
