@@ -13,7 +13,7 @@ from whyformer.batching.progress import Progress
 from whyformer.errors import ModelError, WhyformerError
 from whyformer.evaluation.batch_evaluation import BatchEvaluation
 from whyformer.evaluation.plan import MethodSpec, Plan
-from whyformer.evaluation.results import Results
+from whyformer.evaluation.results import ResultKey, Results
 from whyformer.evaluation.sample_batches import SampleBatch, split_samples
 from whyformer.evaluation.units import EvaluatedModel, ResultRow, row_facts
 from whyformer.metrics import metrics
@@ -34,7 +34,6 @@ class Drop:
 
     label: str
     round: int
-    samples: int
     reason: str
     standing: Standing | None = None  # if it was significantly worse
 
@@ -75,16 +74,6 @@ class RaceResult:
         return self.samples == 0 and self.skipped > 0
 
 
-@dataclass
-class _Record:
-    """What was measured so far."""
-
-    rows: list[ResultRow] = field(default_factory=list)
-    conservation: dict[str, list[float]] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
-    samples: dict[str, int] = field(default_factory=dict)
-
-
 def run_race(
     loaded: Loaded, data: RecommendData, plan: Plan, deadline: float, drop: bool = True
 ) -> Iterator[Progress | RaceResult]:
@@ -101,107 +90,152 @@ def run_race(
         ModelError: No method can explain the model.
         InputError: A sample cannot be read.
     """
-    model = EvaluatedModel(loaded, "")
-    looks = 1 + math.ceil(math.log2(max(1.0, len(data.samples) / FIRST)))
     left, dropped = _applicable(plan)
-    labels = [label for spec in plan.metrics for label in row_facts(spec, plan)]
-    settings = {"metrics": _metric_settings(plan)}
-    bootstrap = Bootstrap(PAIRED.draws, plan.seed, PAIRED.level)
-    record, standing = _Record(), None
-    scales: dict[str, float] = {}
-    used = number = skipped = measured = 0
+    race = _Race(EvaluatedModel(loaded, ""), data, plan, deadline, left, dropped)
+    while race.goes_on:
+        yield from race.run_round()
+        race.compare(drop)
+    yield race.result()
+
+
+@dataclass
+class _Race:
+    """A race under way."""
+
+    model: EvaluatedModel
+    data: RecommendData
+    plan: Plan
+    deadline: float
+    left: list[MethodSpec]
+    dropped: list[Drop]
+    rounds: int = 0
+    used: int = 0  # samples, the skipped ones included
+    measured: int = 0
+    skipped: int = 0
+    compared: int = 0  # samples of the last comparison
+    pace: float = 0.0  # seconds per sample and method
+    out_of_time: bool = False
     streams: tuple[str, ...] = ()
-    pace, out_of_time = 0.0, False  # seconds per sample and method
-    while used < len(data.samples) and len(left) > 1 and not out_of_time:
-        number += 1
-        some = data.samples[used : FIRST * 2 ** (number - 1)]
-        batches = split_samples(some, loaded, data.names)
+    standing: Standing | None = None
+    scales: dict[str, float] = field(default_factory=dict)
+    rows: list[ResultRow] = field(default_factory=list)
+    conservation: dict[str, list[float]] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether there are samples, time, and several methods left."""
+        return self.used < len(self.data.samples) and len(self.left) > 1 and not self.out_of_time
+
+    @property
+    def results(self) -> Results:
+        """The rows so far."""
+        return Results(self.rows, {"metrics": _metric_settings(self.plan)})
+
+    def run_round(self) -> Iterator[Progress]:
+        """Measure the samples of the next round by all methods that are left."""
+        self.rounds += 1
+        samples = self.data.samples[self.used : FIRST * 2 ** (self.rounds - 1)]
+        batches = split_samples(samples, self.model.loaded, self.data.names)
         # Not the shortest first: if time is over, the rest of the round is left out.
-        random.Random(plan.seed + number).shuffle(batches)
-        total = len(batches) * len(left)
-        before = measured
-        for at, batch in enumerate(batches):
+        random.Random(self.plan.seed + self.rounds).shuffle(batches)
+        part = f"round {self.rounds}, {len(self.left)} methods"
+        total = len(batches) * len(self.left)
+        for place, batch in enumerate(batches):
             start = time.monotonic()
-            expected = pace * len(batch.samples) * len(left)
-            if measured > 1 and start + expected > deadline:
-                out_of_time = True
-                number -= measured == before  # nothing of this round was measured
-                break
-            batch, streams, few = _with_tokens(model, plan, batch)
-            used, skipped = used + len(batch.samples) + few, skipped + few
-            if not batch.samples:
+            expected = self.pace * len(batch.samples) * len(self.left)
+            if self.measured > 1 and start + expected > self.deadline:
+                self.out_of_time = True
+                self.rounds -= self.measured == self.compared  # nothing of it was measured
+                return
+            some = self._with_tokens(batch)
+            if some.samples:
+                for done, label in enumerate(self._measure(some)):
+                    step = min(place * total // len(batches) + done, total)
+                    yield Progress(label, step, total, part)
+                self.measured += len(some.samples)
+                spent = time.monotonic() - start
+                self.pace = spent / (len(some.samples) * max(1, len(self.left)))
+
+    def _measure(self, samples: SampleBatch) -> Iterator[str]:
+        """Measure one batch by every method that is left; yield the label of each before it."""
+        batch = BatchEvaluation(self.model, self.plan, samples)
+        batch.predicted_classes  # noqa: B018  an unreadable sample is no fault of a method
+        done = 0
+        for method in tuple(self.left):
+            if self.measured == 0 and done > 1 and time.monotonic() > self.deadline:
+                self._drop(method, "not measured: the time was over")
                 continue
-            part = f"round {number}, {len(left)} methods"
-            steps = _measure(model, plan, batch, left, record, deadline, first=not measured)
-            for done, event in enumerate(steps):
-                if isinstance(event, MethodSpec):
-                    step = at * total // len(batches) + done
-                    yield Progress(event.label, min(step, total), total, part)
-                else:
-                    dropped.append(Drop(event[0].label, number, measured, event[1]))
-                    left = tuple(one for one in left if one is not event[0])
-            measured += len(batch.samples)
-            pace = (time.monotonic() - start) / (len(batch.samples) * max(1, len(left)))
-        _check_some_left(left, dropped)
-        if len(left) > 1 and measured > max(1, before):
-            results = Results(record.rows, settings)
-            names = [one.label for one in left]
-            scales = scales or spreads(results, names, labels)
-            standing = stand(results, names, scales, bootstrap)
-            worse = standing.worse(looks) if drop else ()
-            dropped += [
-                Drop(label, number, standing.samples, "significantly worse than the best", standing)
-                for label in worse
-            ]
-            left = tuple(one for one in left if one.label not in worse)
-    yield RaceResult(
-        Results(record.rows, settings),
-        left,
-        tuple(dropped),
-        standing,
-        {label: tuple(values) for label, values in record.conservation.items()},
-        {label: spent / record.samples[label] for label, spent in record.seconds.items()},
-        measured,
-        skipped,
-        number,
-        out_of_time,
-        streams,
-    )
+            yield method.label
+            start = time.monotonic()
+            try:
+                attribution = batch.attribution(method, TARGET)
+                spent = time.monotonic() - start
+                self.rows += batch.rows(method, {TARGET: self.plan.metrics})
+            except WhyformerError as error:
+                self._drop(method, f"cannot run: {error.message}")
+                continue
+            done += 1
+            self.seconds[method.label] = self.seconds.get(method.label, 0.0) + spent
+            sums = self.conservation.setdefault(method.label, [])
+            sums += _conservation(attribution)
+        if not self.left:
+            raise _no_method_error(self.dropped)
 
+    def _with_tokens(self, batch: SampleBatch) -> SampleBatch:
+        """The samples with at least two tokens; the others are counted.
 
-def _measure(
-    model: EvaluatedModel,
-    plan: Plan,
-    samples: SampleBatch,
-    left: Sequence[MethodSpec],
-    record: _Record,
-    deadline: float,
-    first: bool,
-) -> Iterator[MethodSpec | tuple[MethodSpec, str]]:
-    """Measure one batch by every method: yield each before it runs, and (method, reason) if it
-    cannot run, or if the time is over in the first batch and two methods are measured."""
-    batch = BatchEvaluation(model, plan, samples)
-    batch.predicted_classes  # noqa: B018  an unreadable sample is no fault of a method
-    measured = 0
-    for method in left:
-        if first and measured > 1 and _over(deadline):
-            yield method, "not measured: the time was over"
-            continue
-        yield method
-        start = time.monotonic()
-        try:
-            attribution = batch.attribution(method, TARGET)
-            spent = time.monotonic() - start
-            rows = batch.rows(method, {TARGET: plan.metrics})
-        except WhyformerError as error:
-            yield method, f"cannot run: {error.message}"
-            continue
-        measured += 1
-        record.rows += rows
-        label, count = method.label, len(samples.samples)
-        record.seconds[label] = record.seconds.get(label, 0.0) + spent
-        record.samples[label] = record.samples.get(label, 0) + count
-        record.conservation.setdefault(label, []).extend(_conservation(attribution))
+        Whatever the scores, one token is removed at once: it says nothing about methods.
+        """
+        attribution = BatchEvaluation(self.model, self.plan, batch).attribution(REFERENCE, TARGET)
+        main = attribution.main
+        self.streams = (main, *(name for name in attribution.streams if name != main))
+        enough = removable(attribution.streams[main], None, "keep").sum(1) > 1
+        rows = [i for i, some in enumerate(enough.tolist()) if some]
+        self.used += len(batch.samples)
+        self.skipped += len(batch.samples) - len(rows)
+        return batch.take(rows)
+
+    def compare(self, drop: bool) -> None:
+        """Compare the methods that are left, and drop those that are significantly worse."""
+        if len(self.left) < 2 or self.measured < 2 or self.measured == self.compared:
+            return
+        self.compared = self.measured
+        labels = [one.label for one in self.left]
+        measures = list(_metric_settings(self.plan))
+        # Once, so that a total means the same in every round.
+        self.scales = self.scales or spreads(self.results, labels, measures)
+        bootstrap = Bootstrap(PAIRED.draws, self.plan.seed, PAIRED.level)
+        self.standing = stand(self.results, labels, self.scales, bootstrap)
+        looks = 1 + math.ceil(math.log2(max(1.0, len(self.data.samples) / FIRST)))
+        worse = self.standing.worse(looks) if drop else ()
+        for method in [one for one in self.left if one.label in worse]:
+            self._drop(method, "significantly worse than the best", self.standing)
+
+    def _drop(self, method: MethodSpec, reason: str, standing: Standing | None = None) -> None:
+        self.left.remove(method)
+        self.dropped.append(Drop(method.label, self.rounds, reason, standing))
+
+    def result(self) -> RaceResult:
+        """What is known now."""
+        results = self.results
+        first = next(iter(results.settings["metrics"]))
+        counts = {
+            label: len(results.samples(ResultKey(label, TARGET, first))) for label in self.seconds
+        }
+        return RaceResult(
+            results,
+            tuple(self.left),
+            tuple(self.dropped),
+            self.standing,
+            {label: tuple(sums) for label, sums in self.conservation.items()},
+            {label: spent / counts[label] for label, spent in self.seconds.items()},
+            self.measured,
+            self.skipped,
+            self.rounds,
+            self.out_of_time,
+            self.streams,
+        )
 
 
 def _conservation(attribution: Attribution) -> list[float]:
@@ -209,26 +243,11 @@ def _conservation(attribution: Attribution) -> list[float]:
     return [] if found is None else [float(value) for value in found]
 
 
-def _with_tokens(
-    model: EvaluatedModel, plan: Plan, batch: SampleBatch
-) -> tuple[SampleBatch, tuple[str, ...], int]:
-    """The samples with two tokens to compare, the names of the streams, and how many were left out.
-
-    Whatever the scores, one token is removed at once: such a sample says nothing about methods.
-    """
-    attribution = BatchEvaluation(model, plan, batch).attribution(REFERENCE, TARGET)
-    stream = attribution.streams[attribution.main]
-    enough = removable(stream, None, "keep").sum(1) > 1
-    rows = [i for i, some in enumerate(enough.tolist()) if some]
-    names = (attribution.main, *(n for n in attribution.streams if n != attribution.main))
-    return batch.take(rows), names, len(batch.samples) - len(rows)
-
-
-def _applicable(plan: Plan) -> tuple[tuple[MethodSpec, ...], list[Drop]]:
+def _applicable(plan: Plan) -> tuple[list[MethodSpec], list[Drop]]:
     """The methods that have all measures, and those that do not: some need scores with a sign."""
-    left = tuple(one for one in plan.methods if plan.metrics_for(one) == plan.metrics)
+    left = [one for one in plan.methods if plan.metrics_for(one) == plan.metrics]
     reason = "its scores have no sign, which a metric needs"
-    return left, [Drop(one.label, 0, 0, reason) for one in plan.methods if one not in left]
+    return left, [Drop(one.label, 0, reason) for one in plan.methods if one not in left]
 
 
 def _metric_settings(plan: Plan) -> dict[str, dict[str, object]]:
@@ -243,15 +262,10 @@ def _metric_settings(plan: Plan) -> dict[str, dict[str, object]]:
     }
 
 
-def _check_some_left(left: Sequence[MethodSpec], dropped: Sequence[Drop]) -> None:
-    if not left:
-        reasons = "; ".join(f"{one.label} {one.reason}" for one in dropped[:3])
-        raise ModelError(
-            f"none of {len(dropped)} methods can explain this model: {reasons}",
-            argument="methods",
-            remedy="Name other methods, or check the model with explain",
-        )
-
-
-def _over(deadline: float) -> bool:
-    return time.monotonic() > deadline
+def _no_method_error(dropped: Sequence[Drop]) -> ModelError:
+    reasons = "; ".join(f"{one.label} {one.reason}" for one in dropped[:3])
+    return ModelError(
+        f"none of {len(dropped)} methods can explain this model: {reasons}",
+        argument="methods",
+        remedy="Name other methods, or check the model with explain",
+    )
