@@ -38,10 +38,11 @@ def sentence_of(rows: Sequence[MethodRow], result: RaceResult) -> str:
 
 def _preference(chosen: MethodRow, level: Sequence[MethodRow]) -> str:
     """Why this one of several that do not differ significantly."""
+    if all(chosen.behind <= row.behind for row in level):
+        sums = ", and its scores add up to the output" if chosen.conserves else ""
+        return f"{chosen.label} has the best mean{sums}"
     if chosen.conserves and not all(row.conserves for row in level):
         return f"{chosen.label} is preferred because its scores add up to the output"
-    if all(chosen.behind <= row.behind for row in level):
-        return f"{chosen.label} has the best mean"
     return f"{chosen.label} is preferred because it is cheaper"
 
 
