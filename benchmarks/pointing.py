@@ -3,11 +3,12 @@
     python benchmarks/pointing.py [--questions 500] [--models a,b] [--methods a,b,...] [--seed 0]
                                   [--batch 50] [--threads 1] [--json FILE]
 
-The bundled models of scenes answer questions about held-out scenes (`training/scenes.py`), where it
-is known which shape a question is about. One question is drawn from each scene, so that they are
-independent; questions whose answer is "no" are about no shape and are left out. Every method
-explains the answer that the model gives, right or wrong. For `detr_shapes`, one of the
-shapes that it detects in each scene (right label, IoU at least 0.5) is explained by its query.
+The bundled models of scenes answer questions about held-out scenes
+(`whyformer.reproduce.scenes`), where it is known which shape a question is about. One question is
+drawn from each scene, so that they are independent; questions whose answer is "no" are about no
+shape and are left out. Every method explains the answer that the model gives, right or wrong. For
+`detr_shapes`, one of the shapes that it detects in each scene (right label, IoU at least 0.5) is
+explained by its query.
 
 Pointing. The region with the highest score counts as a hit
   strictly     if the shape covers at least a quarter of it, or covers no other region more
@@ -31,7 +32,6 @@ questions. Times are CPU milliseconds for a question, explained in batches.
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import math
 import os
@@ -54,9 +54,10 @@ from torch import Tensor, nn
 
 import perturbation
 import whyformer as wf
-from training import scenes
-from training.scenes import Question, Scene, Shape
 from whyformer.inputs.regions import RegionGrid
+from whyformer.reproduce import scenes
+from whyformer.reproduce.scene_questions import held_out_questions
+from whyformer.reproduce.scenes import Scene, Shape
 
 MODELS = ("lxmert_shapes", "visualbert_shapes", "detr_shapes")
 
@@ -131,7 +132,7 @@ def answering(name: str, count: int, seed: int) -> Trial:
     kind = json.loads((folder / "config.json").read_text())["architectures"][0]
     model = getattr(transformers, kind).from_pretrained(folder, dtype=torch.float32).eval()
     words = transformers.AutoTokenizer.from_pretrained(folder)
-    drawings, asked = zip(*questions(count, seed), strict=True)
+    drawings, asked = zip(*held_out_questions(count, seed), strict=True)
     grid = RegionGrid.load(folder)
     features, boxes, _ = grid([drawing.render() for drawing in drawings])
     inputs = dict(words([one.text for one in asked], padding=True, return_tensors="pt"))
@@ -163,18 +164,6 @@ def answering(name: str, count: int, seed: int) -> Trial:
         removable=~torch.isin(inputs["input_ids"], special),
         types={kind: torch.tensor([each == kind for each in kinds]) for kind in sorted({*kinds})},
     )
-
-
-def questions(count: int, seed: int) -> Iterator[tuple[Scene, Question]]:
-    """Return `count` held-out scenes, each with one question about one of its shapes."""
-    chance = numpy.random.default_rng(seed)
-    numbers = itertools.count(scenes.HELD_OUT)
-    while count:
-        drawing = scenes.scene(next(numbers))
-        about_one = [one for one in drawing.questions() if one.about is not None]
-        if about_one:  # some scenes have only one question, and its answer is no
-            yield drawing, about_one[int(chance.integers(len(about_one)))]
-            count -= 1
 
 
 @torch.inference_mode()

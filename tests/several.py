@@ -14,6 +14,9 @@ from whyformer.models.families.tiny import tiny_inputs, tiny_models
 
 DETECTORS = {"detr", "yolos"}
 SIMILARITIES = {"clip", "siglip"}
+# VisualBERT reads the token before the last. Without a tokenizer nobody knows which two tokens are
+# special and must stay, so removed ones have to keep their places.
+FILLS = {"visual_bert": "zero"}
 SEVERAL = [name for name, (known, _) in tiny_models().items() if known.sources]
 
 

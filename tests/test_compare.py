@@ -9,7 +9,7 @@ import torch
 
 import whyformer as wf
 from whyformer.compare import DEFAULT_METHODS
-from whyformer.errors import InputError
+from whyformer.errors import InputError, OptionError
 from whyformer.models.families.tiny import tiny_inputs, tiny_models
 
 MODEL = tiny_models()["bert"][1]()
@@ -49,6 +49,42 @@ def test_views_of_it(tmp_path: Path) -> None:
 def test_what_is_no_list_is_refused(settings: dict) -> None:
     with pytest.raises(InputError, match=r"are lists|are empty"):
         wf.compare(INPUTS, MODEL, **settings)
+
+
+def test_the_scale_of_a_comparison() -> None:
+    own = wf.compare(INPUTS, MODEL, targets=[0, 1])
+    shared = wf.compare(INPUTS, MODEL, targets=[0, 1], scale="shared")
+    assert (own.scale, shared.scale) == ("own", "shared")
+    assert "Each target has its own colour scale" in own.to_html()
+    assert "All share one colour scale" in shared.to_html()
+    assert own.to_png() != shared.to_png()
+    assert own.to_json() == shared.to_json()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"scale": "shared", "methods": ["lrp_ah_ln", "gae"]}, "'gae' do not sum to the output"),
+        ({"scale": "each"}, "scale='each' is unknown"),
+        ({"on_error": "skip"}, "no option 'on_error'"),
+        ({"method": "gae"}, "no option 'method'"),
+        ({"target": 1}, "no option 'target'"),
+        ({"batch_size": 2}, "no option 'batch_size'"),
+        ({"memory": "none"}, "memory='none' is unknown"),
+        ({"keep": "nothing"}, "cannot keep 'nothing'"),
+    ],
+)
+def test_settings_that_do_not_fit(settings: dict, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        wf.compare(INPUTS, MODEL, **{"methods": ["lrp_ah_ln"], **settings})
+
+
+def test_settings_of_explain_and_options_pass_through() -> None:
+    found = wf.compare(
+        INPUTS, MODEL, methods=["lrp_ah_ln"], keep="states", activations="identity", deciding=0
+    )
+    assert found[0].options["activations"] == "identity"
+    assert found[0].streams[found[0].main].states is not None
 
 
 def test_a_figure_by_its_public_name(tmp_path: Path) -> None:

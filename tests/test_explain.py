@@ -47,9 +47,9 @@ ATTENTION_METHODS = [
     "lrp_ah_ln",
     "attn_lrp",
 ]
-GRADIENT_METHODS = [
-    name for name in METHODS if name not in ("random", "raw_attention", "rollout", "attention_flow")
-]
+NO_GRADIENT = {"random", "raw_attention", "rollout", "attention_flow"}
+NO_GRADIENT |= {name for name in METHODS if "removal" in wf.methods()[name].needs}
+GRADIENT_METHODS = [name for name in METHODS if name not in NO_GRADIENT]
 WIDTH = 8
 
 

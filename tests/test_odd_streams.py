@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import whyformer as wf
-from tests.several import SEVERAL, only, target_of
+from tests.several import FILLS, SEVERAL, only, target_of
 from whyformer.errors import InputError, OptionError, TargetError, WhyformerError
 from whyformer.models.families import families
 from whyformer.models.families.bart import SIZES as BART
@@ -298,7 +298,8 @@ def test_keeping_and_loading(name: str, method: str, tmp_path: Path) -> None:
     """Everything that can be kept is, changes no score, and comes back from a file as it was."""
     model = model_of(name)
     inputs, target = tiny_inputs(model), target_of(name)
-    options = {"steps": 2} if "steps" in wf.methods()[method].options else {}
+    quick = {"steps": 2, "samples": 128, "fill": FILLS.get(name)}
+    options = {key: value for key, value in quick.items() if key in wf.methods()[method].options}
     keeps = wf.methods()[method].keeps
     plain = wf.explain(inputs, model, method=method, target=target, **options)
     a = wf.explain(inputs, model, method=method, target=target, keep=keeps, **options)

@@ -137,6 +137,7 @@ def test_a_stream_has_these_attributes() -> None:
         "pixels",
         "states",
         "deciding",
+        "errors",
         "said",
     ]
 

@@ -15,8 +15,9 @@ from tokenizers.models import WordLevel
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from training import common, scenes
-from training.scenes import Question, Scene
+from training import common
+from whyformer.reproduce import scenes
+from whyformer.reproduce.scenes import Question, Scene
 
 SIDE = 96  # pixels that the models read, in both directions
 CHECKPOINT = "last.safetensors"

@@ -19,8 +19,9 @@ from transformers import (
     ResNetConfig,
 )
 
-from training import common, scenes, shapes, start
-from training.scenes import Scene
+from training import common, shapes, start
+from whyformer.reproduce import scenes
+from whyformer.reproduce.scenes import Scene
 from whyformer.reproduce.training_loop import LabelledBatch
 
 NAME = "detr_shapes"

@@ -21,9 +21,10 @@ from transformers import (
     VisualBertForQuestionAnswering,
 )
 
-from training import common, scenes, shapes, start
-from training.scenes import Question, Scene
+from training import common, shapes, start
 from whyformer.inputs.regions import RegionGrid
+from whyformer.reproduce import scenes
+from whyformer.reproduce.scenes import Question, Scene
 from whyformer.reproduce.training_loop import LabelledBatch
 
 LXMERT, VISUALBERT = "lxmert_shapes", "visualbert_shapes"

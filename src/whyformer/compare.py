@@ -12,7 +12,9 @@ from torch import nn
 from whyformer.attribution import Attribution, View, Viewable
 from whyformer.errors import InputError
 from whyformer.explain import Ask, explain_each
+from whyformer.methods import methods as known
 from whyformer.models.load import Loaded
+from whyformer.render.comparison import OWN, check_scale
 
 # One of each kind: conservative twice, plain gradient, attention with gradient, attention alone.
 DEFAULT_METHODS = ("lrp_ah_ln", "attn_lrp", "gradient_x_input", "gae", "rollout")
@@ -27,11 +29,14 @@ def default_methods(targets: int) -> tuple[str, ...]:
 class Comparison(Viewable):
     """Attributions of one input; pages and pictures show them side by side.
 
-    Attributions of one method for several targets share a colour scale, and a page switches
-    between them.
+    Attributes:
+        attributions: One per method and target.
+        scale: "own" colours each attribution by its own strongest word or patch, "shared" all of
+            them by the strongest of all.
     """
 
     attributions: tuple[Attribution, ...]
+    scale: str = OWN
 
     def __iter__(self) -> Iterator[Attribution]:
         return iter(self.attributions)
@@ -43,7 +48,8 @@ class Comparison(Viewable):
         return self.attributions[index]
 
     def _render(self, view: View, options: dict[str, Any]) -> str | bytes:
-        return view.render_comparison(self.attributions, **options)
+        own = {"scale": self.scale} if "scale" in view.comparison_options else {}
+        return view.render_comparison(self.attributions, **own, **options)
 
 
 def compare(
@@ -52,15 +58,11 @@ def compare(
     *,
     methods: Sequence[str] | None = None,
     targets: Sequence[Any] = (None,),
+    scale: str = OWN,
     processor: Any = None,
     truncation: bool = False,
-    keep: str | Sequence[str] = (),
-    memory: str | None = None,
     tokens: str | None = None,
-    blocks: str | None = None,
-    batch_first: bool | None = None,
-    deciding: str | int | None = None,
-    **options: Any,
+    **settings: Any,
 ) -> Comparison:
     """Explain one input with every method for every target.
 
@@ -73,18 +75,22 @@ def compare(
             there are several targets.
         targets: What to explain, such as `[0, 1, contrast(0, 1)]` for "why A, why B, why A rather
             than B".
+        scale: "own" gives each attribution its own colour scale, as the papers' figures do:
+            compare order and sign. "shared" gives all of them one scale, so that sizes can be
+            compared; only for methods whose scores sum to the output.
         processor: As in `explain`.
         truncation: As in `explain`.
-        keep: As in `explain`.
-        memory: As in `explain`.
         tokens: As in `explain`.
-        blocks: As in `explain`.
-        batch_first: As in `explain`.
-        deciding: As in `explain`.
-        **options: Options that all of these methods have.
+        **settings: `keep`, `memory`, `blocks`, `batch_first` and `deciding` as in `explain`, and
+            options that all of these methods have.
 
     Returns:
         A `Comparison` of one attribution per method and target.
+
+    Raises:
+        InputError: Methods or targets are no lists or empty, or the inputs cannot be read.
+        OptionError: A setting is unknown or has a bad value, or `scale` does not fit a method.
+        ModelError: The model cannot be loaded, run or explained.
 
     Example:
         >>> import whyformer as wf
@@ -105,17 +111,14 @@ def compare(
             argument="methods",
             remedy="Name at least one method and one target, or leave them out",
         )
+    check_scale(scale, [name for name in methods if not known[name].promises_sum])
     answers = explain_each(
         inputs,
         model,
-        [Ask(method, target, options) for method, target in product(methods, targets)],
+        [Ask(method, target, settings) for method, target in product(methods, targets)],
         processor=processor,
         truncation=truncation,
         tokens=tokens,
-        keep=keep,
-        memory=memory,
-        blocks=blocks,
-        batch_first=batch_first,
-        deciding=deciding,
     )
-    return Comparison(tuple(answer.attribution for answer in answers if answer.attribution))
+    found = tuple(answer.attribution for answer in answers if answer.attribution)
+    return Comparison(found, scale)

@@ -111,12 +111,12 @@ def explain(
     """
     request = make_request(
         method,
-        options,
         keep=keep,
         memory=memory,
         blocks=blocks,
         batch_first=batch_first,
         deciding=deciding,
+        **options,
     )
     if is_series(inputs):
         check_series_settings(batch_size, on_error)
@@ -146,7 +146,7 @@ def _prepare(
 
 @dataclass(frozen=True)
 class Ask:
-    """One method on one target, with its options."""
+    """One method on one target, with its options and with settings of `make_request`."""
 
     method: str
     target: Any = None
@@ -200,7 +200,7 @@ def explain_each(
         start = time.perf_counter()
         attribution, error = None, None
         try:
-            request = make_request(ask.method, ask.options, **settings)
+            request = make_request(ask.method, **{**settings, **ask.options})
             attribution = explain_batch(request, loaded, batch, ask.target)
         except WhyformerError as failure:
             if on_error == "raise":

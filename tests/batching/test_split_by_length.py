@@ -98,7 +98,10 @@ def test_groups_give_what_the_whole_batch_gives(
     shapes, found = batches(model_of(name), lambda: explain(name, method=method))
     if shapes[0] == (5, 7):
         pytest.fail(f"{name} was run whole, {shapes}")
-    assert {shape[1] for shape in shapes} == {7, 5, 3, 2}
+    widths = {shape[1] for shape in shapes}
+    assert widths >= {7, 5, 3, 2}
+    # A method that removes tokens runs shorter texts too.
+    assert widths == {7, 5, 3, 2} or "removal" in wf.methods()[method].needs
     assert_same(found, expected)
 
 

@@ -46,7 +46,8 @@ def test_all_leaves_out_what_does_not_fit(run: Run, fake_explain: Any) -> None:
     result = run("compare film --methods all")
     assert result.exit_code == 0
     assert "note: left out rollout: no attention here" in result.stderr
-    assert len(fake_explain.calls) == len(whyformer.methods())
+    quick = [name for name, method in whyformer.methods().items() if not method.slow]
+    assert [keywords["method"] for _, _, keywords in fake_explain.calls] == quick
 
 
 def test_a_method_that_was_named_is_not_left_out(run: Run, fake_explain: Any) -> None:
@@ -122,3 +123,21 @@ def test_one_way_to_say_what_to_explain(run: Run, fake_explain: Any) -> None:
     assert result.exit_code == 2
     assert "--target and --targets both name what to explain" in result.stderr
     assert "has an empty name" in run("compare film --targets 0,,1").stderr
+
+
+def test_the_scale(run: Run, tmp_path: Path) -> None:
+    page = tmp_path / "why.html"
+    asked = "compare 'a dull film' --targets positive,negative"
+    assert "Each target has its own colour scale" in " ".join(run(asked).stdout.split())
+    result = run(f"{asked} --scale shared --html {page}")
+    assert result.exit_code == 0
+    assert "All share one colour scale" in " ".join(result.stdout.split())
+    assert "All share one colour scale" in page.read_text("utf-8")
+
+
+def test_a_scale_that_does_not_fit(run: Run, fake_explain: Any) -> None:
+    result = run("compare film --methods lrp_ah_ln,gae --scale shared")
+    assert result.exit_code == 2
+    assert "the scores of 'gae' do not sum to the output" in result.stderr
+    assert run("compare film --scale each").exit_code == 2
+    assert not fake_explain.calls

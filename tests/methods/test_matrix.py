@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 import whyformer as wf
-from tests.several import SEVERAL, columns_of, only, padded, sources_of, target_of, value_of
+from tests.several import FILLS, SEVERAL, columns_of, only, padded, sources_of, target_of, value_of
 from whyformer.models.families.tiny import tiny_inputs, tiny_models
 
 LENGTHS = (7, 5)
@@ -22,7 +22,8 @@ LENGTHS = (7, 5)
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-5}
 # LRP divides by sums that nearly cancel, and what was rounded away comes back multiplied.
 LRP_TOLERANCE = {torch.float64: 1e-7, torch.float32: 1e-3}
-QUICK = {"steps": 2}  # for methods that repeat a pass: as often as they must
+# For methods that repeat a pass: as often as they must.
+QUICK = {"steps": 2, "samples": 128}
 # Of the families with several streams, one of each kind is tried in single precision.
 SINGLE = {"clip", "detr", "lxmert", "t5"}
 
@@ -41,7 +42,8 @@ def model_of(name: str, dtype: torch.dtype = torch.float64, attention: str | Non
 
 def explain(method: str, name: str, model: nn.Module, inputs: dict[str, Tensor]) -> wf.Attribution:
     known = wf.methods()[method].options
-    options = {name: value for name, value in QUICK.items() if name in known}
+    wanted = {**QUICK, "fill": FILLS.get(name)}
+    options = {option: value for option, value in wanted.items() if option in known}
     return wf.explain(inputs, model, method=method, target=target_of(name), **options)
 
 
@@ -175,6 +177,8 @@ START_AS_ZERO |= {"lrp_ah", "lrp_ln", "lrp_ah_ln"}
 
 def is_nothing(name: str, method: str, stream: str) -> bool:
     """Whether all scores of a stream are expected to be zero."""
+    if stream == "queries" and "removal" in wf.methods()[method].needs:
+        return True  # they are no part of the inputs, so they cannot be removed
     if (name, stream) == ("detr", "queries"):
         return method in START_AS_ZERO
     return (name, stream, method) == ("yolos", "queries", "integrated_gradients")

@@ -15,6 +15,8 @@ from whyformer.models.load import Loaded
 from whyformer.reproduce import method_evidence
 from whyformer.reproduce.method_evidence import CANDIDATES, COSTLY, METHODS, registered_rows
 from whyformer.reproduce.samples import recognised_images
+from whyformer.reproduce.scene_questions import held_out_questions, question_samples
+from whyformer.reproduce.scenes import HELD_OUT
 
 PARTS = {part.name: part for part in METHODS.parts}
 
@@ -90,3 +92,25 @@ def test_recognised_images_are_predicted_rightly_and_surely(tmp_path: Path) -> N
     assert 0 < len(right) < 40
     sure = recognised_images(samples, loaded, 0.7)
     assert sure <= right
+
+
+def test_questions_are_about_the_shape_in_their_mask() -> None:
+    samples = question_samples(20)
+    assert [one.id for one in question_samples(5)] == [one.id for one in samples[:5]]
+    assert len({one.id for one in samples}) == 20
+    for sample, (drawing, question) in zip(samples, held_out_questions(20), strict=True):
+        assert drawing.number >= HELD_OUT
+        assert (sample.inputs["text"], sample.label) == (question.text, question.answer)
+        assert question.answer != "no"
+        assert question.about is not None
+        shape = drawing.shapes[question.about]
+        assert shape.kind in question.text or shape.colour in question.text
+        left, top, right, bottom = shape.box
+        mask = sample.extras["mask"].read()
+        assert mask.shape == sample.inputs["image"].size
+        assert mask.sum() == mask[top:bottom, left:right].sum() == (right - left) * (bottom - top)
+
+
+def test_questions_differ_with_the_seed() -> None:
+    texts = [[one.inputs["text"] for one in question_samples(20, seed)] for seed in (0, 1)]
+    assert texts[0] != texts[1]

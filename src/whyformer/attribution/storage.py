@@ -27,7 +27,10 @@ _NODE_PARTS = tuple(f.name for f in fields(Nodes))
 
 
 def plain_data(attribution: Attribution) -> dict[str, Any]:
-    """Return the attribution without layers and maps as lists, strings and numbers."""
+    """Return the attribution without layers and maps as lists, strings and numbers.
+
+    Nodes are there if they were kept.
+    """
     a = attribution
     nodes = {stack: found.to_dict() for stack, found in a.nodes.items()}
     return {

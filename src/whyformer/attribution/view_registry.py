@@ -27,6 +27,7 @@ class View(Protocol):
         media_type: The media type of its files, for downloads.
         is_picture: Whether its files are pictures.
         options: The names of the keyword options that both methods take.
+        comparison_options: Those that only `render_comparison` takes, such as "scale".
     """
 
     name: str
@@ -35,6 +36,7 @@ class View(Protocol):
     media_type: str
     is_picture: bool
     options: tuple[str, ...]
+    comparison_options: tuple[str, ...]
 
     def render(self, attribution: Attribution, **options: Any) -> str | bytes:
         """Return one attribution, all of its samples, as text or as the bytes of a file."""
@@ -54,6 +56,7 @@ def view(
     media_type: str = "",
     is_picture: bool = False,
     options: Sequence[str] = (),
+    comparison_options: Sequence[str] = (),
 ) -> Callable[[type[ViewType]], type[ViewType]]:
     """Register a class as a view. See `View` for the arguments and for what the class must have.
 
@@ -75,6 +78,7 @@ def view(
             "media_type": media_type,
             "is_picture": is_picture,
             "options": tuple(options),
+            "comparison_options": tuple(comparison_options),
         }.items():
             setattr(declared, key, value)
         views.register(name, declared)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, overload
 
@@ -9,11 +10,12 @@ from whyformer.attribution.view_registry import View, find_view
 from whyformer.errors import InputError
 
 
-class Viewable:
-    """Base class of results that every view can show. A subclass implements `_render`."""
+class Viewable(ABC):
+    """Base class of results that every view can show."""
 
+    @abstractmethod
     def _render(self, view: View, options: dict[str, Any]) -> str | bytes:
-        raise NotImplementedError
+        """Return this as the view shows it."""
 
     def render(self, view: str, path: str | Path | None = None, **options: Any) -> Any:
         """Show this as one of the registered views.

@@ -31,6 +31,7 @@ from whyformer.compare import DEFAULT_METHODS, default_methods
 from whyformer.errors import InputError, OptionError
 from whyformer.explain import Ask, explain_each
 from whyformer.methods import methods as known
+from whyformer.render.comparison import OWN, check_scale
 from whyformer.render.terminal.text import comparison_text
 from whyformer.targets.specs import at_query
 
@@ -46,6 +47,7 @@ ALL = "all"
         "whyformer compare --image scene.png 'what colour is the circle?' --png compared.png",
         "whyformer compare review.txt --methods all --html compared.html",
         "whyformer compare review.txt --targets 'positive,positive>negative' --html why.html",
+        "whyformer compare review.txt --targets positive,negative --scale shared",
     ),
 )
 def compare(
@@ -57,7 +59,8 @@ def compare(
             "--methods",
             "-M",
             metavar="A,B,...",
-            help=f"Names of methods, or [bold]{ALL}[/bold]; see whyformer methods. Default:"
+            help=f"Names of methods, or [bold]{ALL}[/bold] for all but slow ones; see whyformer"
+            " methods. Default:"
             f" {', '.join(DEFAULT_METHODS)}.",
             show_default=False,
         ),
@@ -73,6 +76,14 @@ def compare(
             show_default=False,
         ),
     ] = None,
+    scale: Annotated[
+        str,
+        typer.Option(
+            metavar="own|shared",
+            help="Each target or method on its own colour scale, or all on one, so that sizes can"
+            " be compared: only for methods whose scores sum to the output.",
+        ),
+    ] = OWN,
     query: Query = None,
     deciding: Deciding = None,
     truncation: Truncation = False,
@@ -86,6 +97,7 @@ def compare(
     check_writable(outputs, kept=image)
     typed = _targets(target, targets)
     names = _method_names(methods or ",".join(default_methods(len(typed))))
+    check_scale(scale, [name for name in names if not known[name].promises_sum])
     command_inputs = read_command_inputs(text, image, typed[0], query)
     others = [at_query(query, read_target(each)) for each in typed[1:]]
     with busy(f"explaining with {len(names)} methods ..."):
@@ -107,18 +119,20 @@ def compare(
     for name, error in skipped.items():
         note(f"left out {name}: {describe_error(error)}")
     if not quiet:
-        stdout_console().print(comparison_text(attributions, bars=bars, subwords=subwords))
+        shown = comparison_text(attributions, bars=bars, subwords=subwords, scale=scale)
+        stdout_console().print(shown)
     write_views(
         outputs,
         lambda view, taken: view.render_comparison(attributions, **taken),
         subwords=subwords,
+        scale=scale,
     )
 
 
 def _method_names(text: str) -> list[str]:
     """Return the names in order, each once; raise UnknownNameError if one is unknown."""
     if text == ALL:
-        return list(known)
+        return [name for name, method in known.items() if not method.slow]
     names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if not names:
         raise InputError(

@@ -75,5 +75,6 @@ def write_views(
         option = f"--{view.name}"
         path = files.get(option)
         if path is not None:
-            taken = {key: value for key, value in options.items() if key in view.options}
+            known = (*view.options, *view.comparison_options)
+            taken = {key: value for key, value in options.items() if key in known}
             write(option, path, partial(write_file, render(view, taken)))

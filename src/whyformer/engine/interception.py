@@ -79,8 +79,9 @@ class Interception(TorchFunctionMode):
             kwargs = {key: self.constant(value) for key, value in kwargs.items()}
             if self.double and func in precision.DTYPE_ARGUMENT:
                 kwargs = {k: torch.float64 if v is torch.float32 else v for k, v in kwargs.items()}
+        if func in _NEVER_HIDDEN and self.ledger.inside and not torch.is_grad_enabled():
+            raise _hidden(func)
         rule = self.table.get(func)
-        self._refuse_hidden(func)
         if rule is not None:
             return rule(self.ledger, func, args, kwargs)
         if self.fallback is not None and is_in_place(func, kwargs) and any(map(is_tracked, args)):
@@ -125,15 +126,6 @@ class Interception(TorchFunctionMode):
             return type(value)(self.constant(v) for v in value)
         return value
 
-    def _refuse_hidden(self, func: Function) -> None:
-        """Raise ModelError if a block runs with gradients off: the rules would miss its graph."""
-        if self.ledger.inside and func in _NEVER_HIDDEN and not torch.is_grad_enabled():
-            raise ModelError(
-                f"the model runs {func.__name__} with gradients off: {HIDDEN}",
-                argument="model",
-                remedy="Switch gradient checkpointing off for explanations",
-            )
-
     def _measure(self, func: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
         """Run an operation without a rule; book the relevance that it loses under its name."""
         if self.fallback is not None:
@@ -159,3 +151,12 @@ class Interception(TorchFunctionMode):
                 unavailable="relevance",
                 remedy="Write it out of place",
             ) from error
+
+
+def _hidden(func: Function) -> ModelError:
+    """The error for a block that runs with gradients off: the rules would miss its graph."""
+    return ModelError(
+        f"the model runs {func.__name__} with gradients off: {HIDDEN}",
+        argument="model",
+        remedy="Switch gradient checkpointing off for explanations",
+    )

@@ -38,6 +38,7 @@ from whyformer.engine.rules.operations.names import (
 from whyformer.engine.rules.operations.stabilise import wide
 from whyformer.engine.run import Run
 from whyformer.engine.segments import TokenLayout
+from whyformer.models.families import Pair
 
 # Norms written out by hand have powers, and clamps only guard against overflow.
 _ACTIVATES = (ACTIVATION | torch_functions("relu leaky_relu")) - torch_functions(
@@ -162,11 +163,19 @@ class NodeRecorder:
         setattr(tensor, _ATTRIBUTE, (kind, self._calls))
 
     def _note_heads(self, output: Tensor, axes: tuple[int, ...] | None = None) -> None:
-        pair = self._trace.pairs[-1][0] if self._trace.pairs else self._inside[-1:] * 2
         self._mark(output, _HEADS)
-        if is_tracked(output) and pair and pair[0] in self._trace.states:
+        asking, answering = self._current_pair()
+        if is_tracked(output) and asking in self._trace.states:
             self._ledger.check_order(output)
-            self._heads.append(_Node(*pair, self._calls, output, output._version, axes))
+            node = _Node(asking, answering, self._calls, output, output._version, axes)
+            self._heads.append(node)
+
+    def _current_pair(self) -> Pair:
+        """Whose tokens the attention that runs now mixes; "" outside of blocks."""
+        if self._trace.pairs:
+            return self._trace.pairs[-1][0]
+        stack = self._inside[-1] if self._inside else ""
+        return stack, stack
 
     def _note_einsum(self, args: tuple, output: Tensor) -> None:
         equation, operands = einsum_operands(args)

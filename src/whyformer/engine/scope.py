@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from whyformer.errors import NestedCaptureError
+from whyformer.models.weights import modules_of
 
 _locks: weakref.WeakKeyDictionary[nn.Module, threading.Lock] = weakref.WeakKeyDictionary()
 _locks_guard = threading.Lock()
@@ -35,7 +36,7 @@ def borrow_model(module: nn.Module) -> Iterator[None]:
         lock = _locks.setdefault(module, threading.Lock())
     with lock:
         _this_thread.busy = True
-        training = [m for m in module.modules() if m.training]
+        training = [m for m in modules_of(module) if m.training]
         try:
             for m in training:
                 m.training = False

@@ -11,6 +11,7 @@ from torch import nn
 from whyformer.engine.blocks import find_blocks, find_module, search_roots
 from whyformer.errors import ModelError
 from whyformer.models.families import Family, Pair, Stack
+from whyformer.models.weights import modules_of
 
 ANYWHERE = "**"
 # Arguments that each bring their own tokens.
@@ -87,7 +88,7 @@ def find_stacks(
     chains = [block for track in tracks for block in track.chain]
     if batch_first is None:
         attentions = [
-            m for block in chains for m in block.modules() if isinstance(m, nn.MultiheadAttention)
+            m for block in chains for m in modules_of(block) if isinstance(m, nn.MultiheadAttention)
         ]
         batch_first = all(m.batch_first for m in attentions)
     labels = family.attention if family is not None and len(tracks) > 1 else {}

@@ -144,6 +144,8 @@ class Removal:
         )
 
     def _mask_name(self, source: Source) -> str:
+        if self.family is not None and len(self.family.sources) > 1:
+            return source.mask or ""  # the forward's own padding mask may be another stream's
         return source.mask or forward_of(self.module).padding_mask or "attention_mask"
 
     def _pixel_fill(self, value: Tensor, fill: str) -> Tensor:
@@ -206,7 +208,9 @@ class Removal:
                 f"the inputs of {type(self.module).__name__} have no mask, so samples of different"
                 " lengths cannot run together",
                 argument="inputs",
-                remedy=f"Pass '{mask}' in a mapping, or one sample at a time",
+                remedy=f"Pass '{mask}' in a mapping, or one sample at a time"
+                if mask
+                else "Pass one sample at a time",
             )
         if value.is_floating_point():
             changed[source.carrier][empty] = 0

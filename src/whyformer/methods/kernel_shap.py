@@ -76,8 +76,10 @@ def _design(features: int, samples: int, seed: int) -> _Design:
     if 2**features <= max(samples, 0):
         numbers = torch.arange(1, 2 ** (features - 1))  # without the last feature: half of all
         pairs = (numbers.unsqueeze(1) >> torch.arange(features)) & 1 == 1
-        sizes = pairs.sum(1).tolist()
-        kernel = [(features - 1) / (comb(features, s) * s * (features - s)) for s in sizes]
+        kernel = [
+            (features - 1) / (comb(features, size) * size * (features - size))
+            for size in pairs.sum(1).tolist()
+        ]
         return _Design(pairs, torch.tensor(kernel, dtype=torch.float64), True)
     if samples < PER_FEATURE * features:
         enough = min(2**features, PER_FEATURE * features)

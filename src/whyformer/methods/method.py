@@ -35,7 +35,7 @@ class Method:
             its value after the "removal" of tokens.
         signed: Whether scores can be negative.
         sums: Why scores and sinks add up to the explained value: by "conservation" of relevance
-            or by "completeness" of a path integral; None if they do not.
+            or by "completeness" of a path integral or of Shapley values; None if they do not.
         rules: The rules it runs the model under: "detach", "relevance", or None for none.
         keeps: The names that `explain(keep=...)` accepts.
         slow: Whether "all methods" leaves it out; it runs only if the user names it.

@@ -1,4 +1,4 @@
-"""Owen values over a hierarchy of the input's parts (Owen, 1977; Lundberg's `shap`, 2020)."""
+"""Owen values over a hierarchy of the input's parts (Owen, 1977; as in the package `shap`)."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ AT_ONCE = 32  # groups of one sample that are divided between two forward passes
 FEWEST = 3  # forwards: nothing, and the two halves of the input
 
 # Asks for the values of coalitions, gets them in the same order, and returns the scores.
-Division = Generator[list[int], list[float], list[float]]
+Division = Generator[list[int], list[float] | None, list[float]]
 
 
 @method(
     "partition_shap",
     title="Owen values: Shapley values over halves of the text or image, and halves of those",
-    paper="Owen, 1977; Lundberg, `shap` 0.36, 2020",
+    paper="Owen, 1977; the partition explainer of `shap`",
     needs=("removal",),
     signed=True,
     sums="completeness",
@@ -43,7 +43,7 @@ def partition_shap(
     and with the other half, and so on down to units. A text is halved between sentences, then
     words, then tokens; an image along its longer side. At most `samples` forwards per input: the
     groups with the largest value are divided first, and what cannot be divided is shared evenly.
-    1024 forwards are exact for 32 units. The value with no unit left is the sink "baseline".
+    1024 forwards are exact for about 30 units. The value with no unit left is the sink "baseline".
     """
     if samples < FEWEST:
         raise OptionError(
@@ -111,7 +111,8 @@ def _divide(tree: Tree, samples: int, nothing: float, whole: float) -> Division:
         if not chosen:
             break
         if asked:
-            known |= zip(asked, (yield list(asked)), strict=True)
+            values = yield list(asked)
+            known |= zip(asked, values or (), strict=True)
         for child in (child for group in chosen for child in _children(group, known)):
             if isinstance(child.tree, int):
                 scores[child.tree] += child.weight * child.added

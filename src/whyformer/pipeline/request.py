@@ -27,15 +27,19 @@ class Request:
 
 def make_request(
     method: str,
-    options: Mapping[str, Any],
+    /,
     *,
     keep: str | Sequence[str] = (),
     memory: str | None = None,
     blocks: str | None = None,
     batch_first: bool | None = None,
     deciding: str | int | None = None,
+    **options: Any,
 ) -> Request:
-    """Return the request; raise OptionError or UnknownNameError before any model is loaded."""
+    """Return the request; raise OptionError or UnknownNameError before any model is loaded.
+
+    What is not a setting of `explain` is an option of the method.
+    """
     chosen = methods[method]
     chosen.check(options)
     check_deciding(deciding)

@@ -6,17 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from whyformer.attribution import Attribution
-from whyformer.errors import InputError
+from whyformer.errors import InputError, OptionError
 from whyformer.render.panels import ImagePanel, Panel, TextPanel, visible
 from whyformer.render.view_model import SampleContent, read_samples
 
+OWN, SHARED = "own", "shared"  # the choices of `scale`
 OWN_SCALES = (
-    "Each method has its own colour scale, set by its strongest word or patch: compare order and"
+    "Each {one} has its own colour scale, set by its strongest word or patch: compare order and"
     " sign, not size."
 )
-ONE_SCALE = (
-    "Same method and options, so they share one colour scale per stream: sizes can be compared."
+SHARED_SCALE = (
+    "All share one colour scale: these scores sum to the output, so their sizes can be compared."
 )
+SHARED_IN_PART = (
+    "All share one colour scale. Not all of these scores sum to their output: compare sizes with"
+    " care."
+)
+EXACT = 0.01  # how far scores and sinks may be from the output, as a share, to sum to it
 ACROSS = " Methods that conserve relevance have one scale for all streams, others one per stream."
 
 
@@ -28,6 +34,7 @@ class ComparedSample:
     contents: tuple[SampleContent, ...]
     alike: bool = False  # whether they differ only by their target
     has_names: bool = False  # whether the user named the attributions
+    scale: str = OWN  # whether each has its own colour scale, or all share one
 
     @property
     def rows(self) -> list[tuple[Panel, ...]]:
@@ -39,8 +46,13 @@ class ComparedSample:
 
     @property
     def scales(self) -> str:
-        """How colours compare across methods and streams, as a note."""
-        return ONE_SCALE if self.alike else OWN_SCALES + ACROSS * (len(self.rows) > 1)
+        """How colours compare across attributions and streams, as a note."""
+        if self.scale == SHARED:
+            shares = [content.share for content in self.contents]
+            exact = all(share is not None and abs(share - 1) < EXACT for share in shares)
+            return SHARED_SCALE if exact else SHARED_IN_PART
+        one = "target" if self.alike else "method" if len(self.labels) == 1 else "column"
+        return OWN_SCALES.format(one=one) + ACROSS * (len(self.rows) > 1)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -68,16 +80,19 @@ class ComparedSample:
 
 
 def compare_samples(
-    attributions: Sequence[Attribution] | Mapping[str, Attribution],
+    attributions: Sequence[Attribution] | Mapping[str, Attribution], scale: str = OWN
 ) -> list[ComparedSample]:
     """Return one comparison per sample.
 
     Args:
         attributions: Attributions of the same input. A mapping names them; otherwise the names
             are made of the methods, and of the options and targets that differ.
+        scale: "own" colours each attribution by its own strongest word or patch, "shared" all of
+            them by the strongest of all.
 
     Raises:
         InputError: If there are no attributions, or their inputs differ.
+        OptionError: If `scale` is unknown, or "shared" and some scores do not sum to the output.
     """
     compared = list(attributions.values() if isinstance(attributions, Mapping) else attributions)
     if not compared:
@@ -86,6 +101,7 @@ def compare_samples(
             argument="attributions",
             remedy="Pass at least one attribution",
         )
+    check_scale(scale, [a.method for a in compared if a.conservation is None])
     columns = [read_samples(attribution) for attribution in compared]
     first = columns[0]
     for attribution, column in zip(compared, columns, strict=True):
@@ -103,13 +119,41 @@ def compare_samples(
         has_names, titles = False, _titles(compared)
     alike = len(compared) > 1 and len({_configuration(a) for a in compared}) == 1
     return [
-        ComparedSample(titles, _share_scales(sample) if alike else sample, alike, has_names)
+        ComparedSample(
+            titles,
+            _share_scales(sample) if scale == SHARED else sample,
+            alike,
+            has_names,
+            scale,
+        )
         for sample in zip(*columns, strict=True)
     ]
 
 
+def check_scale(scale: str, without_sum: Sequence[str]) -> None:
+    """Raise OptionError if `scale` is unknown or does not fit the methods.
+
+    Args:
+        scale: "own" or "shared".
+        without_sum: The compared methods whose scores do not sum to the output.
+    """
+    if scale not in (OWN, SHARED):
+        raise OptionError(
+            f"scale={scale!r} is unknown",
+            argument="scale",
+            remedy=f"Use '{OWN}' or '{SHARED}'",
+        )
+    if scale == SHARED and without_sum:
+        raise OptionError(
+            f"scale='{SHARED}' compares sizes, and the scores of '{without_sum[0]}' do not sum to"
+            " the output: their sizes mean nothing across targets or methods",
+            argument="scale",
+            remedy=f"Use scale='{OWN}', or a method that conserves, such as 'lrp_ah_ln'",
+        )
+
+
 def _configuration(attribution: Attribution) -> tuple[str, str, str]:
-    """Method, options and model. If these are equal, scores have the same unit."""
+    """Method, options and model. If these are equal, attributions differ by their target."""
     options = repr(sorted(attribution.options.items()))
     return attribution.method, options, str(attribution.provenance.get("model"))
 

@@ -37,6 +37,7 @@ class ExperimentPart:
     targets: tuple[str, ...]
     fill: str | None
     limit: int | None = None
+    drawn: bool = False  # questions about shapes, drawn now instead of the bundled ones
     confident: float | None = None  # use images that the model knows with this probability
     # Published figures by row, under "metric", or "metric, target" if they hold for one target.
     published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)

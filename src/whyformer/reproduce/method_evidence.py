@@ -139,6 +139,9 @@ def _shapes(model: str) -> tuple[ExperimentPart, ...]:
             ),
             targets=("predicted",),
             fill="drop",
+            limit=300,
+            drawn=True,
+            notes=("one question about each held-out scene",),
         )
         for stream in ("image", "text")
     )

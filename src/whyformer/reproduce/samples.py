@@ -19,8 +19,10 @@ from whyformer.models import bundled
 from whyformer.models.load import Loaded
 from whyformer.reproduce.experiment import ExperimentPart
 from whyformer.reproduce.recipes import RECIPES, split_source
+from whyformer.reproduce.scene_questions import question_samples
 
 IMAGES_PER_PASS = 32
+QUESTIONS = 500
 
 
 def select_samples(
@@ -35,6 +37,8 @@ def select_samples(
             chosen["only"] = recognised_images(images, loaded, part.confident)
         source = f"{name}:{data / place}"
         found = open_dataset(source, part.split, limit=limit, seed=0, on_error="skip", **chosen)
+    elif part.drawn:
+        return question_samples(limit or QUESTIONS), (), ""
     elif part.model in RECIPES:
         found = RECIPES[part.model].open(data, "test", limit)
     else:

@@ -7,7 +7,7 @@ import itertools
 import numpy
 import pytest
 
-scenes = pytest.importorskip("training.scenes", reason="a clone has it, a package has not")
+from whyformer.reproduce import scenes
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ import torch
 import transformers
 from PIL import Image
 
-from training import scenes
 from whyformer.inputs.regions import RegionGrid
 from whyformer.models.bundled import ROOT
+from whyformer.reproduce import scenes
 
 NAMES = ("caption_shapes", "clip_shapes", "detr_shapes", "lxmert_shapes", "visualbert_shapes")
 

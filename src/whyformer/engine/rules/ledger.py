@@ -68,10 +68,24 @@ class Ledger:
         self.place: Place | None = None  # the block that runs now
         self.active = active
         self.per_token = per_token
-        self.sinks_by_place: dict[Booking, Tensor] = {}  # (batch,)
-        self.leaks_by_place: dict[Booking, Tensor] = {}  # (batch,)
         self.token_sinks: dict[Booking, Tensor] = {}  # (batch, tokens), if booked per token
+        self.leaks_by_place: dict[Booking, Tensor] = {}  # (batch,)
         self.counts: Counter[str] = Counter()  # how often a rule was applied
+        self._sinks: dict[Booking, Tensor] = {}
+        self._bias_sinks: list[tuple[Booking, bool, Tensor]] = []  # batch_first, (..., token)
+
+    @property
+    def sinks_by_place(self) -> dict[Booking, Tensor]:
+        """The sinks that the backward pass has booked so far, (batch,) by account and block."""
+        # A model has many biases: those of the same shape are added up all at once.
+        alike: dict[tuple[Booking, bool, torch.Size], list[Tensor]] = {}
+        for booking, batch_first, relevance in self._bias_sinks:
+            alike.setdefault((booking, batch_first, relevance.shape), []).append(relevance)
+        for (booking, batch_first, _), parts in alike.items():
+            total = torch.stack(parts).sum(0).unsqueeze(-1)
+            self._add(self._sinks, booking, total, batch_first)
+        self._bias_sinks.clear()
+        return self._sinks
 
     @property
     def sinks(self) -> dict[str, Tensor]:
@@ -91,18 +105,19 @@ class Ledger:
         """Book value * gradient of `output` as a sink; the value is an addend of `output`."""
         if not (self.active and is_tracked(output)):
             return
-        batch_first, booking = self.batch_first, (account, self.place)
-        constant = value.detach() if isinstance(value, Tensor) else torch.tensor(value)
-
-        def book(gradient: Tensor) -> None:
-            vector = constant.dim() == 1 < gradient.dim() and len(constant) == gradient.shape[-1]
-            if vector:
-                relevance = (wide(gradient) @ wide(constant)).unsqueeze(-1)
-            else:
-                relevance = relevance_of(gradient, constant)
-            self._add(self.sinks_by_place, booking, relevance, batch_first)
-
-        output.register_hook(book)
+        batch_first, booking, shape = self.batch_first, (account, self.place), output.shape
+        constant = wide(value.detach()) if isinstance(value, Tensor) else torch.tensor(value)
+        if len(shape) > 1 and constant.shape == shape[-1:]:
+            parts = self._bias_sinks
+            output.register_hook(
+                lambda gradient: parts.append((booking, batch_first, wide(gradient) @ constant))
+            )
+        else:
+            output.register_hook(
+                lambda gradient: self._add(
+                    self._sinks, booking, relevance_of(gradient, constant), batch_first
+                )
+            )
 
     def alias(self, inputs: Sequence[Any]) -> list[Any]:
         """The inputs; tracked ones as views, so that their gradient is that of one operation."""
@@ -124,7 +139,7 @@ class Ledger:
         if not self.active:
             return
         first = self.batch_first if batch_first is None else batch_first
-        book = self.leaks_by_place if leak else self.sinks_by_place
+        book = self.leaks_by_place if leak else self._sinks
         outputs = output if isinstance(output, (tuple, list)) else (output,)
         for sign, tensors in ((1, outputs), (-1, inputs)):
             for tensor in tensors:
@@ -151,7 +166,7 @@ class Ledger:
     ) -> None:
         place = booking[1]
         amount = None
-        if self.per_token and place is not None and book is self.sinks_by_place:
+        if self.per_token and place is not None and book is self._sinks:
             amount = self._each_token(relevance, batch_first, place.tokens)
         if amount is None:
             amount = self.per_sample(relevance, batch_first)

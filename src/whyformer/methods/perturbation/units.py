@@ -32,21 +32,21 @@ def words(stream: Batch, sample: int, columns: Sequence[int]) -> list[Columns]:
 def sentences(stream: Batch, sample: int, columns: Sequence[int]) -> list[Columns]:
     """Return the columns of each sentence.
 
-    A sentence ends after '.', '!' or '?' and the quotes and brackets that follow, and before a
-    token that is not in `columns`, such as the separator of two texts. A point between digits
-    ends nothing.
+    A sentence ends after '.', '!' or '?' and the signs, quotes and brackets that follow, and
+    before a token that is not in `columns`, such as the separator of two texts. A point between
+    digits ends nothing.
     """
     assert stream.tokens is not None
     tokens = stream.tokens[sample]
     groups: list[list[int]] = []
-    ended = True
+    ended = False
     for column in columns:
-        gap = not groups or groups[-1][-1] + 1 != column
-        if gap or (ended and not set(tokens[column]) <= _CLOSING):
+        closes = set(tokens[column]) <= _ENDS | _CLOSING
+        if not groups or groups[-1][-1] + 1 != column or (ended and not closes):
             groups.append([])
             ended = False
         groups[-1].append(column)
-        ended = (ended and set(tokens[column]) <= _CLOSING) or _ends_sentence(tokens, column)
+        ended = (ended and closes) or _ends_sentence(tokens, column)
     return [tuple(group) for group in groups]
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from whyformer.attribution import Attribution
 from whyformer.render.colours import step
-from whyformer.render.comparison import compare_samples
+from whyformer.render.comparison import OWN, compare_samples
 from whyformer.render.environment import render_template
 from whyformer.render.html.account import account
 from whyformer.render.html.fragment import Fragment, Page
@@ -66,13 +66,14 @@ def build_page(attribution: Attribution) -> Page:
 
 
 def build_comparison_page(
-    attributions: Sequence[Attribution] | Mapping[str, Attribution],
+    attributions: Sequence[Attribution] | Mapping[str, Attribution], scale: str = OWN
 ) -> Page:
     """Return a page that switches between attributions of one input and compares them.
 
-    They may differ by method, by options, or by target. A mapping names them.
+    They may differ by method, by options, or by target. A mapping names them. `scale` is "own"
+    or "shared"; see `compare_samples`.
     """
-    samples = compare_samples(attributions)
+    samples = compare_samples(attributions, scale)
     body = [
         _render("comparison.jinja", sample=sample, data=script_json(switch_payload(sample)))
         for sample in samples
@@ -84,11 +85,12 @@ def build_comparison_page(
 
 
 def build_fragment(attribution: Attribution) -> Fragment:
-    """Return an attribution as a piece of a page, without the tools of a page.
+    """Return an attribution as a piece of a page, without the tools of a page."""
+    return build_sample_fragment(read_samples(attribution))
 
-    It has a script only if its streams are linked.
-    """
-    contents = read_samples(attribution)
+
+def build_sample_fragment(contents: Sequence[SampleContent]) -> Fragment:
+    """Return samples as a piece of a page; it has a script only if their streams are linked."""
     linked = any(content.matrices for content in contents)
     several = any(content.scales for content in contents)
     return Fragment(

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from whyformer.attribution import Attribution
 from whyformer.render.colours import LIGHT, STEPS, ink, step
-from whyformer.render.comparison import ComparedSample, compare_samples
+from whyformer.render.comparison import OWN, ComparedSample, compare_samples
 from whyformer.render.numbers import number
 from whyformer.render.overlay import overlay_row, panel_pictures
 from whyformer.render.panels import SILENT, ImagePanel, Panel, TextPanel, strongest_rows
@@ -36,10 +36,10 @@ class PictureView:
         return draw_attribution(attribution, subwords).file(self.format)
 
     def render_comparison(
-        self, attributions: Sequence[Attribution], *, subwords: bool = False
+        self, attributions: Sequence[Attribution], *, subwords: bool = False, scale: str = OWN
     ) -> bytes:
         """Return the file, with one column of scores or one overlay per attribution."""
-        return draw_comparison(attributions, subwords).file(self.format)
+        return draw_comparison(attributions, subwords, scale).file(self.format)
 
 
 def draw_attribution(attribution: Attribution, subwords: bool = False) -> Canvas:
@@ -50,11 +50,13 @@ def draw_attribution(attribution: Attribution, subwords: bool = False) -> Canvas
     return canvas
 
 
-def draw_comparison(attributions: Sequence[Attribution], subwords: bool = False) -> Canvas:
+def draw_comparison(
+    attributions: Sequence[Attribution], subwords: bool = False, scale: str = OWN
+) -> Canvas:
     """Return a canvas with one column of scores, or one overlay, per attribution."""
     canvas = Canvas()
     shown = [as_subwords(a) for a in attributions] if subwords else attributions
-    for sample in compare_samples(shown):
+    for sample in compare_samples(shown, scale):
         _draw_comparison(canvas, sample)
     return canvas
 

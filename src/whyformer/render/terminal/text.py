@@ -15,7 +15,7 @@ from rich.text import Text
 
 from whyformer.attribution import Attribution
 from whyformer.render.colours import LIGHT, STEPS, css
-from whyformer.render.comparison import compare_samples
+from whyformer.render.comparison import OWN, compare_samples
 from whyformer.render.numbers import number
 from whyformer.render.overlay import panel_pictures
 from whyformer.render.panels import SILENT, ImagePanel, Panel, TextPanel
@@ -48,11 +48,15 @@ def sample_text(
 
 
 def comparison_text(
-    attributions: Sequence[Attribution], *, bars: bool = False, subwords: bool = False
+    attributions: Sequence[Attribution],
+    *,
+    bars: bool = False,
+    subwords: bool = False,
+    scale: str = OWN,
 ) -> RenderableType:
     """Return the same for several attributions of one input, side by side."""
     shown = [as_subwords(a) for a in attributions] if subwords else attributions
-    samples = compare_samples(shown)
+    samples = compare_samples(shown, scale)
     return ForConsole(lambda box: [side_by_side(box, sample, bars) for sample in samples])
 
 

@@ -10,12 +10,13 @@ from markupsafe import escape
 from torch import Tensor
 
 from whyformer.attribution import Attribution, Stream, view
-from whyformer.render.html.page import build_fragment
+from whyformer.render.comparison import OWN, compare_samples
+from whyformer.render.html.page import build_fragment, build_sample_fragment
 
 MOST = 8  # samples that are shown at once
 
 
-@view("notebook", title="the output of a notebook cell")
+@view("notebook", title="the output of a notebook cell", comparison_options=("scale",))
 class Notebook:
     """The first samples as a fragment of HTML, and a note about the others."""
 
@@ -24,9 +25,13 @@ class Notebook:
         shown = build_fragment(first_samples(attribution, MOST))
         return shown.to_html() + _note(len(attribution))
 
-    def render_comparison(self, attributions: Sequence[Attribution]) -> str:
-        """Return the attributions below each other."""
-        return "".join(self.render(attribution) for attribution in attributions)
+    def render_comparison(self, attributions: Sequence[Attribution], *, scale: str = OWN) -> str:
+        """Return the attributions below each other, and the note about their colours."""
+        samples = compare_samples([first_samples(a, MOST) for a in attributions], scale)
+        columns = zip(*(sample.contents for sample in samples), strict=True)
+        shown = "".join(build_sample_fragment(contents).to_html() for contents in columns)
+        note = f'<p class="whyformer cell">{escape(samples[0].scales)}</p>'
+        return shown + note + _note(len(attributions[0]))
 
 
 def _note(count: int) -> str:

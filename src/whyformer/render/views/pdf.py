@@ -14,6 +14,7 @@ from whyformer.render.picture.picture import PictureView
     media_type="application/pdf",
     is_picture=True,
     options=("subwords",),
+    comparison_options=("scale",),
 )
 class Pdf(PictureView):
     """Coloured words, overlays and bars as PDF."""

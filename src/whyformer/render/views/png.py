@@ -14,6 +14,7 @@ from whyformer.render.picture.picture import PictureView
     media_type="image/png",
     is_picture=True,
     options=("subwords",),
+    comparison_options=("scale",),
 )
 class Png(PictureView):
     """Coloured words, overlays and bars as PNG."""

@@ -14,6 +14,7 @@ from whyformer.render.picture.picture import PictureView
     media_type="image/svg+xml",
     is_picture=True,
     options=("subwords",),
+    comparison_options=("scale",),
 )
 class Svg(PictureView):
     """Coloured words, overlays and bars as SVG."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from whyformer.attribution import Attribution, view
+from whyformer.render.comparison import OWN
 from whyformer.render.terminal.text import comparison_text, print_to_text, sample_text
 
 
@@ -12,6 +13,7 @@ from whyformer.render.terminal.text import comparison_text, print_to_text, sampl
     "terminal",
     title="coloured text for a terminal",
     options=("width", "bars", "subwords"),
+    comparison_options=("scale",),
 )
 class Terminal:
     """Text in 24-bit colour. NO_COLOR in the environment is respected.
@@ -37,6 +39,8 @@ class Terminal:
         *,
         bars: bool = False,
         subwords: bool = False,
+        scale: str = OWN,
     ) -> str:
         """Return words down and attributions across, or a row of overlays."""
-        return print_to_text(comparison_text(attributions, bars=bars, subwords=subwords), width)
+        shown = comparison_text(attributions, bars=bars, subwords=subwords, scale=scale)
+        return print_to_text(shown, width)

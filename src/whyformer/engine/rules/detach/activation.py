@@ -11,20 +11,24 @@ from torch.autograd import Function as AutogradFunction
 from whyformer.engine.rules.ledger import Ledger, is_tracked
 from whyformer.engine.rules.operations import tensor_tags as tags
 from whyformer.engine.rules.operations.names import ACTIVATION, SQUASHING, Function, is_in_place
-from whyformer.engine.rules.operations.stabilise import ratio
+from whyformer.engine.rules.operations.stabilise import is_finite
 
 
 class _IdentityActivation(AutogradFunction):
-    """f(x) exactly, with the gradient of x * (f(x) / x)."""
+    """f(x) exactly, with the gradient of x * (f(x) / x); and whether x may have zeros."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, activate: Callable[[Tensor], Tensor]) -> Tensor:
+    def forward(ctx: Any, x: Tensor, activate: Callable[[Tensor], Tensor]) -> tuple[Tensor, bool]:
         output = activate(x)
-        ctx.save_for_backward(ratio(output, x))
-        return output
+        factor = output / x
+        may_have_zeros = not is_finite(factor)
+        if may_have_zeros:
+            factor.masked_fill_(x == 0, 0)
+        ctx.save_for_backward(factor)
+        return output, may_have_zeros
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+    def backward(ctx: Any, gradient: Tensor, _: None) -> tuple[Any, ...]:
         (factor,) = ctx.saved_tensors
         return gradient * factor, None
 
@@ -41,8 +45,8 @@ def identity(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, 
         # The backward pass needs x, so an in-place activation works on a copy.
         return function(x.clone() if in_place else x, *args[1:], **others)
 
-    output = _IdentityActivation.apply(x, activate)
-    if ledger.active:
+    output, may_have_zeros = _IdentityActivation.apply(x, activate)
+    if ledger.active and may_have_zeros:
         offset = output.detach() * (x.detach() == 0)
         if offset.any():
             ledger.book_constant("activation", output, offset)

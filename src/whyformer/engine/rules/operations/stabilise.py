@@ -14,17 +14,23 @@ def ratio(numerator: Tensor, denominator: Tensor, epsilon: float = 0.0) -> Tenso
     `epsilon` moves the denominator away from 0: it is added with the denominator's sign.
     """
     if not epsilon:
-        return (numerator / denominator).masked_fill_(denominator == 0, 0)
-    # In place: allocating memory costs more than the arithmetic.
-    moved = denominator.sign()
-    torch.add(denominator, moved, alpha=epsilon, out=moved)
-    alike = numerator.shape == moved.shape and numerator.dtype == moved.dtype
-    quotient = torch.div(numerator, moved, out=moved if alike else None)
-    # Zeros are rare, and searching for them costs as much as the rest; a division by zero makes
-    # the sum infinite or NaN. On other devices `item` would wait for the queue, so always search.
-    if quotient.device.type == "cpu" and math.isfinite(quotient.sum().item()):
-        return quotient
-    return quotient.masked_fill_(denominator == 0, 0)
+        quotient = numerator / denominator
+    else:
+        # In place: allocating memory costs more than the arithmetic.
+        moved = denominator.sign()
+        torch.add(denominator, moved, alpha=epsilon, out=moved)
+        alike = numerator.shape == moved.shape and numerator.dtype == moved.dtype
+        quotient = torch.div(numerator, moved, out=moved if alike else None)
+    return quotient if is_finite(quotient) else quotient.masked_fill_(denominator == 0, 0)
+
+
+def is_finite(quotient: Tensor) -> bool:
+    """Whether the quotient is known to be free of divisions by 0; False may also mean unknown.
+
+    Zeros are rare, and searching for them costs more than a division. A division by 0 makes the
+    sum infinite or NaN. On other devices `item` would wait for the queue, so nothing is known.
+    """
+    return quotient.device.type == "cpu" and math.isfinite(quotient.sum().item())
 
 
 def wide(tensor: Tensor) -> Tensor:
