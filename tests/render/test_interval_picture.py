@@ -33,7 +33,7 @@ def test_the_scale_includes_zero_only_if_asked() -> None:
     low, high = IntervalChart("x", POINTS, zero=False).ends
     assert 0.5 < low < 0.60
     assert 0.92 < high < 1.0
-    assert IntervalChart("x", POINTS).ends == (0.0, pytest.approx(0.92 * 1.04))
+    assert IntervalChart("x", POINTS).ends == pytest.approx((0.0, 0.92 * 1.04))
     assert IntervalChart("x", ()).ends == (0.0, 1.0)
 
 

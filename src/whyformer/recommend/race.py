@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -207,8 +206,7 @@ class _Race:
         self.scales = self.scales or spreads(self.results, labels, measures)
         bootstrap = Bootstrap(PAIRED.draws, self.plan.seed, PAIRED.level)
         self.standing = stand(self.results, labels, self.scales, bootstrap)
-        looks = 1 + math.ceil(math.log2(max(1.0, len(self.data.samples) / FIRST)))
-        worse = self.standing.worse(looks) if drop else ()
+        worse = self.standing.worse if drop else ()
         for method in [one for one in self.left if one.label in worse]:
             self._drop(method, "significantly worse than the best", self.standing)
 

@@ -92,7 +92,7 @@ def _recommendation(
             remedy="Pass longer texts",
         )
     check_count(result.samples)
-    worse = result.standing.worse() if result.standing else ()
+    worse = result.standing.worse if result.standing else ()
     level = [one for one in result.left if one.label not in worse]
     chosen = _choose(level, result)
     rows = sorted((_row(one, result, chosen, level) for one in plan.methods), key=_place)

@@ -30,13 +30,10 @@ class Standing:
     behind: Mapping[str, PairedDifference]
     p: Mapping[str, float]
 
-    def worse(self, looks: int = 1) -> tuple[str, ...]:
-        """The methods that are significantly worse than the best.
-
-        If the same question is asked after every round, `looks` is the number of rounds: each may
-        then be wrong only so much less often (Bonferroni).
-        """
-        return tuple(label for label, p in self.p.items() if p < SIGNIFICANT / looks)
+    @property
+    def worse(self) -> tuple[str, ...]:
+        """The methods that are significantly worse than the best."""
+        return tuple(label for label, p in self.p.items() if p < SIGNIFICANT)
 
 
 def spreads(results: Results, methods: Sequence[str], measures: Sequence[str]) -> dict[str, float]:
