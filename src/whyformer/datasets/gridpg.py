@@ -82,7 +82,7 @@ def _grids(rows: Sequence[DatasetRow]) -> Iterator[list[tuple[Sample, DatasetRow
     waiting = deque((row.read(), row) for row in rows)
     while len(waiting) >= CELLS:
         grid: list[tuple[Sample, DatasetRow]] = []
-        same = []
+        same: list[tuple[Sample, DatasetRow]] = []
         while waiting and len(grid) < CELLS:
             image = waiting.popleft()
             known = any(image[0].label == other.label for other, _ in grid)

@@ -111,7 +111,7 @@ ALI2022 = Experiment(
         _ali("meld", "MELD-S", ".460 .483 - .489 .548 .591 .594 .632 .635", 400),
     ),
     notes=(
-        "SST-2 and BACE whole; of the others as many samples as fit into two hours in all",
+        "of a large test set a sample drawn with seed 0, as large as about two hours allow in all",
         "models: MiniLM-L6 fine-tuned here (BACE and MNIST: small transformers trained here); the"
         " paper has BERT-base attention blocks without feed-forward layers, and a ViT",
         "the true class is explained; removed tokens become the unknown token, removed patches"
