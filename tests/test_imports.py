@@ -34,6 +34,7 @@ CHAIN = (
     "explain",
     "compare",
     "evaluation",
+    "recommend",
     "reproduce",
 )
 _BELOW = {part: frozenset(CHAIN[:i]) for i, part in enumerate(CHAIN)}
@@ -58,12 +59,13 @@ ALLOWED: dict[str, frozenset[str]] = {
     "metrics": _BELOW["methods"] | {"statistics"},
     "evaluation": _MEASURED,
     "audit": _MEASURED,
+    "recommend": _MEASURED | {"evaluation"},
     "reproduce": _MEASURED | {"evaluation"},
     "explorer": _MEASURED | {"whyformer", "evaluation"},
-    "cli": _MEASURED | {"whyformer", "evaluation", "reproduce", "audit", "explorer"},
+    "cli": _MEASURED | {"whyformer", "evaluation", "recommend", "reproduce", "audit", "explorer"},
     "__main__": frozenset({"cli"}),
     # The public door gathers names, so it may reach for all of them.
-    "__init__": _MEASURED | {"evaluation", "audit"},
+    "__init__": _MEASURED | {"evaluation", "audit", "recommend"},
 }
 
 BANNED = {"torchvision", "timm", "pickle", "dill", "joblib"}

@@ -31,6 +31,7 @@ def test_the_package_offers_these_names_and_no_others() -> None:
         "metrics",
         "models",
         "query",
+        "recommend",
         "span",
         "token",
     ]

@@ -16,6 +16,7 @@ from whyformer.models.bundled import BundledModel
 from whyformer.models.bundled import models as _models
 from whyformer.models.families import Family
 from whyformer.models.families import families as _families
+from whyformer.recommend import recommend
 from whyformer.targets.resolve import contrast, query, span, token
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ __all__ = [
     "metrics",
     "models",
     "query",
+    "recommend",
     "span",
     "token",
 ]

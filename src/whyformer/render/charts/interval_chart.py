@@ -19,7 +19,8 @@ LONGEST = int((LABELS - 12) / LETTER)
 class IntervalPoint:
     """A value and its interval; NaN ends if there is no interval.
 
-    `text` is the value and its interval in words, `clear` marks an interval without 0.
+    `text` is the value and its interval in words, `clear` marks an interval without 0, `muted`
+    a point of less interest.
     """
 
     label: str
@@ -28,23 +29,31 @@ class IntervalPoint:
     low: float
     high: float
     clear: bool = False
+    muted: bool = False
 
 
 @dataclass(frozen=True)
 class IntervalChart:
-    """Values with their intervals on one scale that includes 0."""
+    """Values with their intervals on one scale, which includes 0 unless `zero` is False."""
 
     title: str
     points: tuple[IntervalPoint, ...]
     percent: bool = False
+    zero: bool = True
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The lowest and highest number of the scale, with a little room."""
+        known = [v for p in self.points for v in (p.value, p.low, p.high) if math.isfinite(v)]
+        known += [0.0] if self.zero or not known else []
+        low, high = min(known), max(known)
+        room = (high - low) * 0.04 or 1.0
+        return low - room * (low < 0 or not self.zero), high + room
 
 
 def draw_intervals(chart: IntervalChart) -> Markup:
     """Return the chart as an SVG element. Colours are set by class."""
-    known = [v for p in chart.points for v in (p.value, p.low, p.high) if math.isfinite(v)]
-    low, high = min([0.0, *known]), max([0.0, *known])
-    room = (high - low) * 0.04 or 1.0
-    low, high = low - room * (low < 0), high + room
+    low, high = chart.ends
     bottom = LINE * len(chart.points)
 
     def x(value: float) -> float:
@@ -60,7 +69,8 @@ def draw_intervals(chart: IntervalChart) -> Markup:
         ).format(x(tick), bottom, bottom + 16, tick_text(tick, chart.percent))
         for tick in ticks(low, high)
     ]
-    zero = Markup('<line class="zero" x1="{0}" x2="{0}" y1="0" y2="{1}"/>').format(x(0.0), bottom)
+    line = Markup('<line class="zero" x1="{0}" x2="{0}" y1="0" y2="{1}"/>')
+    zero = line.format(x(0.0), bottom) if low <= 0 <= high else Markup("")
     points = [_point(point, LINE * (i + 0.5), x) for i, point in enumerate(chart.points)]
     return Markup("\n").join([head, *grid, zero, *points, Markup("</svg>")])
 
@@ -73,7 +83,7 @@ def _point(point: IntervalPoint, y: float, x: Callable[[float], float]) -> Marku
         '<text x="{}" y="{}" text-anchor="end">{}</text>{}'
         '<circle class="dot" cx="{}" cy="{}" r="4.5"/><text x="{}" y="{}">{}</text></g>'
     ).format(
-        Markup(' class="clear"') if point.clear else "",
+        Markup(' class="clear"' if point.clear else ' class="muted"' if point.muted else ""),
         point.label,
         point.text,
         LABELS - 12,
