@@ -134,7 +134,7 @@ def main() -> int:
     parser.add_argument("--limit", type=int)
     parser.add_argument("--alone", type=int, default=48)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    every = [name for name, one in methods.items() if not one.slow and name not in BEYOND]
+    every = [name for name, one in methods.items() if one.in_all and name not in BEYOND]
     parser.add_argument("--methods", default=",".join(every))
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()

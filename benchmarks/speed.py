@@ -62,10 +62,7 @@ LIMITS = {
 # For models with several streams; other methods are timed there for information only.
 SEVERAL = {"gae": (PLAIN, 1.30)}
 # For one short sentence.
-SMALL = {
-    "lrp_ah_ln_identity": (PLAIN, 1.30),
-    "lrp_ah_ln_identity" + FROM_TEXT: (PLAIN + FROM_TEXT, 1.30),
-}
+SMALL = {"auto": (PLAIN, 1.30), "auto" + FROM_TEXT: (PLAIN + FROM_TEXT, 1.30)}
 
 
 @dataclass(frozen=True)

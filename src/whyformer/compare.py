@@ -14,10 +14,11 @@ from whyformer.errors import InputError
 from whyformer.explain import Ask, explain_each
 from whyformer.methods import methods as known
 from whyformer.models.load import Loaded
+from whyformer.options import DEFAULT_METHOD
 from whyformer.render.comparison import OWN, check_scale
 
 # One of each kind: conservative twice, plain gradient, attention with gradient, attention alone.
-DEFAULT_METHODS = ("lrp_ah_ln", "attn_lrp", "gradient_x_input", "gae", "rollout")
+DEFAULT_METHODS = (DEFAULT_METHOD, "attn_lrp", "gradient_x_input", "gae", "rollout")
 
 
 def default_methods(targets: int) -> tuple[str, ...]:

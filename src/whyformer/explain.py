@@ -28,6 +28,7 @@ from whyformer.inputs.batch import Batch
 from whyformer.inputs.detect import kind_of
 from whyformer.inputs.prepare import prepare
 from whyformer.models.load import Loaded, load_model
+from whyformer.options import DEFAULT_METHOD
 from whyformer.pipeline.explain_batch import explain_batch
 from whyformer.pipeline.request import Request, make_request
 
@@ -48,7 +49,7 @@ def explain(
     inputs: Any,
     model: nn.Module | str | Loaded | None = None,
     *,
-    method: str = "lrp_ah_ln",
+    method: str = DEFAULT_METHOD,
     target: Any = None,
     processor: Any = None,
     truncation: bool = False,

@@ -10,6 +10,9 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from whyformer.errors import OptionError
 from whyformer.registry import nearest
 
+# The method of `explain` if none is named.
+DEFAULT_METHOD = "auto"
+
 
 def declared_options(function: Callable[..., Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the defaults and the annotations of a function's keyword-only arguments, by name."""

@@ -46,7 +46,7 @@ def test_all_leaves_out_what_does_not_fit(run: Run, fake_explain: Any) -> None:
     result = run("compare film --methods all")
     assert result.exit_code == 0
     assert "note: left out rollout: no attention here" in result.stderr
-    quick = [name for name, method in whyformer.methods().items() if not method.slow]
+    quick = [name for name, method in whyformer.methods().items() if method.in_all]
     assert [keywords["method"] for _, _, keywords in fake_explain.calls] == quick
 
 

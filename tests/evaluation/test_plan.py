@@ -14,7 +14,7 @@ from whyformer.metrics import metrics
 
 def test_all_is_every_method_but_the_slow_ones() -> None:
     every = [one.label for one in method_specs(["all"])]
-    assert set(every) == {name for name, one in methods.items() if not one.slow}
+    assert set(every) == {name for name, one in methods.items() if one.in_all}
     assert len(every) == len(set(every))
     both = [one.label for one in method_specs(["gae", "all", "attention_flow"])]
     assert both[0] == "gae"

@@ -23,6 +23,7 @@ from whyformer.batching.progress import Progress, without_progress
 from whyformer.datasets import Dataset, Sample, open_dataset
 from whyformer.errors import InputError
 from whyformer.inputs.detect import Text
+from whyformer.options import DEFAULT_METHOD
 from whyformer.statistics.bootstrap import Bootstrap
 
 DOING = "explaining for the audit of terms"
@@ -35,7 +36,7 @@ def run_term_audit(
     model: Any = None,
     *,
     terms: Any = None,
-    methods: str | Sequence[str] = "lrp_ah_ln",
+    methods: str | Sequence[str] = DEFAULT_METHOD,
     target: Any = None,
     processor: Any = None,
     split: str | None = None,

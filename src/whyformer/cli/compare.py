@@ -43,7 +43,7 @@ ALL = "all"
     heading="Explain",
     examples=(
         'whyformer compare "a gripping, beautifully acted film"',
-        "whyformer compare digit.png --methods lrp_ah_ln,gae --png compared.png",
+        "whyformer compare digit.png --methods blend,gae --png compared.png",
         "whyformer compare --image scene.png 'what colour is the circle?' --png compared.png",
         "whyformer compare review.txt --methods all --html compared.html",
         "whyformer compare review.txt --targets 'positive,positive>negative' --html why.html",
@@ -132,11 +132,11 @@ def compare(
 def _method_names(text: str) -> list[str]:
     """Return the names in order, each once; raise UnknownNameError if one is unknown."""
     if text == ALL:
-        return [name for name, method in known.items() if not method.slow]
+        return [name for name, method in known.items() if method.in_all]
     names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if not names:
         raise InputError(
-            "--methods names no method", remedy="Write for example --methods lrp_ah_ln,gae"
+            "--methods names no method", remedy="Write for example --methods blend,gae"
         )
     for name in names:
         known[name]  # raises, before the model is loaded

@@ -253,7 +253,7 @@ def _default_model(found: Dataset) -> str:
 def _split_names(text: str, option: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if not names:
-        example = "auac,au_mse" if option == "--metrics" else "lrp_ah_ln,gae"
+        example = "auac,au_mse" if option == "--metrics" else "blend,gae"
         raise InputError(f"{option} is empty", remedy=f"Write for example {option} {example}")
     return names
 

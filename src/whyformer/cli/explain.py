@@ -41,6 +41,7 @@ from whyformer.cli.console import busy, stdout_console
 from whyformer.cli.files import check_writable, default_picture, write
 from whyformer.cli.view_files import NO_FILES, ViewFiles, write_views
 from whyformer.errors import OptionError
+from whyformer.options import DEFAULT_METHOD
 from whyformer.render.terminal.text import sample_text
 
 
@@ -67,7 +68,7 @@ def explain(
     method: Annotated[
         str,
         typer.Option("--method", "-M", metavar="NAME", help="The method; see whyformer methods."),
-    ] = "lrp_ah_ln",
+    ] = DEFAULT_METHOD,
     target: Target = None,
     query: Query = None,
     option: Annotated[

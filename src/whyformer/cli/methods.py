@@ -18,7 +18,7 @@ from whyformer.methods import methods as known
 @command(
     "methods",
     heading="Look up",
-    examples=("whyformer methods", "whyformer methods lrp_ah_ln"),
+    examples=("whyformer methods", "whyformer methods blend"),
 )
 def methods(
     name: Annotated[

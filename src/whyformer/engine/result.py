@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
@@ -16,6 +16,15 @@ if TYPE_CHECKING:
     from whyformer.engine.passes.forward_only import ForwardPass
 
 Scores = dict[str, Tensor]  # (batch, tokens) by stack
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The method that another one chose, with its options, and why."""
+
+    method: str
+    options: Mapping[str, Any]
+    why: str
 
 
 @dataclass(frozen=True)
@@ -33,6 +42,8 @@ class MethodResult:
         pixels: Relevance per pixel, (batch, height, width), if the method reaches pixels.
         errors: The standard error of each score, if scores are estimated from samples.
         nodes: Relevance of inner nodes by stack, if the user keeps them.
+        notes: What the user should know about how these scores came about.
+        choice: The method that computed these scores, if the named one only chooses.
         rules: The rule set of the relevance pass, "ours" or "orig"; None if there was none.
     """
 
@@ -46,4 +57,6 @@ class MethodResult:
     pixels: Tensor | None = None
     errors: Scores | None = None
     nodes: Mapping[str, Nodes] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    choice: Choice | None = None
     rules: str | None = None

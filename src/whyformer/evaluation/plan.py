@@ -133,7 +133,7 @@ def method_specs(
     """
     selected = list(names)
     if "all" in selected:
-        every = [name for name, method in methods.items() if not method.slow]
+        every = [name for name, method in methods.items() if method.in_all]
         at = selected.index("all")
         selected = [*selected[:at], *(n for n in every if n not in selected), *selected[at + 1 :]]
     by_name = _options_by_name("method", selected, options)

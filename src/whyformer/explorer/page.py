@@ -6,9 +6,10 @@ from whyformer.attribution import file_views
 from whyformer.explorer.catalogue import Catalogue, menu
 from whyformer.explorer.limits import Limits
 from whyformer.methods import methods
+from whyformer.options import DEFAULT_METHOD
 from whyformer.render.environment import render_template
 
-CHOSEN = ("lrp_ah_ln", "gae", "rollout")  # conservative, attention with gradient, attention alone
+CHOSEN = (DEFAULT_METHOD, "gae", "rollout")  # the default, attention with gradient, alone
 
 
 def page(offered: Catalogue, limits: Limits) -> bytes:

@@ -15,6 +15,7 @@ from whyformer.engine.rules.operations.stabilise import ratio
 from whyformer.engine.rules.rule_sets import attn_lrp_rules
 from whyformer.engine.run import Run
 from whyformer.engine.segments import Segment
+from whyformer.errors import UnsuitableMethodError
 from whyformer.methods.attention.generic import generic_relevance
 from whyformer.methods.method import check_share, method
 
@@ -40,7 +41,7 @@ def blend(run: Run, *, share: float = 0.5, average: float | None = None) -> Meth
     check_share("share", share)
     if average is not None:
         check_share("average", average)
-    seen = balanced(run, rules=attn_lrp_rules())
+    seen, notes = _read(run)
     segments = seen.layout.segments
 
     def choose(stack: str, blocks: int) -> range:
@@ -51,9 +52,9 @@ def blend(run: Run, *, share: float = 0.5, average: float | None = None) -> Meth
         return lower_blocks(blocks, default if average is None else average)
 
     found = seen.average(choose)
-    walked = generic_relevance(seen)
+    mixed_in = _walk(seen) if seen.layers else {}
     scores = {
-        stack: _spread(relevance, _mixed_in(seen, walked, stack), segments.get(stack, ()), share)
+        stack: _spread(relevance, mixed_in.get(stack), segments.get(stack, ()), share)
         for stack, relevance in found.scores.items()
     }
     return MethodResult(
@@ -64,15 +65,28 @@ def blend(run: Run, *, share: float = 0.5, average: float | None = None) -> Meth
         layers=seen.every,
         deciding=seen.deciding,
         nodes=seen.nodes,
+        notes=notes,
     )
 
 
-def _mixed_in(seen: Balanced, walked: MethodResult, stack: str) -> Tensor | None:
+def _read(run: Run) -> tuple[Balanced, tuple[str, ...]]:
+    """The pass; without attention maps, and a note that says so, if its maps do not chain."""
+    rules = attn_lrp_rules()
+    try:
+        return balanced(run, rules=rules), ()
+    except UnsuitableMethodError as error:
+        if error.unavailable != "maps":
+            raise
+        reason = f"blend without its attention walk, relevance alone: {error.message}"
+        return balanced(run, maps=False, rules=rules), (reason,)
+
+
+def _walk(seen: Balanced) -> dict[str, Tensor]:
     """What the walk mixed in of each token, without the deciding token's start at itself."""
-    if stack not in walked.scores:
-        return None
-    start = seen.deciding.get(stack)
-    return walked.scores[stack] if start is None else walked.scores[stack] - start
+    return {
+        stack: scores - seen.deciding[stack] if stack in seen.deciding else scores
+        for stack, scores in generic_relevance(seen).scores.items()
+    }
 
 
 def _spread(

@@ -39,6 +39,7 @@ class Method:
         rules: The rules it runs the model under: "detach", "relevance", or None for none.
         keeps: The names that `explain(keep=...)` accepts.
         slow: Whether "all methods" leaves it out; it runs only if the user names it.
+        alias: Whether it only chooses another method; "all methods" leaves it out.
         options: The default of each option, by name.
         kinds: The annotation of each option, by name.
     """
@@ -53,6 +54,7 @@ class Method:
     rules: RuleSet | None = None
     keeps: tuple[str, ...] = KEEPS
     slow: bool = False
+    alias: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
     kinds: Mapping[str, Any] = field(default_factory=dict)
 
@@ -60,6 +62,11 @@ class Method:
     def promises(self) -> tuple[str, ...]:
         """What holds for every result: "nonnegative", "conservation" or "completeness"."""
         return (*(() if self.signed else ("nonnegative",)), *((self.sums,) if self.sums else ()))
+
+    @property
+    def in_all(self) -> bool:
+        """Whether "all methods" has it."""
+        return not (self.slow or self.alias)
 
     @property
     def promises_sum(self) -> bool:
@@ -86,6 +93,7 @@ def method(
     rules: RuleSet | None = None,
     keeps: tuple[str, ...] = (),
     slow: bool = False,
+    alias: bool = False,
 ) -> Callable[[Compute], Compute]:
     """Register a function as a method; its keyword-only arguments are the method's options.
 
@@ -112,6 +120,7 @@ def method(
                 rules=rules,
                 keeps=(*KEEPS, *keeps),
                 slow=slow,
+                alias=alias,
                 options=options,
                 kinds=kinds,
             ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from whyformer.engine.result import MethodResult
 from whyformer.engine.run import Run
 from whyformer.engine.segments import Segment, TokenLayout
 from whyformer.engine.streamed_layers import AnyLayer
+from whyformer.methods import methods
 from whyformer.models.families import Pair
 from whyformer.models.load import Loaded
 from whyformer.models.versions import version_of
@@ -27,6 +29,7 @@ _LAYER_PARTS = {
 
 def assemble(request: Request, loaded: Loaded, run: Run, result: MethodResult) -> Attribution:
     """Return the attribution: padding is zeroed, tokens that no stream has are cut off."""
+    choice = result.choice
     method, goal, layout = request.method, result.forward.goal, result.forward.layout
     output = goal.value.detach().cpu()
     output = output if output.dtype == torch.float64 else output.float()
@@ -51,7 +54,7 @@ def assemble(request: Request, loaded: Loaded, run: Run, result: MethodResult) -
         conservation = (in_streams + sum(sinks.values(), torch.zeros_like(output))) / output
     main = run.batch.stream
     return Attribution(
-        method=method.name,
+        method=choice.method if choice else method.name,
         streams={main: streams[main], **streams},
         main=main,
         target=goal.index.cpu(),
@@ -62,8 +65,10 @@ def assemble(request: Request, loaded: Loaded, run: Run, result: MethodResult) -
         layers=_layers(run, result),
         maps=_maps(run, result, len(streams) > 1),
         nodes={stack: nodes.cpu() for stack, nodes in result.nodes.items()},
-        options={**method.options, **request.options},
-        provenance=_provenance(loaded, run),
+        options=_options(choice.method, choice.options)
+        if choice
+        else _options(method.name, request.options),
+        provenance=_provenance(loaded, run, _notes(request, result)),
     )
 
 
@@ -131,7 +136,20 @@ def _maps(run: Run, result: MethodResult, several: bool) -> dict[Pair, Tensor]:
     }
 
 
-def _provenance(loaded: Loaded, run: Run) -> dict[str, Any]:
+def _options(method: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """The chosen options and the defaults of the others."""
+    return {**methods[method].options, **chosen}
+
+
+def _notes(request: Request, result: MethodResult) -> tuple[str, ...]:
+    """The method's notes; first which method `auto` chose, and why."""
+    if result.choice is None:
+        return result.notes
+    choice = f"{request.method.name} chose {result.choice.method} ({result.choice.why})"
+    return (choice, *result.notes)
+
+
+def _provenance(loaded: Loaded, run: Run, notes: tuple[str, ...]) -> dict[str, Any]:
     """Model, device, versions and notes, as values that JSON can store."""
     parameter = next(run.module.parameters(), None)
     return {
@@ -143,5 +161,5 @@ def _provenance(loaded: Loaded, run: Run) -> dict[str, Any]:
         "versions": {
             package: version_of(package) for package in ("whyformer", "torch", "transformers")
         },
-        "notes": list(run.batch.notes),
+        "notes": [*run.batch.notes, *notes],
     }

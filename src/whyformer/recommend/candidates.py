@@ -29,7 +29,7 @@ def default_candidates(seed: int) -> tuple[MethodSpec, ...]:
     found = [
         _candidate(name, CHEAPER.get(name, {}), seed)
         for name, method in methods.items()
-        if not method.slow
+        if method.in_all
     ]
     found += [
         _candidate(name, options, seed)
