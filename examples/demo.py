@@ -13,8 +13,6 @@ from typing import Any
 import whyformer as wf
 
 SENTENCE = "The scenery is gorgeous; the dialogue is a chore."
-# With this option, scores and sinks sum exactly to the output.
-EXACT = {"activations": "identity"}
 # A method with a map between streams: how much each word took from each part of the image.
 BETWEEN = {"method": "gae"}
 # Task of a bundled model -> name of the files, index of the sample, options of `explain`.
@@ -22,15 +20,15 @@ TASKS = {
     "visual-question-answering": ("question", 4, BETWEEN),
     "object-detection": ("objects", 1, BETWEEN),
     "image-to-text": ("caption", 1, BETWEEN),
-    "zero-shot-image-classification": ("match", 1, EXACT),
+    "zero-shot-image-classification": ("match", 1, {}),
 }
 
 
 def demo_inputs() -> Iterator[tuple[str, Any, dict[str, Any]]]:
     """Yield the name of the files, the input, and the other arguments of `explain`."""
     models = wf.models()
-    yield "why", SENTENCE, {**EXACT, "keep": "attention"}  # the page also shows layers and heads
-    yield "digit", models["mnist"].samples()[3], EXACT
+    yield "why", SENTENCE, {"keep": "attention"}  # the page also shows layers and heads
+    yield "digit", models["mnist"].samples()[3], {}
     for task, (name, sample, options) in TASKS.items():
         model = next((model for model in models.values() if model.task == task), None)
         if model is not None:
@@ -46,7 +44,7 @@ def main(folder: Path) -> None:
         attribution.to_html(folder / f"{name}.html")
         attribution.to_png(folder / f"{name}.png")
     targets = ["positive", "negative", wf.contrast("negative", "positive")]
-    wf.compare(SENTENCE, targets=targets, **EXACT).to_html(folder / "classes.html")
+    wf.compare(SENTENCE, targets=targets).to_html(folder / "classes.html")
     for path in sorted(folder.glob("*.*")):
         print(f"wrote {path}")
 
