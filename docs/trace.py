@@ -222,7 +222,7 @@ def evaluate_once() -> None:
     from whyformer.evaluation.bundled_samples import bundled_samples
 
     with tempfile.TemporaryDirectory() as folder:
-        plan = Plan(method_specs(["lrp_ah_ln", "random"]), metric_specs(["auac"]))
+        plan = Plan(method_specs(["libragrad", "random"]), metric_specs(["auac"]))
         samples = bundled_samples(whyformer.models()["sst2"])[:2]
         evaluate(load_model("sst2", None, None), samples, plan, folder)
 

@@ -55,7 +55,7 @@ from whyformer.render.terminal.text import sample_text
         "whyformer explain --model detr_shapes --image scene.png --query 3 --target 'red circle'",
         "cat review.txt | whyformer explain --html why.html",
         "whyformer explain review.txt --target 'positive>negative'",
-        "whyformer explain review.txt --option activations=identity",
+        "whyformer explain review.txt --method gae --option gradient=balanced",
         "whyformer explain --input reviews.jsonl --out scores.parquet",
         "whyformer explain --input sst2:PATH --out scores.jsonl --method gae --limit 500",
         "whyformer explain review.txt --bars --subwords",

@@ -148,7 +148,7 @@ def check_scale(scale: str, without_sum: Sequence[str]) -> None:
             f"scale='{SHARED}' compares sizes, and the scores of '{without_sum[0]}' do not sum to"
             " the output: their sizes mean nothing across targets or methods",
             argument="scale",
-            remedy=f"Use scale='{OWN}', or a method that conserves, such as 'lrp_ah_ln'",
+            remedy=f"Use scale='{OWN}', or a method that conserves, such as 'libragrad'",
         )
 
 
