@@ -72,8 +72,8 @@ def compare(
     Args:
         inputs: One batch of inputs, as in `explain`.
         model: As in `explain`.
-        methods: Names of methods. By default five of different kinds, or the first of them if
-            there are several targets.
+        methods: Names of methods. By default five of different kinds: "auto", "attn_lrp",
+            "gradient_x_input", "gae" and "rollout"; only "auto" if there are several targets.
         targets: What to explain, such as `[0, 1, contrast(0, 1)]` for "why A, why B, why A rather
             than B".
         scale: "own" gives each attribution its own colour scale, as the papers' figures do:

@@ -72,7 +72,9 @@ def explain(
             forward takes. An iterator or a dataset may have any length.
         model: An `nn.Module`, the name of a bundled model, a local folder or a hub id. By default
             the bundled model that fits the inputs.
-        method: The name of a method; see `whyformer.methods()`.
+        method: The name of a method; see `whyformer.methods()`. The default "auto" runs `blend`
+            if the inputs have an image and `libragrad` otherwise; the result names the method
+            that ran, and a note says why.
         target: What to explain. None for the predicted class (for a detector the most confident
             query, for an encoder-decoder every token that it writes). Otherwise a class index, a
             label, one of them per sample, `contrast`, `query`, `token`, `span`, a generated text
@@ -107,8 +109,8 @@ def explain(
     Example:
         >>> import whyformer as wf
         >>> attribution = wf.explain("a gripping, beautifully acted film")
-        >>> attribution.labels
-        ('positive',)
+        >>> attribution.labels, attribution.method
+        (('positive',), 'libragrad')
     """
     request = make_request(
         method,
