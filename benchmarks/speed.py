@@ -43,7 +43,7 @@ from whyformer.models.load import load_model
 FORWARD, PLAIN, PIXELS = "forward", "forward+backward", "forward+backward to pixels"
 FROM_TEXT = " from text"
 # Methods with options, by the names that --methods takes.
-VARIANTS = {
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "lrp_ah_ln_identity": ("lrp_ah_ln", {"activations": "identity"}),
     "gae_balanced": ("gae", {"gradient": "balanced"}),
     "attn_lrp_average": ("attn_lrp", {"average": 0.5}),
@@ -160,6 +160,7 @@ def detr(size: tuple[int, int]) -> Case:
 def sst2() -> Case:
     """The bundled text classifier with a sentence of 12 tokens."""
     loaded = load_model("sst2")
+    assert loaded.processor is not None
     text = "a gripping, beautifully acted film with a weak end"
     inputs = dict(loaded.processor(text, return_tensors="pt"))
     count = inputs["input_ids"].shape[1]

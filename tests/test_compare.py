@@ -18,7 +18,7 @@ INPUTS = tiny_inputs(MODEL, (6,))
 
 def test_a_handful_of_methods() -> None:
     found = wf.compare(INPUTS, MODEL)
-    assert [one.method for one in found] == list(DEFAULT_METHODS)
+    assert [one.method for one in found] == ["libragrad", *DEFAULT_METHODS[1:]]
     assert len(found) == 5
     single = wf.explain(INPUTS, MODEL, method="gae")
     torch.testing.assert_close(found[3].scores, single.scores)
@@ -27,7 +27,7 @@ def test_a_handful_of_methods() -> None:
 def test_targets_with_one_method_or_several() -> None:
     targets = [0, 1, wf.contrast(0, 1)]
     found = wf.compare(INPUTS, MODEL, targets=targets)
-    assert [one.method for one in found] == ["lrp_ah_ln"] * 3
+    assert [one.method for one in found] == ["libragrad"] * 3
     assert len({one.labels for one in found}) == 3
     both = wf.compare(INPUTS, MODEL, methods=["gae", "rollout"], targets=[0, 1])
     assert [one.method for one in both] == ["gae", "gae", "rollout", "rollout"]
@@ -41,7 +41,7 @@ def test_views_of_it(tmp_path: Path) -> None:
     found.to_png(tmp_path / "why.png")
     assert (tmp_path / "why.png").read_bytes().startswith(b"\x89PNG")
     assert found.to_json().lstrip().startswith(("[", "{"))
-    assert "lrp_ah_ln" in found.to_terminal()
+    assert "libragrad" in found.to_terminal()
     assert "whyformer" in found._repr_html_()
 
 

@@ -512,7 +512,9 @@ def test_layers_that_there_are_not(name: str) -> None:
         with pytest.raises(OptionError, match="start_layer"):
             wf.explain(tiny_inputs(model), model, method="gae", target=target_of(name), **option)
     with pytest.raises(OptionError, match="embeddings"):
-        wf.explain(tiny_inputs(model), model, target=target_of(name), at="embeddings")
+        wf.explain(
+            tiny_inputs(model), model, method="attn_lrp", target=target_of(name), at="embeddings"
+        )
 
 
 def test_a_model_of_one_stream_is_untouched_by_all_this() -> None:

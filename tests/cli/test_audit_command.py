@@ -45,7 +45,7 @@ OWN = "audit names --names names.csv --templates templates.txt --draws 20"
 def test_names(run: Run, files: Path) -> None:
     result = run(OWN)
     assert result.exit_code == 0, result.stderr
-    assert "6 explanations by lrp_ah_ln, target: positive" in result.stdout
+    assert "6 explanations by libragrad, target: positive" in result.stdout
     for title in ("Relevance of names, by group", "Differences between groups", "Replaced names"):
         assert title in result.stdout
     assert "note: Only 1 name per group" in result.stderr
@@ -62,7 +62,7 @@ def test_names_without_any_option(run: Run, tiny: list[Any]) -> None:
 def test_terms(run: Run, files: Path) -> None:
     result = run("audit terms --data csv:texts.csv --terms terms.txt --min-count 1 --draws 20")
     assert result.exit_code == 0, result.stderr
-    assert "3 explanations by lrp_ah_ln, target: predicted class" in result.stdout
+    assert "3 explanations by libragrad, target: predicted class" in result.stdout
     for title in (
         "Relevance of the terms",
         "Relevance by kind of word",

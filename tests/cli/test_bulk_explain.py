@@ -153,7 +153,7 @@ def test_parts_of_another_run_are_not_taken(run: Run, monkeypatch: pytest.Monkey
     refused(
         run("explain --input in.jsonl --out o.jsonl --method gae"),
         "o.jsonl.parts",
-        "another run, whose method was 'lrp_ah_ln' and not 'gae'",
+        "another run, whose method was 'auto' and not 'gae'",
         "Delete the folder",
     )
 

@@ -34,12 +34,12 @@ def test_a_text_is_explained_and_shown(run: Run, fake_explain: Any) -> None:
     assert result.exit_code == 0
     assert fake_explain.inputs == "a gripping film"
     assert fake_explain.keywords == {
-        "method": "lrp_ah_ln",
+        "method": "auto",
         "target": None,
         "truncation": False,
         "deciding": None,
     }
-    for piece in ("positive", "+2.00", "good(+0.750)", "lrp_ah_ln", "model its name"):
+    for piece in ("positive", "+2.00", "good(+0.750)", "auto", "model its name"):
         assert piece in result.stdout
     assert result.stderr == ""
 

@@ -174,7 +174,7 @@ def check_methods(methods: str | Sequence[str]) -> tuple[str, ...]:
     names = [methods] if isinstance(methods, str) else list(methods)
     if not names:
         raise OptionError(
-            "methods= is empty", argument="methods", remedy="Pass for example 'blend'"
+            "methods= is empty", argument="methods", remedy="Pass for example 'libragrad'"
         )
     for name in names:
         known[name]  # raises if unknown, before the model is loaded

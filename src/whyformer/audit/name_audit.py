@@ -16,7 +16,6 @@ from whyformer.audit.name_tables import name_tables
 from whyformer.audit.token_spans import tokens_within
 from whyformer.audit.word_lists import Template, WordGroups, read_names, read_templates
 from whyformer.batching.progress import Progress, without_progress
-from whyformer.options import DEFAULT_METHOD
 from whyformer.statistics.bootstrap import Bootstrap
 
 DEFAULT_NAMES = "us_gender"
@@ -32,7 +31,7 @@ def run_name_audit(
     *,
     names: Any = DEFAULT_NAMES,
     templates: Any = None,
-    methods: str | Sequence[str] = DEFAULT_METHOD,
+    methods: str | Sequence[str] = "libragrad",
     target: Any = None,
     processor: Any = None,
     per_group: int | None = None,

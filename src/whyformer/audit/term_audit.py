@@ -23,7 +23,6 @@ from whyformer.batching.progress import Progress, without_progress
 from whyformer.datasets import Dataset, Sample, open_dataset
 from whyformer.errors import InputError
 from whyformer.inputs.detect import Text
-from whyformer.options import DEFAULT_METHOD
 from whyformer.statistics.bootstrap import Bootstrap
 
 DOING = "explaining for the audit of terms"
@@ -36,7 +35,7 @@ def run_term_audit(
     model: Any = None,
     *,
     terms: Any = None,
-    methods: str | Sequence[str] = DEFAULT_METHOD,
+    methods: str | Sequence[str] = "libragrad",
     target: Any = None,
     processor: Any = None,
     split: str | None = None,

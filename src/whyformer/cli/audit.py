@@ -40,7 +40,6 @@ from whyformer.cli.files import OutputError, write
 from whyformer.cli.progress import show_progress
 from whyformer.errors import ConservationWarning, OptionError
 from whyformer.models.load import load_model
-from whyformer.options import DEFAULT_METHOD
 
 LINES = 12  # of each table, in the terminal
 NAMES_OPTIONS = ("names", "templates", "per_group")  # options of the names audit only
@@ -83,7 +82,7 @@ def audit(
         typer.Option(
             "--methods", "-M", metavar="A,B,...", help="Names of methods; see whyformer methods."
         ),
-    ] = DEFAULT_METHOD,
+    ] = "libragrad",
     target: Target = None,
     names: Annotated[
         str | None,

@@ -17,6 +17,7 @@ from whyformer.cli.files import OutputError
 from whyformer.cli.progress import progress_bar
 from whyformer.errors import InputError
 from whyformer.registry import nearest
+from whyformer.reproduce.conclusions import draw_conclusions
 from whyformer.reproduce.experiment import Experiment
 from whyformer.reproduce.experiments import EXPERIMENTS
 from whyformer.reproduce.reproduce import Outcome, run_experiment
@@ -104,7 +105,8 @@ def reproduce_command(
                 outcomes.append(event)
             else:
                 report(event)
-    table = markdown(experiment, outcomes)
+    conclusions = draw_conclusions(outcomes).markdown() if experiment.concludes else ""
+    table = _join(markdown(experiment, outcomes), conclusions)
     place = out.expanduser() / name / "table.md"
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -112,7 +114,7 @@ def reproduce_command(
     except OSError as error:
         raise OutputError(f"{str(place)!r} cannot be written: {error.strerror}") from error
     if not quiet:
-        _print_table(experiment, outcomes)
+        _print_table(experiment, outcomes, conclusions)
     stderr_console().print(f"wrote {place}", soft_wrap=True, markup=False)
 
 
@@ -128,14 +130,19 @@ def _data_folder(data: Path | None) -> Path:
     return folder
 
 
-def _print_table(experiment: Experiment, outcomes: Sequence[Outcome]) -> None:
-    """Print the table: rendered in a terminal, otherwise as Markdown."""
+def _join(table: str, conclusions: str) -> str:
+    return f"{table.rstrip()}\n\n{conclusions}" if conclusions else table
+
+
+def _print_table(experiment: Experiment, outcomes: Sequence[Outcome], conclusions: str) -> None:
+    """Print the table and the conclusions: rendered in a terminal, otherwise as Markdown."""
     console = stdout_console()
     if not console.is_terminal:
-        console.out(markdown(experiment, outcomes), end="", highlight=False)
+        text = _join(markdown(experiment, outcomes), conclusions)
+        console.out(text, end="", highlight=False)
         return
     across = max(1, (console.width - METHOD_WIDTH) // PART_WIDTH)
-    console.print(Markdown(markdown(experiment, outcomes, across)))
+    console.print(Markdown(_join(markdown(experiment, outcomes, across), conclusions)))
 
 
 def _split_names(text: str | None) -> list[str]:

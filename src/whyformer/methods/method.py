@@ -79,6 +79,16 @@ class Method:
 
     def check(self, options: Mapping[str, Any]) -> None:
         """Raise OptionError if an option is unknown or its value has a wrong type."""
+        if self.alias and options:
+            option = next(iter(options))
+            having = [name for name, one in methods.items() if option in one.options]
+            raise OptionError(
+                f"method '{self.name}' has no option {option!r}: it chooses another method",
+                argument=option,
+                remedy=f"Name a method that has it: {', '.join(having)}"
+                if having
+                else "Name the method that has it; see whyformer.methods()",
+            )
         check_options(f"method '{self.name}'", options, self.options, self.kinds)
 
 

@@ -54,3 +54,4 @@ class Experiment:
     notes: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()  # experiments of the paper that cannot be run here
     notes_title: str = "Differences from the paper"
+    concludes: bool = False  # whether its methods are compared pair by pair over all parts

@@ -195,4 +195,5 @@ METHODS = Experiment(
         " of AUAC",
     ),
     notes_title="How it was run",
+    concludes=True,
 )  # fmt: skip

@@ -227,15 +227,22 @@ def uniform_and_recorded(record: Record, hold: Hold) -> RuleTable:
     def softmax(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
         return tags.add_tag(softmax_taylor(ledger, function, args, kwargs), tags.ATTENTION)
 
+    # Maps are recorded after their share: their gradient is then that of the explained value.
     def matmul(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
-        if tags.has_tag(args[0], tags.ATTENTION):
-            args = (record(args[0]), *args[1:])
-        return uniform(ledger, function, args, kwargs)
+        if not tags.has_tag(args[0], tags.ATTENTION):
+            return uniform(ledger, function, args, kwargs)
+        left, right = args[:2]
+        part = 0.5 if is_tracked(left) and is_tracked(right) else 1.0
+        return function(record(share(left, part)), share(right, part), *args[2:], **kwargs)
 
     def einsum(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
         equation, operands = einsum_operands(args)
-        read = [record(o) if tags.has_tag(o, tags.ATTENTION) else o for o in operands]
-        return uniform_in_einsum(ledger, function, (equation, *read), kwargs)
+        part = 1 / max(1, sum(map(is_tracked, operands)))
+        shared = [
+            record(share(o, part)) if tags.has_tag(o, tags.ATTENTION) else share(o, part)
+            for o in operands
+        ]
+        return function(equation, *shared)
 
     return {
         **UNIFORM,
