@@ -47,7 +47,7 @@ def test_a_sentence_is_explained(visitor: Visitor) -> None:
     visitor.ask("Input.insertText", text="a gripping, beautifully acted film")
     visitor.press_explain()
     assert visitor.text(".bars button").split("\n")[0] == "positive"
-    assert rows(visitor) == ["gae", "lrp_ah_ln", "rollout"]
+    assert rows(visitor) == ["blend", "gae", "libragrad"]
     assert "Why positive?" in visitor.inside("document.body.innerText")
     drawn = "[...document.querySelectorAll('.charts polyline')].map((e) => e.points.length)"
     assert visitor.run(drawn) == [11, 11, 11]

@@ -6,10 +6,9 @@ from whyformer.attribution import file_views
 from whyformer.explorer.catalogue import Catalogue, menu
 from whyformer.explorer.limits import Limits
 from whyformer.methods import methods
-from whyformer.options import DEFAULT_METHOD
 from whyformer.render.environment import render_template
 
-CHOSEN = (DEFAULT_METHOD, "gae", "rollout")  # the default, attention with gradient, alone
+CHOSEN = ("libragrad", "blend", "gae")  # the defaults for text and images, and attention
 
 
 def page(offered: Catalogue, limits: Limits) -> bytes:
@@ -19,7 +18,7 @@ def page(offered: Catalogue, limits: Limits) -> bytes:
     return render_template(
         "whyformer.explorer/templates/explorer.jinja",
         models=models,
-        methods=list(methods.values()),
+        methods=[one for one in methods.values() if not one.alias],
         chosen=CHOSEN,
         limits=limits,
         downloads=list(file_views().values()),

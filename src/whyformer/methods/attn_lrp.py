@@ -49,7 +49,9 @@ def attn_lrp(
             remedy="Leave out at=",
         )
     seen = balanced(run, maps=False, rules=rules)
-    found = seen.average(lambda stack, blocks: lower_blocks(blocks, average))
+    found = seen.average(
+        {stack: lower_blocks(count, average) for stack, count in seen.block_counts.items()}
+    )
     return MethodResult(
         seen.forward, found.scores, sinks=found.sinks, leaks=found.leaks, nodes=seen.nodes
     )

@@ -44,14 +44,13 @@ def blend(run: Run, *, share: float = 0.5, average: float | None = None) -> Meth
     seen, notes = _read(run)
     segments = seen.layout.segments
 
-    def choose(stack: str, blocks: int) -> range:
-        is_image = (
-            all(one.grid is not None for one in segments.get(stack, ())) and stack in segments
-        )
-        default = 1.0 if is_image else 0.5
-        return lower_blocks(blocks, default if average is None else average)
-
-    found = seen.average(choose)
+    shares = {
+        stack: _default_average(segments.get(stack, ())) if average is None else average
+        for stack in seen.blocks
+    }
+    found = seen.average(
+        {stack: lower_blocks(seen.block_counts[stack], shares[stack]) for stack in shares}
+    )
     mixed_in = _walk(seen) if seen.layers else {}
     scores = {
         stack: _spread(relevance, mixed_in.get(stack), segments.get(stack, ()), share)
@@ -79,6 +78,11 @@ def _read(run: Run) -> tuple[Balanced, tuple[str, ...]]:
             raise
         reason = f"blend without its attention walk, relevance alone: {error.message}"
         return balanced(run, maps=False, rules=rules), (reason,)
+
+
+def _default_average(segments: tuple[Segment, ...]) -> float:
+    """The share of blocks that is averaged: all for patches of images, else the lower half."""
+    return 1.0 if segments and all(one.grid is not None for one in segments) else 0.5
 
 
 def _walk(seen: Balanced) -> dict[str, Tensor]:

@@ -38,7 +38,9 @@ def libragrad(
     check_choice("products", products, ("half", "gate"))
     check_choice("biases", biases, ("sinks", "tokens"))
     seen = balanced(run, maps=False, rules=balanced_rules(products), per_token=biases == "tokens")
-    found = seen.average(lambda stack, blocks: range(blocks)[start_layer:end_layer])
+    found = seen.average(
+        {stack: range(count)[start_layer:end_layer] for stack, count in seen.block_counts.items()}
+    )
     return MethodResult(
         seen.forward, found.scores, sinks=found.sinks, leaks=found.leaks, nodes=seen.nodes
     )

@@ -6,7 +6,7 @@ Mehri et al. 2025), so the explained value is linear in the states that enter an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from torch import Tensor
@@ -29,10 +29,6 @@ from whyformer.errors import OptionError
 BYPASS = "states that bypass the blocks"
 
 
-# (stack, number of its blocks) -> the numbers of the blocks to average
-Choose = Callable[[str, int], Sequence[int]]
-
-
 @dataclass(frozen=True)
 class Balanced(Attentions):
     """Attention layers with their balanced gradient, and relevance at the input of every block.
@@ -51,28 +47,33 @@ class Balanced(Attentions):
     leaks: Mapping[Booking, Tensor] = field(default_factory=dict)
     nodes: Mapping[str, Nodes] = field(default_factory=dict)
 
-    def average(self, choose: Choose) -> LayerAverage:
+    @property
+    def block_counts(self) -> dict[str, int]:
+        """How many blocks each stack has."""
+        return {stack: len(blocks) for stack, blocks in self.blocks.items()}
+
+    def average(self, wanted: Mapping[str, Sequence[int]]) -> LayerAverage:
         """Return the mean relevance over the inputs of some blocks of each stack.
 
-        `choose(stack, blocks)` gives the numbers of these blocks; `blocks` is how many there are.
-        At each block, relevance and the sinks above it sum to the explained value, so their means
-        do too. Blocks with other tokens than the first one, or that read another stack, cannot be
-        averaged: then the stack is read at its first block.
+        `wanted` has the numbers of these blocks by stack. At each block, relevance and the sinks
+        above it sum to the explained value, so their means do too. Blocks with other tokens than
+        the first one, or that read another stack, cannot be averaged: then the stack is read at
+        its first block.
         """
-        chosen = {stack: self._choose(stack, choose) for stack in self.blocks}
+        chosen = {stack: self._readable(stack, blocks) for stack, blocks in wanted.items()}
         whole = dict.fromkeys(self.blocks, (0,))
         found, bottom = self._mean(chosen), self._mean(whole)
         bypass = bottom.total() - found.total()
         return LayerAverage(found.scores, found.sinks, {**found.leaks, BYPASS: bypass})
 
-    def _choose(self, stack: str, choose: Choose) -> tuple[int, ...]:
-        """The blocks of a stack that are averaged."""
+    def _readable(self, stack: str, wanted: Sequence[int]) -> tuple[int, ...]:
+        """The wanted blocks of a stack that can be averaged."""
         blocks = self.blocks[stack]
         if self.run.stacks.reads_another(stack):
             return (0,)
         shape = next(one.shape for one in blocks if one is not None)
         same = [i for i, one in enumerate(blocks) if one is not None and one.shape == shape]
-        chosen = tuple(i for i in choose(stack, len(blocks)) if i in same)
+        chosen = tuple(i for i in wanted if i in same)
         if not chosen:
             raise OptionError(
                 f"none of the {len(blocks)} layers is chosen",
