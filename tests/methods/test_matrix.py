@@ -172,7 +172,7 @@ def test_single_precision_gives_the_map_of_double(name: str, method: str) -> Non
 
 # What has no scores: DETR's queries start as zeros; a baseline has the same detection tokens.
 START_AS_ZERO = {"attn_lrp", "gradient_x_input", "integrated_gradients"}
-START_AS_ZERO |= {"lrp_ah", "lrp_ln", "lrp_ah_ln"}
+START_AS_ZERO |= {"lrp_ah", "lrp_ln", "lrp_ah_ln", "libragrad", "blend", "auto"}
 
 
 def is_nothing(name: str, method: str, stream: str) -> bool:
