@@ -29,7 +29,7 @@ LEGEND = "document.querySelector('.switch .legend').innerText.replace(/\\s+/g, '
 
 
 def test_classes_can_be_switched_and_share_a_scale(text: Make, browser: Browser) -> None:
-    browser.show(views["html"].render_comparison(targets(text)))
+    browser.show(views["html"].render_comparison(targets(text), scale="shared"))
     assert browser.run(ANSWER).startswith("Why good? Output +1.00")
     assert browser.run(COLOURS) == ["p13", "n7"]
     scale = browser.run(LEGEND)
@@ -45,6 +45,17 @@ def test_classes_can_be_switched_and_share_a_scale(text: Make, browser: Browser)
     assert title == "a: +3.00"
     assert browser.complaints == []
     assert browser.requests == []
+
+
+def test_each_class_has_its_own_scale_by_default(text: Make, browser: Browser) -> None:
+    browser.show(views["html"].render_comparison(targets(text)))
+    scales = []
+    for nth, colours in enumerate((["p20", "n10"], ["n20", "p10"], ["p20", "n10"])):
+        browser.click(".choices label", nth)
+        assert browser.run(COLOURS) == colours
+        scales.append(browser.run(LEGEND))
+    assert len(set(scales)) == 3
+    assert browser.complaints == []
 
 
 def test_methods_are_switched_on_one_picture(image: Make, browser: Browser) -> None:
