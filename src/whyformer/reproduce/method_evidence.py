@@ -185,8 +185,7 @@ METHODS = Experiment(
     ),
     notes=(
         "whole development sets of SST-2 (872 sentences) and BACE, all 500 images of ImageNet and"
-        " 480 of pets that are provided; of the others a sample drawn with seed 0, so that all"
-        " parts fit into two hours on two cores",
+        " 480 of pets that are provided; of the others a sample drawn with seed 0",
         f"{' and '.join(COSTLY)} only on short texts, molecules, digits and shapes: for reviews and"
         " photographs they take longer than all other methods together",
         "integrated gradients with 8 steps; rollout and transformer_attribution start at layer 1 on"
