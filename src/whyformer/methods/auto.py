@@ -10,7 +10,7 @@ from whyformer.methods.blend import blend
 from whyformer.methods.libragrad import libragrad
 from whyformer.methods.method import method
 
-IMAGES = Choice("blend", {}, "images: it leads on perturbation and segmentation")
+IMAGES = Choice("blend", {}, "images: it segments best and is level with the best on perturbation")
 TEXT = Choice("libragrad", {}, "no image: its scores sum to the output and keep their sign")
 
 

@@ -70,7 +70,7 @@ class Game:
             self.run,
             self.removal,
             [sample for sample, _ in jobs],
-            [self._kept(sample, row) for sample, row in jobs],
+            [self._tokens_left(sample, row) for sample, row in jobs],
             grids,
         )
         values = []
@@ -101,7 +101,7 @@ class Game:
             errors=None if errors is None else self._spread(errors),
         )
 
-    def _kept(self, sample: int, present: Tensor) -> dict[str, Tensor]:
+    def _tokens_left(self, sample: int, present: Tensor) -> dict[str, Tensor]:
         """By stream which tokens stay, (tokens,): those of no absent feature."""
         kept = {stream: one.mask[sample].cpu().clone() for stream, one in self.segments.items()}
         for feature, stays in zip(self.features[sample], present.tolist(), strict=True):
