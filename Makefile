@@ -22,11 +22,20 @@ help: ## list the targets
 
 venv: $(READY) ## install everything into .venv (the other targets do this on first use)
 
+# Packages whose models tests explain, without what they name: timm and open_clip would install a
+# torchvision for another torch, which breaks transformers.
+TESTED := timm open_clip_torch ftfy wcwidth
+
+# torchao has a folder of its own, on the path of one test: transformers and peft behave otherwise
+# where they find it.
+#
 # torch first and alone: it is most of the download, and a change of ours need not repeat it.
 $(READY): pyproject.toml constraints.txt
 	python3 -m venv $(VENV)
 	$(PYTHON) -m pip install --quiet -c constraints.txt torch==2.13.0
 	$(PYTHON) -m pip install --quiet -c constraints.txt -e ".[dev,data]"
+	$(PYTHON) -m pip install --quiet -c constraints.txt --no-deps $(TESTED)
+	$(PYTHON) -m pip install --quiet -c constraints.txt --no-deps --upgrade --target $(VENV)/torchao torchao
 	@touch $@
 
 demo: $(READY) ## explain predictions of the bundled models: terminal output, HTML pages, pictures

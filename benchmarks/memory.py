@@ -35,8 +35,22 @@ from report import finish, limit_note
 
 PLAIN = "forward+backward"
 # What each method must not exceed, as a ratio to the plain pass.
-LIMITS = {"transformer_attribution": 2.5}
-METHODS = ("transformer_attribution", "partial_lrp", "full_lrp", "gae", "lrp_ah_ln", "rollout")
+LIMITS = {"transformer_attribution": 2.5, "libragrad": 1.3, "gae_balanced": 1.3, "blend": 1.3}
+# Methods by label, if it is not the method's name: the method and its options.
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "gae_balanced": ("gae", {"gradient": "balanced"})
+}
+METHODS = (
+    "libragrad",
+    "gae_balanced",
+    "blend",
+    "transformer_attribution",
+    "partial_lrp",
+    "full_lrp",
+    "gae",
+    "lrp_ah_ln",
+    "rollout",
+)
 SHAPES = ("bert", "vit")
 
 
@@ -102,7 +116,8 @@ def measure_here(shape: str, what: str, tokens: int) -> int:
     def work() -> Any:
         if what == PLAIN:
             return plain(model, inputs)
-        return wf.explain(inputs, model, method=what, target=0)
+        method, variant = VARIANTS.get(what, (what, {}))
+        return wf.explain(inputs, model, method=method, target=0, **variant)
 
     work()
     return peak(work)

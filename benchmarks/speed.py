@@ -13,6 +13,10 @@ The small end is the bundled `sst2` model with a sentence of 12 tokens, where th
 two passes counts: from prepared tensors, and from the text, with its tokenization on both sides.
 `lrp_ah_ln_identity` is `lrp_ah_ln` with activations="identity".
 
+`libragrad with trust` and `libragrad without trust` are the same call with and without the checks
+of `attribution.trust`: they may cost 2 % where the model is large. The plain forward pass that is
+compared with runs once per model and size, before the rounds.
+
 The plain backward pass goes to the token states that enter the first block of each stream, weights
 frozen. DETR has a convolutional net below these, and two plain passes are timed for it: to the
 states that enter the encoder, and to the pixels. Limits are against the first, the cheaper one:
@@ -42,12 +46,14 @@ from whyformer.models.load import load_model
 
 FORWARD, PLAIN, PIXELS = "forward", "forward+backward", "forward+backward to pixels"
 FROM_TEXT = " from text"
+TRUST, NO_TRUST = "libragrad with trust", "libragrad without trust"
 # Methods with options, by the names that --methods takes.
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "lrp_ah_ln_identity": ("lrp_ah_ln", {"activations": "identity"}),
     "gae_balanced": ("gae", {"gradient": "balanced"}),
     "attn_lrp_average": ("attn_lrp", {"average": 0.5}),
 }
+LIBRAGRAD: dict[str, Any] = {"method": "libragrad"}
 # What each method must not exceed: (reference, ratio).
 LIMITS = {
     "lrp_ah_ln": (PLAIN, 1.00),
@@ -58,6 +64,7 @@ LIMITS = {
     "blend": (PLAIN, 1.15),
     "rollout": (FORWARD, 1.15),
     "transformer_attribution": (PLAIN, 2.40),
+    TRUST: (NO_TRUST, 1.02),
 }
 # For models with several streams; other methods are timed there for information only.
 SEVERAL = {"gae": (PLAIN, 1.30)}
@@ -225,6 +232,22 @@ def plain(case: Case, to: str | None) -> None:
             handle.remove()
 
 
+def explain_without_trust(case: Case) -> None:
+    """The same call as with trust, with every check replaced by nothing."""
+    from unittest.mock import patch
+
+    from whyformer.pipeline import explain_batch
+
+    with patch.multiple(
+        explain_batch,
+        forward_reason=lambda *run: None,
+        judge_run=lambda attribution, *run: attribution,
+        judge_values=lambda attribution: attribution,
+        refuse_or_warn=lambda *found: None,
+    ):
+        wf.explain(case.inputs, case.model, target=case.target, **LIBRAGRAD)
+
+
 def measure(case: Case, methods: list[str], rounds: int, threads: int = 1) -> dict[str, float]:
     """Best seconds over the rounds, by what was run."""
     case.model.eval().requires_grad_(False)
@@ -246,6 +269,8 @@ def measure(case: Case, methods: list[str], rounds: int, threads: int = 1) -> di
             work[name + FROM_TEXT] = partial(
                 explain, case.text, case.model, processor=case.tokenizer
             )
+    work[NO_TRUST] = partial(explain_without_trust, case)
+    work[TRUST] = partial(wf.explain, case.inputs, case.model, target=case.target, **LIBRAGRAD)
     for job in work.values():
         job()
     clock = time.process_time if threads == 1 else time.perf_counter
@@ -258,7 +283,7 @@ def main() -> int:
     )
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--methods", default=",".join(LIMITS))
+    parser.add_argument("--methods", default=",".join(name for name in LIMITS if name != TRUST))
     parser.add_argument("--shapes", default="bert,vit,lxmert,detr,sst2")
     parser.add_argument("--image", default="800x1066", help="of DETR: height x width")
     parser.add_argument("--json", type=Path)

@@ -8,11 +8,15 @@ A table stands between `<!-- name -->` and `<!-- /name -->`. A test fails if one
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parent.parent))  # run as a script, only docs/ is there
+
 import whyformer as wf
+from docs import models_table
 from whyformer.attribution import views
 from whyformer.datasets import datasets
 from whyformer.models.families import Family
@@ -97,10 +101,16 @@ def view_names() -> str:
     return table(("view", "what it gives"), rows)
 
 
+def model_types() -> str:
+    """Return the table of model types: what works on each, from the recorded matrix."""
+    return table(models_table.COLUMNS, models_table.models())
+
+
 TABLES: dict[tuple[str, str], Callable[[], str]] = {
     ("README.md", "methods"): methods_in_short,
     ("docs/methods.md", "methods"): methods_in_full,
     ("docs/families.md", "families"): families,
+    ("docs/models.md", "models"): model_types,
     ("docs/evaluation.md", "metrics"): metrics,
     ("docs/evaluation.md", "datasets"): dataset_readers,
     ("docs/pictures.md", "views"): view_names,

@@ -22,7 +22,9 @@ import hypothesis
 import pytest
 import torch
 
-from tests.tiers import is_slow
+from tests.tiers import is_left_out, is_slow
+from whyformer.attribution import Reason
+from whyformer.pipeline import explain_batch
 
 pytest_plugins = ["tests.small_models"]
 
@@ -35,8 +37,12 @@ hypothesis.settings.load_profile("same")
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest leaves out what -m "not slow" does not name
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the slow tests."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the slow tests, and deselect those that run in no tier."""
+    left_out = [item for item in items if is_left_out(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not is_left_out(item)]
     for item in items:
         if is_slow(item):
             item.add_marker(pytest.mark.slow)
@@ -59,6 +65,16 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
         connect(self, address)
 
     monkeypatch.setattr(socket.socket, "connect", local_only)
+
+
+@pytest.fixture
+def no_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out the plain pass that checks an explanation, for tests that count passes.
+
+    tests/test_trust.py counts that pass itself.
+    """
+    unchecked = Reason("forward", "ok", "Not compared.")
+    monkeypatch.setattr(explain_batch, "forward_reason", lambda *arguments: unchecked)
 
 
 def _folder(variable: str) -> Path:

@@ -12,11 +12,28 @@ import whyformer as wf
 from whyformer.models.families import Family, Source, family_of
 from whyformer.models.families.tiny import tiny_inputs, tiny_models
 
-DETECTORS = {"detr", "yolos"}
-SIMILARITIES = {"clip", "siglip"}
+QUERIES_OF_ZEROS = {"conditional_detr", "detr", "table_transformer"}
+DETECTORS = QUERIES_OF_ZEROS | {"deformable_detr", "yolos"}
+SIMILARITIES = {"altclip", "chinese_clip", "clip", "metaclip_2", "siglip"}
 # VisualBERT reads the token before the last. Without a tokenizer nobody knows which two tokens are
 # special and must stay, so removed ones have to keep their places.
 FILLS = {"visual_bert": "zero"}
+# Their attention is no map between all tokens; `blend` then leaves out its walk over maps.
+WITHOUT_MAPS = [name for name, (known, _) in tiny_models().items() if known.without_maps]
+# Speech models write zeros at padding, detectors add to boxes, experts add to a sum: relevance
+# rules cannot follow.
+WRITES_IN_PLACE = {
+    "conditional_detr",
+    "deepseek_v3",
+    "deformable_detr",
+    "hubert",
+    "unispeech",
+    "unispeech_sat",
+    "wav2vec2",
+    "wav2vec2_bert",
+    "wav2vec2_large",
+    "wavlm",
+}
 SEVERAL = [name for name, (known, _) in tiny_models().items() if known.sources]
 
 
@@ -55,6 +72,23 @@ def value_of(name: str, model: nn.Module, inputs: dict[str, Tensor]) -> Tensor:
     return scores[torch.arange(len(scores)), last, 1]
 
 
+def refuses(name: str, method: str) -> bool:
+    """Whether the method cannot read this model: it has no attention maps, or writes in place."""
+    needs = wf.methods()[method].needs
+    if name in WRITES_IN_PLACE and "relevance" in needs:
+        return True
+    return name in WITHOUT_MAPS and "attention" in needs and method != "blend"
+
+
+def mask_of(model: nn.Module, source: Source, inputs: dict[str, Tensor]) -> Tensor:
+    """True at real tokens, (batch, tokens), from the mask of the inputs."""
+    real = inputs[source.mask or ""].bool()
+    tokens = source.count_tokens(model, torch.arange(real.shape[1] + 1))
+    if torch.equal(tokens, torch.arange(real.shape[1] + 1)):
+        return real
+    return torch.arange(int(tokens[-1])) < tokens[real.sum(1)].unsqueeze(1)
+
+
 def is_image(known: Family) -> bool:
     """Whether the only stream of the family is an image."""
     return not known.sources and known.stream == "image"
@@ -71,9 +105,11 @@ def sources_of(model: nn.Module) -> tuple[Source, ...]:
     return (Source("text", "input_ids", mask="attention_mask"),)
 
 
-def columns_of(source: Source, inputs: dict[str, Tensor]) -> list[str]:
+def columns_of(model: nn.Module, source: Source, inputs: dict[str, Tensor]) -> list[str]:
     """The arguments with one entry per token; none if the stream cannot be padded."""
-    if source.kind not in ("ids", "features") or source.mask not in inputs or not source.padding:
+    if source.mask not in inputs or not source.allows_padding(model):
+        return []
+    if source.kind not in ("ids", "features", "frames", "waveform"):
         return []
     return [name for name in (source.carrier, source.mask, *source.beside) if name in inputs]
 
@@ -82,7 +118,7 @@ def only(model: nn.Module, inputs: dict[str, Tensor], sample: int) -> dict[str, 
     """One sample of a batch, without its padding."""
     one = {name: value[sample : sample + 1] for name, value in inputs.items()}
     for source in sources_of(model):
-        names = columns_of(source, inputs)
+        names = columns_of(model, source, inputs)
         if names:
             real = inputs[source.mask or ""][sample].bool()
             one |= {name: one[name][:, real] for name in names}
@@ -96,7 +132,7 @@ def padded(
     inputs = tiny_inputs(model, lengths)
     config: Any = model.config
     for source in sources_of(model):
-        names = columns_of(source, inputs)
+        names = columns_of(model, source, inputs)
         for name in names:
             value = inputs[name]
             fill = getattr(config, "pad_token_id", None) or 0 if source.kind == "ids" else 0

@@ -25,7 +25,7 @@ EXAMPLE = re.compile(r"^`(src/whyformer/[\w/]+)/(\w+)\.py`:\n\n```py\n(.*?)^```$
 # The registry that each heading of the guide is about, and the name of its example.
 EXAMPLES: dict[str, tuple[Registry[Any], str]] = {
     "method": (methods, "absolute_gradient"),
-    "family": (families, "ernie"),
+    "family": (families, "luke"),
     "metric": (metrics, "top_share"),
     "dataset": (datasets, "labelled_lines"),
     "view": (views, "tsv"),
@@ -66,7 +66,7 @@ def tables():
     return {f"{page} {name}": make() for (page, name), make in tables.TABLES.items()}
 
 def explained_family():
-    family = wf.families()["ernie"]
+    family = wf.families()["luke"]
     a = wf.explain({"input_ids": [[5, 9, 7], [5, 8]]}, family.tiny(), target=1)
     return a.provenance["family"]
 
@@ -143,7 +143,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     [
         ("wf.methods", "absolute_gradient"),
         ("wf.metrics", "top_share"),
-        ("wf.families", "ernie"),
+        ("wf.families", "luke"),
         ("datasets", "labelled_lines"),
         ("views", "tsv"),
     ],
@@ -157,7 +157,7 @@ def test_listing_functions(found: dict[str, Any], listing: str, name: str) -> No
     [
         ("README.md methods", "absolute_gradient"),
         ("docs/methods.md methods", "absolute_gradient"),
-        ("docs/families.md families", "ernie"),
+        ("docs/families.md families", "luke"),
         ("docs/evaluation.md metrics", "top_share"),
         ("docs/evaluation.md datasets", "labelled_lines"),
         ("docs/pictures.md views", "tsv"),
@@ -193,7 +193,7 @@ def test_the_explorer_offers_the_view_as_a_download(found: dict[str, Any]) -> No
 
 
 def test_explain_knows_the_family(found: dict[str, Any]) -> None:
-    assert found["explained by family"] == "ernie"
+    assert found["explained by family"] == "luke"
 
 
 def test_an_attribution_renders_the_view(found: dict[str, Any]) -> None:

@@ -53,6 +53,8 @@ ALLOWED: dict[str, frozenset[str]] = {
     # Inputs in any number come from datasets.
     "batching": _BELOW["batching"] | {"datasets"},
     "methods": _BELOW["methods"] | {"maximum_flow"},
+    # A probe of the precision compares ranks.
+    "pipeline": _BELOW["pipeline"] | {"statistics"},
     "explain": _BELOW["explain"] | {"datasets", "render"},
     "compare": _BELOW["compare"] | {"render"},
     # Metrics run the model again on inputs with tokens removed.

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 
 import whyformer as wf
-from tests.several import FILLS, SEVERAL, only, target_of
+from tests.several import FILLS, SEVERAL, WITHOUT_MAPS, only, target_of
 from whyformer.errors import InputError, OptionError, TargetError, WhyformerError
 from whyformer.models.families import families
 from whyformer.models.families.bart import SIZES as BART
-from whyformer.models.families.t5 import _SIZES as T5
+from whyformer.models.families.t5 import SIZES as T5
 from whyformer.models.families.tiny import tiny_inputs, tiny_model, tiny_models
 
 METHODS = ("lrp_ah_ln", "attn_lrp", "gae", "rollout", "transformer_attribution")
@@ -216,6 +216,26 @@ def test_the_other_models_of_a_family(model: Any, method: str) -> None:
     if method == "attn_lrp":
         total = sum(s.scores.sum(1) for s in a.streams.values()) + sum(a.sinks.values())
         torch.testing.assert_close(total, a.output)
+
+
+@every_method
+@pytest.mark.parametrize("base", ["BartModel", "MBartModel", "MarianModel", "T5Model"])
+def test_an_encoder_decoder_without_a_head(base: str, method: str) -> None:
+    """Its target is a callable; with no output text it reads the start token alone."""
+    net = tiny_model(base, **(T5 if base == "T5Model" else BART))().double()
+
+    def first_number(output: Any) -> Tensor:
+        states: Tensor = output.last_hidden_state
+        return states[:, -1, 3]
+
+    for inputs in (tiny_inputs(net, (6,)), {"input_ids": torch.arange(5, 11).unsqueeze(0)}):
+        a = wf.explain(inputs, net, method=method, target=first_number)
+        assert a.streams["source"].scores.any()
+        if method == "attn_lrp":
+            total = sum(s.scores.sum(1) for s in a.streams.values()) + sum(a.sinks.values())
+            torch.testing.assert_close(total, a.output)
+    with pytest.raises(TargetError, match="has no head"):
+        wf.explain(tiny_inputs(net), net, method=method, target=1)
 
 
 @pytest.mark.parametrize("name", ["t5", "bart", "marian", "blip_captioning", "vision_gpt2"])
@@ -505,16 +525,36 @@ def test_targets_that_do_not_fit(case: str) -> None:
         wf.explain(tiny_inputs(model), model, method="gae", target=target)
 
 
+# Models that declare a source, but only of text.
+ONLY_TEXT = [
+    name
+    for name in SEVERAL
+    if [(one.stream, one.kind) for one in tiny_models()[name][0].sources] == [("text", "ids")]
+]
+
+
+def at_embeddings(name: str) -> wf.Attribution:
+    model, target = model_of(name), target_of(name)
+    return wf.explain(tiny_inputs(model), model, method="attn_lrp", target=target, at="embeddings")
+
+
 @pytest.mark.parametrize("name", SEVERAL)
 def test_layers_that_there_are_not(name: str) -> None:
     model = model_of(name)
-    for option in ({"start_layer": 99}, {"start_layer": -99}):
+    for option in () if name in WITHOUT_MAPS else ({"start_layer": 99}, {"start_layer": -99}):
         with pytest.raises(OptionError, match="start_layer"):
             wf.explain(tiny_inputs(model), model, method="gae", target=target_of(name), **option)
-    with pytest.raises(OptionError, match="embeddings"):
-        wf.explain(
-            tiny_inputs(model), model, method="attn_lrp", target=target_of(name), at="embeddings"
-        )
+    if name not in ONLY_TEXT:
+        with pytest.raises(OptionError, match="embeddings"):
+            at_embeddings(name)
+
+
+@pytest.mark.parametrize("name", ONLY_TEXT)
+def test_one_declared_stream_of_text_has_embeddings(name: str) -> None:
+    a = at_embeddings(name)
+    torch.testing.assert_close(
+        a.conservation, torch.ones(2, dtype=torch.float64), rtol=0, atol=1e-8
+    )
 
 
 def test_a_model_of_one_stream_is_untouched_by_all_this() -> None:

@@ -74,6 +74,10 @@ def test_explain_takes_these_arguments() -> None:
         ("method", "KEYWORD_ONLY", "auto"),
         ("target", "KEYWORD_ONLY", None),
         ("processor", "KEYWORD_ONLY", None),
+        ("tokenizer", "KEYWORD_ONLY", None),
+        ("image_processor", "KEYWORD_ONLY", None),
+        ("device", "KEYWORD_ONLY", None),
+        ("dtype", "KEYWORD_ONLY", None),
         ("truncation", "KEYWORD_ONLY", False),
         ("keep", "KEYWORD_ONLY", ()),
         ("memory", "KEYWORD_ONLY", None),
@@ -81,6 +85,8 @@ def test_explain_takes_these_arguments() -> None:
         ("blocks", "KEYWORD_ONLY", None),
         ("batch_first", "KEYWORD_ONLY", None),
         ("deciding", "KEYWORD_ONLY", None),
+        ("strict", "KEYWORD_ONLY", False),
+        ("check_precision", "KEYWORD_ONLY", False),
         ("batch_size", "KEYWORD_ONLY", None),
         ("on_error", "KEYWORD_ONLY", "raise"),
         ("progress", "KEYWORD_ONLY", False),
@@ -103,6 +109,7 @@ def test_an_attribution_has_these_attributes() -> None:
         "nodes",
         "options",
         "provenance",
+        "trust",
     ]
     beyond_fields = {
         name
@@ -177,6 +184,7 @@ def test_a_family_is_declared_by_these_names() -> None:
         "leaves",
         "read",
         "hidden",
+        "pads",
     }
 
 

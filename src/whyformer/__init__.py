@@ -91,8 +91,8 @@ def families() -> dict[str, Family]:
         Family by name, sorted by name. `tiny()` of a family returns a small random model.
 
     Example:
-        >>> families()["bert"].model_types
-        ('bert',)
+        >>> families()["albert"].model_types
+        ('albert',)
     """
     return dict(_families)
 

@@ -82,8 +82,8 @@ def compare(
         processor: As in `explain`.
         truncation: As in `explain`.
         tokens: As in `explain`.
-        **settings: `keep`, `memory`, `blocks`, `batch_first` and `deciding` as in `explain`, and
-            options that all of these methods have.
+        **settings: `keep`, `memory`, `blocks`, `batch_first`, `deciding`, `strict` and
+            `check_precision` as in `explain`, and options that all of these methods have.
 
     Returns:
         A `Comparison` of one attribution per method and target.
@@ -92,6 +92,7 @@ def compare(
         InputError: Methods or targets are no lists or empty, or the inputs cannot be read.
         OptionError: A setting is unknown or has a bad value, or `scale` does not fit a method.
         ModelError: The model cannot be loaded, run or explained.
+        TrustError: A result is doubtful, and `strict` is set.
 
     Example:
         >>> import whyformer as wf

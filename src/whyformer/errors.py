@@ -86,12 +86,20 @@ class NestedCaptureError(ModelError):
     """An explanation was started inside another one, in the same thread."""
 
 
-class RelevanceWarning(UserWarning):
+class TrustError(WhyformerError, RuntimeError):
+    """An explanation is doubtful, and strict=True refuses doubtful ones."""
+
+
+class TrustWarning(UserWarning):
+    """An explanation is doubtful; `attribution.trust` has the reasons."""
+
+
+class RelevanceWarning(TrustWarning):
     """Relevance grew or vanished between layers: do not trust the scores."""
 
 
-class ConservationWarning(UserWarning):
-    """A method that conserves relevance lost some in an operation without a rule."""
+class ConservationWarning(TrustWarning):
+    """A method that conserves relevance lost some, usually in an operation without a rule."""
 
 
 class SkippedWarning(UserWarning):

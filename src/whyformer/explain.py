@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
+import torch
 from torch import nn
 
 from whyformer.attribution import Attribution
@@ -28,9 +29,12 @@ from whyformer.inputs.batch import Batch
 from whyformer.inputs.detect import kind_of
 from whyformer.inputs.prepare import prepare
 from whyformer.models.load import Loaded, load_model
+from whyformer.models.processors import merge_processors
+from whyformer.models.sentence_encoder import SentenceEncoder
 from whyformer.options import DEFAULT_METHOD
 from whyformer.pipeline.explain_batch import explain_batch
 from whyformer.pipeline.request import Request, make_request
+from whyformer.pipeline.sentence_pairs import PairSimilarity, pair_similarity, split_pairs
 
 
 @overload
@@ -52,6 +56,10 @@ def explain(
     method: str = DEFAULT_METHOD,
     target: Any = None,
     processor: Any = None,
+    tokenizer: Any = None,
+    image_processor: Any = None,
+    device: torch.device | str | None = None,
+    dtype: torch.dtype | str | None = None,
     truncation: bool = False,
     keep: str | Sequence[str] = (),
     memory: str | None = None,
@@ -59,6 +67,8 @@ def explain(
     blocks: str | None = None,
     batch_first: bool | None = None,
     deciding: str | int | None = None,
+    strict: bool = False,
+    check_precision: bool = False,
     batch_size: int | None = None,
     on_error: str = "raise",
     progress: bool = False,
@@ -70,8 +80,9 @@ def explain(
         inputs: A text, a list of texts, a (text, text) pair, an image or its path, a
             (text, image) pair or a mapping of both, a tensor, or a mapping of what the model's
             forward takes. An iterator or a dataset may have any length.
-        model: An `nn.Module`, the name of a bundled model, a local folder or a hub id. By default
-            the bundled model that fits the inputs.
+        model: An `nn.Module`, a `transformers.pipeline`, a `SentenceTransformer`, the name of a
+            bundled model, a local folder or a hub id. A compiled, parallel or PEFT model is
+            explained through the module inside. By default the bundled model that fits the inputs.
         method: The name of a method; see `whyformer.methods()`. The default "auto" runs `blend`
             if the inputs have an image and `libragrad` otherwise; the result names the method
             that ran, and a note says why.
@@ -80,6 +91,10 @@ def explain(
             label, one of them per sample, `contrast`, `query`, `token`, `span`, a generated text
             as ids (batch, tokens), or a callable from the model's output to one value per sample.
         processor: The tokenizer or image processor, if it is not found beside the model.
+        tokenizer: Another name of `processor`, for a tokenizer.
+        image_processor: Another name of `processor`, for an image processor.
+        device: Where to run a model that is loaded by its name or folder, such as "cuda".
+        dtype: The precision of a model that is loaded by its name or folder, such as "float64".
         truncation: Cut texts that are too long instead of refusing them.
         keep: What to keep beside the scores: "states", "attention", "gradient", and for methods
             that have them "maps", "relevance" and "nodes" (layers, heads and MLP units).
@@ -90,6 +105,10 @@ def explain(
         batch_first: For a model of an unknown family: whether states are (batch, tokens, hidden).
         deciding: The token that the head reads: "first", "last", "mean" or an index. By default
             inferred from the gradient.
+        strict: Raise TrustError instead of warning if the result is doubtful; see
+            `Attribution.trust`.
+        check_precision: Explain once more in float64, and compare: is the model's precision high
+            enough for this method?
         batch_size: For iterators: inputs per batch. By default chosen by length.
         on_error: For iterators: "raise" stops at an input that cannot be explained, "skip" warns
             and leaves it out.
@@ -105,6 +124,7 @@ def explain(
         TargetError: The model's output has no such target.
         OptionError: An option is unknown or has a bad value.
         ModelError: The model cannot be loaded, run or explained.
+        TrustError: The result is doubtful, and `strict` is set.
 
     Example:
         >>> import whyformer as wf
@@ -119,18 +139,22 @@ def explain(
         blocks=blocks,
         batch_first=batch_first,
         deciding=deciding,
+        strict=strict,
+        check_precision=check_precision,
         **options,
     )
+    processor = merge_processors(processor, tokenizer, image_processor)
     if is_series(inputs):
         check_series_settings(batch_size, on_error)
-        series = _Series(inputs, target, model, processor, truncation, tokens, batch_size)
+        place = {"device": device, "dtype": dtype}
+        series = _Series(inputs, target, model, processor, place, truncation, tokens, batch_size)
         attributions = _explain_series(request, series, on_error)
         return _show_progress(attributions, series_length(inputs)) if progress else attributions
     refuse_series_settings(batch_size, on_error, progress)
     kind = _default_kind(model, inputs)
-    loaded = load_model(model, processor, kind)
-    batch = _prepare(inputs, loaded, truncation, tokens, kind)
-    return explain_batch(request, loaded, batch, target)
+    loaded = load_model(model, processor, kind, device, dtype)
+    batch, implied = _prepare(inputs, loaded, truncation, tokens, kind)
+    return explain_batch(request, loaded, batch, implied if target is None else target)
 
 
 def _default_kind(model: nn.Module | str | Loaded | None, inputs: Any) -> str | None:
@@ -140,11 +164,22 @@ def _default_kind(model: nn.Module | str | Loaded | None, inputs: Any) -> str | 
 
 def _prepare(
     inputs: Any, loaded: Loaded, truncation: bool, tokens: str | None, kind: str | None
-) -> Batch:
-    """The inputs as one batch of what the model's forward takes."""
-    return prepare(
-        inputs, loaded.module, loaded.processor, loaded.family, truncation, tokens, kind=kind
+) -> tuple[Batch, PairSimilarity | None]:
+    """The inputs as one batch of what the model's forward takes, and the target of pairs."""
+    module = loaded.module
+    texts = split_pairs(inputs, module)
+    batch = prepare(
+        inputs if texts is None else texts,
+        module,
+        loaded.processor,
+        loaded.family,
+        truncation,
+        tokens,
+        kind=kind,
     )
+    if texts is None or not isinstance(module, SentenceEncoder):
+        return batch, None
+    return batch, pair_similarity(module, batch)
 
 
 @dataclass(frozen=True)
@@ -189,22 +224,24 @@ def explain_each(
         truncation: As in `explain`.
         tokens: As in `explain`.
         on_error: "raise" stops at the first error; "return" puts the error into the answer.
-        **settings: `keep`, `memory`, `blocks`, `batch_first` and `deciding`, as in `explain`.
+        **settings: `keep`, `memory`, `blocks`, `batch_first`, `deciding`, `strict` and
+            `check_precision`, as in `explain`.
 
     Returns:
         An iterator of one `Answer` per ask.
     """
     kind = _default_kind(model, inputs)
     loaded = load_model(model, processor, kind)
-    batch = inputs
+    batch, implied = inputs, None
     if not isinstance(inputs, Batch):
-        batch = _prepare(inputs, loaded, truncation, tokens, kind)
+        batch, implied = _prepare(inputs, loaded, truncation, tokens, kind)
     for ask in asks:
         start = time.perf_counter()
         attribution, error = None, None
         try:
             request = make_request(ask.method, **{**settings, **ask.options})
-            attribution = explain_batch(request, loaded, batch, ask.target)
+            target = implied if ask.target is None else ask.target
+            attribution = explain_batch(request, loaded, batch, target)
         except WhyformerError as failure:
             if on_error == "raise":
                 raise
@@ -220,6 +257,7 @@ class _Series:
     target: Any
     model: nn.Module | str | Loaded | None
     processor: Any
+    place: Mapping[str, Any]
     truncation: bool
     tokens: str | None
     batch_size: int | None
@@ -231,7 +269,7 @@ def _explain_series(request: Request, series: _Series, on_error: str) -> Iterato
     first = reader.read(1)
     if first:
         kind = _default_kind(series.model, first[0].inputs)
-        loaded = load_model(series.model, series.processor, kind)
+        loaded = load_model(series.model, series.processor, kind, **series.place)
         planner = SeriesPlanner(loaded, series.batch_size, series.truncation, series.tokens)
         results = InOrder()
         for batch in read_batches(reader, planner, first, sort=not request.keep):

@@ -82,6 +82,7 @@ def test_a_list_is_still_one_batch(model: Any, tokenizer: Any) -> None:
     assert len(wf.explain(texts(3), model, processor=tokenizer)) == 3
 
 
+@pytest.mark.usefixtures("no_comparison")
 def test_batches_hold_texts_of_similar_length(
     model: Any, tokenizer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 
 import whyformer
+from whyformer.attribution import Reason
 from whyformer.errors import ConservationWarning, InputError
 
 Run = Callable[..., Any]
@@ -264,9 +265,25 @@ def test_broken_conservation_becomes_a_note_and_other_warnings_nothing(
         warnings.warn("torch has an opinion", UserWarning, stacklevel=1)
 
     fake_explain.instead = warn
-    result = run("explain film")
+    result = run("explain film --quiet")
     assert result.exit_code == 0
     assert result.stderr == "note: gelu lost a share\n"
+    # The printed result has a line about it: not twice.
+    assert run("explain film").stderr == ""
+
+
+def test_strict_refuses_a_doubtful_explanation(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    doubt = (Reason("values", "warning", "All scores are 0.", ("text",)),)
+    monkeypatch.setattr("whyformer.pipeline.trust.value_reasons", lambda attribution: doubt)
+    plain = run("explain film")
+    assert plain.exit_code == 0
+    assert "Trust: doubtful. All scores are 0." in plain.stdout
+    assert plain.stderr == ""
+    for command in ("explain film --strict", "compare film --methods gae --strict"):
+        result = run(command)
+        assert result.exit_code != 0
+        assert "error: " in result.stderr
+        assert "All scores are 0. Choose another --method, or leave out --strict" in result.stderr
 
 
 def test_no_escape_codes_where_nobody_looks(run: Run, fake_explain: Any) -> None:

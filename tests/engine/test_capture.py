@@ -69,6 +69,7 @@ def operations(method: str, model: nn.Module, **options: Any) -> Counter[str]:
     return counting.seen
 
 
+@pytest.mark.usefixtures("no_comparison")
 @pytest.mark.parametrize("method", CONSERVATIVE)
 def test_fused_attention_stays_where_no_map_is_needed(
     method: str, monkeypatch: pytest.MonkeyPatch
@@ -82,6 +83,7 @@ def test_fused_attention_stays_where_no_map_is_needed(
     assert seen["softmax"] == 0
 
 
+@pytest.mark.usefixtures("no_comparison")
 @pytest.mark.parametrize("method", ["gae", "rollout", "transformer_attribution"])
 def test_fused_attention_is_spelled_out_where_a_map_is_needed(method: str) -> None:
     """The count above can fail."""
@@ -107,22 +109,26 @@ def passes(method: str, model: nn.Module, **options: Any) -> tuple[int, int]:
     return counts["forward"], counts["backward"]
 
 
+@pytest.mark.usefixtures("no_comparison")
 @pytest.mark.parametrize("name", ["bert", "vit", "gpt2"])
 @pytest.mark.parametrize("method", [*CONSERVATIVE, "gae", "grad_cam", "rollout", "raw_attention"])
 def test_one_forward_and_one_backward(method: str, name: str) -> None:
     assert passes(method, model_of(name)) == (1, 1)
 
 
+@pytest.mark.usefixtures("no_comparison")
 def test_relevance_takes_a_second_backward_over_the_same_graph() -> None:
     forward, backward = passes("transformer_attribution", model_of("bert"))
     assert forward == 1
     assert backward <= 2
 
 
+@pytest.mark.usefixtures("no_comparison")
 def test_random_looks_at_nothing() -> None:
     assert passes("random", model_of("bert")) == (1, 0)
 
 
+@pytest.mark.usefixtures("no_comparison")
 @pytest.mark.parametrize(("steps", "at_once"), [(1, 1), (5, 1), (5, 2), (6, 3), (5, 100)])
 def test_integrated_gradients_take_as_few_passes_as_fit(
     steps: int, at_once: int, monkeypatch: pytest.MonkeyPatch
@@ -403,6 +409,7 @@ def test_grouped_heads_are_as_many_as_queries_in_the_maps() -> None:
 # -- precision ------------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:'full_lrp' gave a doubtful explanation")
 @pytest.mark.filterwarnings("ignore::whyformer.errors.ConservationWarning")
 @pytest.mark.filterwarnings("ignore::whyformer.errors.RelevanceWarning")
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)

@@ -18,7 +18,7 @@ from whyformer.errors import (
     TargetError,
 )
 from whyformer.models.families.tiny import tiny_inputs, tiny_models
-from whyformer.pipeline import trust
+from whyformer.pipeline.checks import drift
 
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "transformer_attribution": ("transformer_attribution", {}),
@@ -467,11 +467,11 @@ def test_the_drift_warning_follows_the_rules_that_ran(
     monkeypatch: pytest.MonkeyPatch, family: str, method: str, options: dict[str, Any], warns: bool
 ) -> None:
     """The rule set is a field of the result, not guessed from the method's options."""
-    monkeypatch.setattr(trust, "_SANE_GROWTH", 1.0)  # every sum of relevance counts as drift
+    monkeypatch.setattr(drift, "_SANE_GROWTH", 1.0)  # every sum of relevance counts as drift
     model = model_of(family)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         wf.explain(tiny_inputs(model), model, method=method, target=1, **options)
-    drift = [one for one in caught if issubclass(one.category, RelevanceWarning)]
-    assert bool(drift) == warns
-    assert all(f"'{method}': relevance drifted" in str(one.message) for one in drift)
+    found = [str(one.message) for one in caught if issubclass(one.category, RelevanceWarning)]
+    assert bool(found) == warns
+    assert all(text.startswith(f"'{method}' ") and "Relevance drifted" in text for text in found)

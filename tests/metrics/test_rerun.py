@@ -10,7 +10,7 @@ from torch import Tensor
 
 import whyformer as wf
 from tests.evaluation.making import classifier, sentences, shortened
-from tests.several import columns_of, only, sources_of
+from tests.several import DETECTORS, columns_of, only, sources_of
 from whyformer.engine import rerun as module_under_test
 from whyformer.engine.rerun import Grids, Rerun
 from whyformer.errors import ModelError
@@ -171,13 +171,20 @@ def test_all_fills_go_through(loaded: Loaded, texts: list[str], mask: Tensor, fi
     assert found.isfinite().all()
 
 
+# Their softmax runs in float32 whatever the model's precision. MPT's bias counts from the end of
+# the batch, padding included, so that padding changes the rounding.
+NARROWED = {"mpt"}
+
+
 @pytest.mark.parametrize("name", list(tiny_models()))
-def test_a_batch_is_as_good_as_singles(name: str) -> None:
+def test_a_batch_is_as_good_as_singles(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if name in NARROWED:
+        monkeypatch.setattr(Tensor, "float", Tensor.double)
     # Every family, every stream: neither padding nor the other samples change the logits.
     module = tiny_models()[name][1]().double()
     inputs = tiny_inputs(module, (8, 5))
     loaded = Loaded(module, None, "tiny")
-    if name in ("detr", "yolos"):
+    if name in DETECTORS:
         with pytest.raises(ModelError, match="object queries"):
             asking(loaded, inputs)({"image": inputs["pixel_values"][:, 0].flatten(1) < torch.inf})
         return
@@ -192,6 +199,7 @@ def test_a_batch_is_as_good_as_singles(name: str) -> None:
         found = asking(loaded, inputs, grids=grids)({source.stream: kept})
         for i in range(2):
             alone = asking(loaded, only(module, inputs, i), grids=grids)
-            stay = kept[i : i + 1, mask[i]] if columns_of(source, inputs) else kept[i : i + 1]
+            padded = columns_of(module, source, inputs)
+            stay = kept[i : i + 1, mask[i]] if padded else kept[i : i + 1]
             one = alone({source.stream: stay})
             torch.testing.assert_close(found[i : i + 1], one, rtol=1e-7, atol=1e-9)

@@ -61,7 +61,7 @@ def test_the_same_sum_is_said_once(sentence: Make) -> None:
         sentence(conservation=torch.tensor([1.0])),
         sentence(method="rollout"),
     ]
-    (first, not_expected), (second, whole) = compare_samples(made)[0].sums
+    (first, not_expected), (second, whole) = compare_samples(made)[0].trusts
     assert (first, second) == ("gae, rollout", "lrp_ah_ln")
-    assert "not expected to sum" in not_expected
-    assert "sum to the output" in whole
+    assert "not expected to sum" in not_expected.trust
+    assert "sum to the output" in whole.trust

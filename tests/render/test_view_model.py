@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from whyformer.attribution import Attribution, Stream
+from whyformer.attribution.conservation import describe_conservation
 from whyformer.render.numbers import number
 from whyformer.render.panels import ImagePanel, TextPanel, strongest_rows, visible
-from whyformer.render.view_model import describe_conservation, read_samples
+from whyformer.render.view_model import read_samples
 
 Make = Callable[..., Attribution]
 

@@ -11,9 +11,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import whyformer as wf
 from whyformer.errors import ModelError, TargetError
 from whyformer.inputs.batch import Batch
 from whyformer.inputs.prepare import prepare
+from whyformer.models.families import families
+from whyformer.models.families.tiny import tiny_inputs
 from whyformer.targets.resolve import Goal, contrast, query, resolve, span, token
 from whyformer.targets.selection import Selection
 
@@ -370,6 +373,25 @@ def test_object_queries() -> None:
     goal = ask(query(1, "width"), output, module)
     assert goal.labels[0] == "width at query 1"
     torch.testing.assert_close(goal.value, torch.tensor([0.3, 0.3]))
+
+
+@pytest.mark.parametrize("name", ["conditional_detr", "deformable_detr"])
+def test_a_detector_without_a_class_of_no_object(name: str) -> None:
+    """Trained with a focal loss: as many scores as labels, and the last label is an object too."""
+    model = families[name].tiny()
+    with torch.no_grad():
+        output = model(**tiny_inputs(model))
+    a = wf.explain(tiny_inputs(model), model, method="random")
+    best = output.logits.flatten(1).argmax(1)
+    assert a.target.tolist() == (best % 3).tolist()
+    label = f"{model.config.id2label[int(best[0]) % 3]} at query {int(best[0]) // 3}"
+    assert a.labels[0] == label
+    last = wf.explain(tiny_inputs(model), model, method="random", target=wf.query(1, "LABEL_2"))
+    torch.testing.assert_close(last.output, output.logits[:, 1, 2], rtol=1e-4, atol=1e-4)
+    box = wf.explain(tiny_inputs(model), model, method="random", target=wf.query(1, "width"))
+    torch.testing.assert_close(box.output, output.pred_boxes[:, 1, 2], rtol=1e-4, atol=1e-4)
+    with pytest.raises(TargetError, match="there is no class 'no object'"):
+        wf.explain(tiny_inputs(model), model, method="random", target=wf.query(1, "no object"))
 
 
 # -- callables --------------------------------------------------------------------------------

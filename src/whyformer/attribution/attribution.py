@@ -14,6 +14,7 @@ from whyformer.attribution.characters import hide_controls
 from whyformer.attribution.layer import Layer
 from whyformer.attribution.nodes import Nodes
 from whyformer.attribution.stream import Stream
+from whyformer.attribution.trust import Trust
 from whyformer.attribution.view_registry import View
 from whyformer.attribution.viewable import Viewable
 from whyformer.errors import InputError
@@ -38,6 +39,7 @@ class Attribution(Viewable):
         nodes: Relevance of layers, heads and MLP units by stack, if `keep="nodes"`.
         options: The options of the method.
         provenance: Model, family, package versions and notes.
+        trust: How far to trust the scores: a verdict and its reasons.
     """
 
     method: str
@@ -53,6 +55,7 @@ class Attribution(Viewable):
     nodes: Mapping[str, Nodes] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    trust: Trust = field(default_factory=Trust)
 
     def __post_init__(self) -> None:
         for name in ("streams", "sinks", "maps", "nodes", "options", "provenance"):
@@ -100,6 +103,7 @@ class Attribution(Viewable):
                 for (asking, answering), value in self.maps.items()
             },
             nodes={stack: nodes.sample(i) for stack, nodes in self.nodes.items()},
+            trust=self.trust.take((i,)),
         )
 
     def _cut(self, values: Tensor, index: int, *names: str) -> Tensor:
@@ -160,6 +164,8 @@ class Attribution(Viewable):
         text = f"<Attribution {self.method}: {self.main} scores {shape}; {explained}{more}"
         if self.conservation is not None:
             text += f"; conservation {self.conservation.mean():.4f}"
+        if self.trust.warnings:
+            text += f"; {self.trust.verdict}"
         return text + ">"
 
     def _render(self, view: View, options: dict[str, Any]) -> str | bytes:

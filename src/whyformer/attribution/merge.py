@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
 from whyformer.attribution import Attribution, Stream
+from whyformer.attribution.trust import merge_trust
 
 
 def merge_parts(
@@ -53,6 +55,8 @@ def merge_parts(
         )
 
     first = parts[0]
+    remaining = iter(rows)
+    own_rows = [list(islice(remaining, len(part))) for part in parts]
     sums = [[layer.relevance_sum for layer in part.layers] for part in parts]
     labels = [label for part in parts for label in part.labels]
     return replace(
@@ -71,6 +75,7 @@ def merge_parts(
             for layer, *totals in zip(first.layers, *sums, strict=True)
         ),
         maps={pair: along([part.maps[pair] for part in parts], 2) for pair in first.maps},
+        trust=merge_trust(list(zip([part.trust for part in parts], own_rows, strict=True))),
     )
 
 

@@ -16,6 +16,7 @@ from whyformer.attribution.attribution import Attribution
 from whyformer.attribution.layer import Layer
 from whyformer.attribution.nodes import Nodes
 from whyformer.attribution.stream import Stream
+from whyformer.attribution.trust import Trust
 from whyformer.attribution.viewable import check_folder
 from whyformer.errors import InputError
 
@@ -58,6 +59,7 @@ def plain_data(attribution: Attribution) -> dict[str, Any]:
         **({"nodes": nodes} if nodes else {}),
         "options": dict(a.options),
         "provenance": dict(a.provenance),
+        "trust": a.trust.to_dict(),
     }
 
 
@@ -76,6 +78,7 @@ def save(attribution: Attribution, path: str | Path) -> None:
     for item in ("method", "main", "labels", "target", "output", "conservation"):
         put(item, getattr(a, item))
     plain["options"], plain["provenance"] = dict(a.options), dict(a.provenance)
+    plain["trust"] = a.trust.to_dict()
     plain["streams"] = list(a.streams)
     for name, stream in a.streams.items():
         for part in _STREAM_PARTS:
@@ -164,6 +167,7 @@ def _read(plain: dict[str, Any], tensors: dict[str, Tensor]) -> Attribution:
         },
         options=plain["options"],
         provenance=plain["provenance"],
+        trust=Trust.from_dict(plain.get("trust")),
     )
 
 

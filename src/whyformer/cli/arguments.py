@@ -108,6 +108,18 @@ Subwords = Annotated[
         help="Show tokens instead of whole words, in the terminal and pictures.",
     ),
 ]
+Strict = Annotated[
+    bool,
+    typer.Option("--strict", metavar=FLAG, help="Fail if the explanation is doubtful."),
+]
+CheckPrecision = Annotated[
+    bool,
+    typer.Option(
+        "--check-precision",
+        metavar=FLAG,
+        help="Explain once more in float64, to see if the model's precision is high enough.",
+    ),
+]
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", metavar=FLAG, help="Print no result; only write files.")
 ]

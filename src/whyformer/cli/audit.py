@@ -38,7 +38,7 @@ from whyformer.cli.arguments import (
 from whyformer.cli.console import busy, note, stdout_console
 from whyformer.cli.files import OutputError, write
 from whyformer.cli.progress import show_progress
-from whyformer.errors import ConservationWarning, OptionError
+from whyformer.errors import OptionError, TrustWarning
 from whyformer.models.load import load_model
 
 LINES = 12  # of each table, in the terminal
@@ -228,10 +228,10 @@ def _check_folder(folder: Path) -> None:
 
 
 def _run_with_progress(events: Iterator[Progress | Audit]) -> Audit:
-    """Return the audit, behind a progress bar; print conservation warnings as notes at the end."""
+    """Return the audit, behind a progress bar; print doubts as notes at the end."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
-        warnings.simplefilter("always", ConservationWarning)
+        warnings.simplefilter("always", TrustWarning)
         found = show_progress(events)
     for message in dict.fromkeys(str(warning.message) for warning in caught):
         note(message)

@@ -20,7 +20,7 @@ from whyformer.cli.progress import progress_bar
 from whyformer.cli.score_writer import ScoreWriter, format_of, input_columns, score_row
 from whyformer.datasets import Contents, Dataset, DatasetRow, Sample, Spot, open_dataset
 from whyformer.datasets.files import read_lines, require_utf8
-from whyformer.errors import ConservationWarning, InputError, OptionError, SkippedWarning
+from whyformer.errors import InputError, OptionError, SkippedWarning, TrustWarning
 from whyformer.evaluation import fingerprint
 from whyformer.inputs.detect import kind_of
 from whyformer.models.load import Loaded, load_model
@@ -106,7 +106,7 @@ def explain_rows(job: BulkJob) -> None:
     with progress_bar() as report, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", SkippedWarning)
-        warnings.simplefilter("always", ConservationWarning)
+        warnings.simplefilter("always", TrustWarning)
         report(Progress("explaining", 0, 0))
         reading = _check_labels(iter(samples), job)
         first = next(reading, None)
@@ -240,8 +240,8 @@ def _print_summary(job: BulkJob, samples: Dataset, start: int, messages: list[An
     if skipped:
         more = f" and {len(skipped) - SHOWN} more" if len(skipped) > SHOWN else ""
         note(f"{len(skipped)} inputs were skipped: {'; '.join(skipped[:SHOWN])}{more}")
-    lost = [str(message) for message in messages if isinstance(message, ConservationWarning)]
-    if lost:
-        note(f"in {len(lost)} batches, for example: {lost[0]}")
+    doubts = [str(message) for message in messages if isinstance(message, TrustWarning)]
+    if doubts:
+        note(f"in {len(doubts)} batches, for example: {doubts[0]}")
     before = f" ({start} inputs were finished by an earlier run)" if start else ""
     stderr_console().print(f"wrote {job.out}{before}", soft_wrap=True, markup=False)

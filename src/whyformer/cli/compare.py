@@ -10,12 +10,14 @@ import typer
 from whyformer.cli.app import command
 from whyformer.cli.arguments import (
     Bars,
+    CheckPrecision,
     Deciding,
     ImageFile,
     InputText,
     Model,
     Query,
     Quiet,
+    Strict,
     Subwords,
     Target,
     Truncation,
@@ -90,6 +92,8 @@ def compare(
     files: ViewFiles = NO_FILES,  # becomes one option per view
     bars: Bars = False,
     subwords: Subwords = False,
+    strict: Strict = False,
+    check_precision: CheckPrecision = False,
     quiet: Quiet = False,
 ) -> None:
     """Compare several methods, or several targets, on the same input."""
@@ -100,7 +104,7 @@ def compare(
     check_scale(scale, [name for name in names if not known[name].promises_sum])
     command_inputs = read_command_inputs(text, image, typed[0], query)
     others = [at_query(query, read_target(each)) for each in typed[1:]]
-    with busy(f"explaining with {len(names)} methods ..."):
+    with busy(f"explaining with {len(names)} methods ...", notes=quiet):
         answers = list(
             explain_each(
                 command_inputs.inputs,
@@ -108,6 +112,8 @@ def compare(
                 [Ask(*each) for each in product(names, [command_inputs.target, *others])],
                 truncation=truncation,
                 deciding=None if deciding is None else parse_scalar(deciding),
+                strict=strict,
+                check_precision=check_precision,
                 # With "all", methods that do not fit are left out; a named method must work.
                 on_error="return" if methods == ALL else "raise",
             )

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from whyformer.cli.error_advice import describe_error
-from whyformer.errors import ConservationWarning, WhyformerError
+from whyformer.errors import TrustWarning, WhyformerError
 from whyformer.models.quiet import silence_transformers
 
 
@@ -40,17 +40,19 @@ def _print_line(kind: str, style: str, message: str) -> None:
 
 
 @contextmanager
-def busy(doing: str) -> Iterator[None]:
+def busy(doing: str, notes: bool = True) -> Iterator[None]:
     """Show a spinner in a terminal and keep other packages silent.
 
-    Conservation warnings are printed as notes at the end. Log lines and progress bars of
-    transformers are suppressed.
+    Doubts about explanations are printed as notes at the end; not so with notes=False, if the
+    result is printed, which has a line about them. Log lines and progress bars of transformers
+    are suppressed.
     """
     console = stderr_console()
     spinner = console.status(doing) if console.is_terminal else nullcontext()
     with spinner, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
-        warnings.simplefilter("always", ConservationWarning)
+        if notes:
+            warnings.simplefilter("always", TrustWarning)
         silence_transformers()
         yield
     for message in dict.fromkeys(str(warning.message) for warning in caught):

@@ -15,6 +15,7 @@ ADVICE = {
     "query": "Choose another --query, or leave it out for the most confident one",
     "mask_token": "Put the mask token into the text",
     "head": "Choose another --model, or use Python: {remedy}",
+    "strict": "Choose another --method, or leave out --strict to get the scores with a warning",
     "deciding": "Pass --deciding first, last, mean or the index of a token",
     "at": "Pass --at states, or --at embeddings for a text model",
     "encoding": "Save the file as UTF-8, or name its encoding, as in csv:PATH,encoding=latin-1",

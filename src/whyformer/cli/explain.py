@@ -12,12 +12,14 @@ import whyformer
 from whyformer.cli.app import command
 from whyformer.cli.arguments import (
     Bars,
+    CheckPrecision,
     Deciding,
     ImageFile,
     InputText,
     Model,
     Query,
     Quiet,
+    Strict,
     Subwords,
     Target,
     Truncation,
@@ -110,6 +112,8 @@ def explain(
     limit: Limit = None,
     batch_size: BatchSize = None,
     skip_errors: SkipErrors = False,
+    strict: Strict = False,
+    check_precision: CheckPrecision = False,
     quiet: Quiet = False,
 ) -> None:
     """Show which words or image patches drove a model's prediction."""
@@ -118,6 +122,8 @@ def explain(
     if at is not None:
         options["at"] = at
     options["deciding"] = None if deciding is None else parse_scalar(deciding)
+    checks = {"strict": strict, "check_precision": check_precision}
+    options |= {name: True for name, wanted in checks.items() if wanted}
     if source is not None:
         _refuse_options(
             {"INPUT": text, "--image": image, "--query": query, **outputs},
@@ -165,7 +171,7 @@ def explain(
     outputs["--png"] = default_picture(image, outputs)
     check_writable(outputs, kept=image)
     command_inputs = read_command_inputs(text, image, target, query)
-    with busy("explaining ..."):
+    with busy("explaining ...", notes=quiet):
         loaded = command_inputs.load(model)
         attribution = whyformer.explain(
             command_inputs.inputs,

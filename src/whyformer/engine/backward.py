@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
+from whyformer.engine.failures import backward_failure
 from whyformer.engine.rules.relevance.switch import Direction
+from whyformer.errors import WhyformerError
 
 Places = Mapping[str, Sequence[Tensor]]
 
@@ -56,12 +58,19 @@ def relevances_at(
 def _backward(
     outputs: Sequence[Tensor], starts: Sequence[Tensor] | None, places: Places, keep_graph: bool
 ) -> dict[str, list[Tensor]]:
+    """The gradient or relevance at each place; raise ModelError if torch cannot compute it."""
     flat = [tensor for tensors in places.values() for tensor in tensors]
-    arrived = iter(
-        torch.autograd.grad(outputs, flat, starts, retain_graph=keep_graph, allow_unused=True)
-        if flat
-        else ()
-    )
+    found: Sequence[Tensor | None] = ()
+    if flat:
+        try:
+            found = torch.autograd.grad(
+                outputs, flat, starts, retain_graph=keep_graph, allow_unused=True
+            )
+        except WhyformerError:
+            raise
+        except RuntimeError as error:
+            raise backward_failure(error) from error
+    arrived = iter(found)
     return {
         name: [
             torch.zeros_like(tensor) if (gradient := next(arrived)) is None else gradient

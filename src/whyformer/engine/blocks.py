@@ -3,10 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from torch import nn
 
 from whyformer.errors import ModelError
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The blocks that token states go through, as paths of modules.
+
+    Attributes:
+        blocks: The module that starts each block.
+        exit: The module whose output is read last.
+        whole: Whether each block returns what enters the next one.
+        outside: Modules with attention after the blocks.
+        merged: Whether other encoders run before the blocks and compute some of their tokens.
+    """
+
+    blocks: tuple[str, ...]
+    exit: str
+    whole: bool
+    outside: tuple[str, ...] = ()
+    merged: bool = False
 
 
 def find_blocks(module: nn.Module, path: str) -> list[nn.Module]:
@@ -56,18 +76,20 @@ def _child(module: nn.Module | None, step: str) -> nn.Module | None:
 
 
 def _block_lists(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """Every list of composite modules of one class, with its path."""
+    """Every list of composite modules, with its path."""
     for name, candidate in module.named_modules():
         if isinstance(candidate, (nn.ModuleList, nn.Sequential)):
             children = list(candidate.children())
-            if len({type(child) for child in children}) == 1 and any(children[0].children()):
+            if children and all(any(child.children()) for child in children):
                 yield name, candidate
 
 
 def _largest_list(module: nn.Module) -> nn.Module:
-    best, most = None, 0
+    """The list of modules of one class with most weights; of several classes if there is none."""
+    best, most = None, (False, 0)
     for _, candidate in _block_lists(module):
-        size = sum(p.numel() for p in candidate.parameters())
+        alike = len({type(child) for child in candidate.children()}) == 1
+        size = (alike, sum(p.numel() for p in candidate.parameters()))
         if size > most:
             best, most = candidate, size
     if best is None:

@@ -29,6 +29,13 @@ def find_deciding(
         return {name: _named_tokens(deciding, masks[name]) for name in names}
     has_deciding = torch.stack([tokens.any(1) for tokens in read.values()]).any(0)
     if not has_deciding.all():
+        sample = int((~has_deciding).nonzero()[0])
+        if any(bool((g[sample] != 0).any()) for g in gradients.values()):
+            raise TargetError(
+                f"the target reads only padding of sample {sample}, so no token decides it",
+                argument="target",
+                remedy="Pad on the left, or name a real token: target=wf.token(position)",
+            )
         raise TargetError(
             "the target does not depend on what the last block returned, so no token decides it",
             argument="deciding",

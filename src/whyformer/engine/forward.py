@@ -11,11 +11,13 @@ from torch import Tensor, nn
 
 from whyformer.engine.block_relevance import BlockRelevance
 from whyformer.engine.blocks import find_module
+from whyformer.engine.failures import forward_failure
+from whyformer.engine.half_precision import in_float32
 from whyformer.engine.interception import HIDDEN, Interception
 from whyformer.engine.rules.operations import tensor_tags as tags
 from whyformer.engine.run import Run
 from whyformer.engine.scope import add_hooks
-from whyformer.errors import ModelError
+from whyformer.errors import ModelError, WhyformerError
 from whyformer.models.families import Pair
 
 
@@ -33,6 +35,7 @@ class Trace:
     states: dict[str, Tensor] = field(default_factory=dict)  # token states by stack
     exits: dict[str, Tensor] = field(default_factory=dict)  # what the head reads, by stack
     entering: list[Tensor] = field(default_factory=list)  # input of each block
+    entered: list[nn.Module] = field(default_factory=list)  # the blocks, in the order they ran
     leaving: list[Tensor] = field(default_factory=list)  # output of each block
     pairs: list[tuple[Pair, bool]] = field(default_factory=list)  # whose attention runs now
     blocks: BlockRelevance | None = None  # relevance at block inputs, if the method reads it
@@ -62,8 +65,13 @@ def run_forward(
     part = find_module(run.module, path) if path else None
     if part is not None:
         hooks = [*hooks, (part, "after", lambda m, args, out: part_outputs.append(out))]
-    with add_hooks(hooks), interception:
-        output = _call(run.module, trace.arguments)
+    try:
+        with add_hooks(hooks), interception, in_float32(run.module):
+            output = _call(run.module, trace.arguments)
+    except WhyformerError:
+        raise
+    except Exception as error:
+        raise forward_failure(run.module, arguments, error) from error
     _check_blocks_ran(run, trace)
     return part_outputs[-1] if part_outputs else output
 
@@ -103,24 +111,17 @@ def _own_copy(tensor: Tensor) -> Tensor:
 
 
 def _call(module: nn.Module, arguments: Mapping[str, Any]) -> Any:
-    """The model's output; raise ModelError if it fails or uses gradient checkpointing."""
-    name = type(module).__name__
+    """The model's output; raise ModelError if it uses gradient checkpointing."""
     try:
         with torch.autograd.graph.disable_saved_tensors_hooks(HIDDEN):
             return module(**arguments)
-    except (RuntimeError, ValueError, IndexError, TypeError) as error:
-        if str(error) == HIDDEN:
-            raise ModelError(
-                f"{name} cannot be explained: {HIDDEN}",
-                argument="model",
-                remedy="Switch gradient checkpointing off for explanations",
-            ) from error
-        reason = (str(error).strip().splitlines() or ["no message"])[0]
+    except RuntimeError as error:
+        if str(error) != HIDDEN:
+            raise
         raise ModelError(
-            f"{name} failed on these inputs with {type(error).__name__}: {reason}",
-            argument="inputs",
-            remedy="Check that model(**inputs) runs; if it does, please report this as a bug"
-            " of whyformer",
+            f"{type(module).__name__} cannot be explained: {HIDDEN}",
+            argument="model",
+            remedy="Switch gradient checkpointing off for explanations",
         ) from error
 
 

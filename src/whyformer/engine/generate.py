@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from whyformer.errors import TargetError
+from whyformer.inputs.sequence import narrow_to_module
 from whyformer.models.quiet import quiet_transformers
 
 
@@ -22,7 +23,8 @@ def generate_ids(module: nn.Module, arguments: Mapping[str, Any]) -> Tensor:
             argument="head",
             remedy="Pass the ids of the generated tokens as target, or the decoder's inputs",
         )
-    own = {name: value for name, value in arguments.items() if name != "use_cache"}
+    own = narrow_to_module(arguments, module)
+    own.pop("use_cache", None)
     with torch.no_grad(), quiet_transformers(), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # advice on the user's settings
         ids: Tensor = generate(**own, do_sample=False)

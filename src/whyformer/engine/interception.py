@@ -8,32 +8,50 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from whyformer.engine.rules.detach import linear
+from whyformer.engine.hidden import hidden_operation
+from whyformer.engine.rules.detach import linear, writing
 from whyformer.engine.rules.ledger import Ledger, is_tracked
 from whyformer.engine.rules.operations import precision
+from whyformer.engine.rules.operations import spelled_softmax as spelled
 from whyformer.engine.rules.operations import tensor_tags as tags
+from whyformer.engine.rules.operations.arguments import put_in_order
 from whyformer.engine.rules.operations.composite_ops import python_body
+from whyformer.engine.rules.operations.half_linear import plain_linear
+from whyformer.engine.rules.operations.in_place import is_in_place, out_of_place
 from whyformer.engine.rules.operations.names import (
     ACTIVATION,
     CHOOSE,
+    DIVIDE,
+    EXPONENTIAL,
     HOMOGENEOUS,
     INERT,
+    MATMUL,
     REARRANGE,
+    SELECT_LARGEST,
     SOFTMAX,
     VIEWS,
+    WRITE,
     Function,
-    is_in_place,
 )
 from whyformer.errors import ModelError, UnsuitableMethodError
+from whyformer.models.plain_execution import ignore_autocast
+from whyformer.models.quantized import dequantise, is_quantised
 
 HIDDEN = (
     "torch.utils.checkpoint or a custom autograd function runs part of its blocks where no rule can"
     " see it"
 )
+_PLAIN = frozenset({Tensor, nn.Parameter})
+_MIX_HEADS = frozenset({F.linear, F.conv2d})
+# In-place calls whose own backward moves relevance correctly.
+_WRITE = WRITE | REARRANGE | {Tensor.__setitem__, Tensor.copy_, Tensor.zero_}
 _NEVER_HIDDEN = frozenset({*linear.TABLE, *SOFTMAX, F.scaled_dot_product_attention, F.layer_norm})
+
+# Offloaded weights are moved to their device and back while the model runs, without gradients.
+_MOVES = frozenset({Tensor.to, Tensor.cpu, Tensor.cuda})
 
 
 class Interception(TorchFunctionMode):
@@ -49,6 +67,8 @@ class Interception(TorchFunctionMode):
         ledger: Ledger,
         double: bool = False,
         fallback: Callable[[Function, tuple, dict[str, Any]], Any] | None = None,
+        device: str = "cpu",
+        own: Mapping[Function, Any] | None = None,
     ) -> None:
         """Start with a table of rules.
 
@@ -58,22 +78,47 @@ class Interception(TorchFunctionMode):
             double: Whether the model computes in float64; casts to float32 then stay float64.
             fallback: Runs operations without a rule. By default the relevance that they lose is
                 measured.
+            device: The type of the model's device.
+            own: The rules of the model's family. They come first, also for in-place calls.
         """
         super().__init__()
         narrow = precision.TABLE if double else {}
-        self.table: Mapping[Function, Any] = {**narrow, **table}
+        self.own = own or {}
+        self.table: Mapping[Function, Any] = {
+            F.linear: plain_linear,
+            **narrow,
+            **table,
+            **self.own,
+        }
         self.double = double
         self.ledger = ledger
         self.fallback = fallback
+        self.device = device
+        self.watches_hidden = ledger.active or fallback is not None
 
     def __torch_function__(
         self, func: Function, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if func in INERT:
-            return func(*args, **kwargs)
-        if func.__name__ == "__get__":
-            return self._get_attribute(func, args)
+        if func in INERT or (func in _MOVES and not torch.is_grad_enabled()):
+            return func(*args, **kwargs)  # a parameter that is only moved stays a parameter
+        if func.__name__ == "__get__" and func not in VIEWS:
+            return func(*args)  # a shape, a dtype, ...
+        output = self._run(func, types, args, kwargs)
+        if func in _MIX_HEADS and tags.has_tag(args[0] if args else None, tags.ATTENTION):
+            _keep_map(args[0], output)
+        if func in EXPONENTIAL:
+            spelled.note_exponent(output, args[0] if args else None)
+        if self.watches_hidden:
+            tags.mark_seen(output)
+        return output
+
+    def _run(self, func: Function, types: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """Run an operation by its rule, by its parts, or as it is."""
+        if func in VIEWS:
+            source = self.constant(args[0])  # a view of a constant stays a constant
+            return tags.copy_tag(source, func(source))
+        ignore_autocast(self.device)
         args = tuple([self.constant(a) for a in args])  # a list is faster, and this runs often
         if kwargs:
             kwargs = {key: self.constant(value) for key, value in kwargs.items()}
@@ -81,16 +126,29 @@ class Interception(TorchFunctionMode):
                 kwargs = {k: torch.float64 if v is torch.float32 else v for k, v in kwargs.items()}
         if func in _NEVER_HIDDEN and self.ledger.inside and not torch.is_grad_enabled():
             raise _hidden(func)
+        if func not in self.own and is_in_place(func, args, kwargs) and _any_tracked(args, kwargs):
+            return self._overwrite(func, types, args, kwargs)
         rule = self.table.get(func)
+        if kwargs and (rule is not None or func in MATMUL or func in DIVIDE):
+            args, kwargs = put_in_order(func, args, kwargs)
+        if func in MATMUL and spelled.has_map_on_the_right(args):
+            with self:
+                return spelled.multiply_transposed(*args[:2])
+        if func in DIVIDE and (found := spelled.find_softmax(*args[:2])) is not None:
+            with self:
+                return torch.softmax(*found)
         if rule is not None:
             return rule(self.ledger, func, args, kwargs)
-        if self.fallback is not None and is_in_place(func, kwargs) and any(map(is_tracked, args)):
-            return self._run_in_place(func, args, kwargs)
-        if func in REARRANGE:
+        if func in REARRANGE or func in WRITE:
             return tags.copy_tag(args[0] if args else None, func(*args, **kwargs))
         if func in CHOOSE and len(args) > 1:
             return tags.copy_tag(args[1], func(*args, **kwargs))
-        if self.fallback is None and (func in HOMOGENEOUS or func in ACTIVATION):
+        if func in SELECT_LARGEST and self.fallback is None:
+            return tags.copy_tag_to_values(args[0] if args else None, func(*args, **kwargs))
+        if self.fallback is None and func in HOMOGENEOUS:
+            return func(*args, **kwargs)
+        if self.fallback is None and func in ACTIVATION:
+            self.ledger.keeps_sum = False  # the method's choice: activations follow the gradient
             return func(*args, **kwargs)
         body = python_body(func)
         if body is not None:
@@ -99,20 +157,22 @@ class Interception(TorchFunctionMode):
                 return body(*args, **kwargs)
         return self._measure(func, args, kwargs)
 
-    def _get_attribute(self, func: Function, args: tuple) -> Any:
-        """An attribute of a tensor; a view of a constant stays a constant."""
-        if func in VIEWS:
-            source = self.constant(args[0])
-            return tags.copy_tag(source, func(source))
-        return func(*args)
-
     def constant(self, value: Any) -> Any:
-        """Return the value, detached if it is a leaf that we did not make (a parameter)."""
+        """Return the value, detached if it is a leaf that we did not make (a parameter).
+
+        A quantised weight comes back as the floats that it stands for.
+        """
         if isinstance(value, Tensor):
+            if type(value) not in _PLAIN and is_quantised(value):
+                return dequantise(value)
             if value.is_inference():
                 return value.detach().clone()  # autograd refuses tensors made in inference mode
-            if value.requires_grad and value.is_leaf and not tags.is_own_leaf(value):
-                return value.detach()
+            if value.requires_grad:
+                if value.is_leaf:
+                    if not tags.is_own_leaf(value):
+                        return value.detach()
+                elif self.watches_hidden and not tags.is_seen(value):
+                    self._note_hidden(value)
             if self.fallback is not None and (
                 tags.has_tag(value, tags.STALE) or tags.has_tag(value._base, tags.STALE)
             ):
@@ -126,24 +186,57 @@ class Interception(TorchFunctionMode):
             return type(value)(self.constant(v) for v in value)
         return value
 
+    def _note_hidden(self, tensor: Tensor) -> None:
+        """Note the operation behind a tensor that was computed where no rule can see it."""
+        tags.mark_seen(tensor)
+        name = hidden_operation(tensor)
+        if self.fallback is None:
+            self.ledger.note_hidden(name)
+            return
+        raise UnsuitableMethodError(
+            f"the model computes with {name}, which this method's rules cannot follow",
+            unavailable="relevance",
+            remedy="Write it with torch functions in Python",
+        )
+
     def _measure(self, func: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
         """Run an operation without a rule; book the relevance that it loses under its name."""
         if self.fallback is not None:
             return self.fallback(func, args, kwargs)
-        if not self.ledger.active or is_in_place(func, kwargs):
+        if not self.ledger.active:
             return func(*args, **kwargs)
-        if not any(map(is_tracked, (*args, *kwargs.values()))):
-            return func(*args, **kwargs)
-        name = func.__name__
-        inputs = self.ledger.alias(args)
-        output = func(*inputs, **kwargs)
-        self.ledger.book_difference(name, inputs, output, leak=True)
+        args, kwargs, aliases = self.ledger.alias_call(args, kwargs)
+        output = func(*args, **kwargs)
+        if aliases:
+            self.ledger.book_difference(func.__name__, aliases, output, leak=True)
         return output
 
+    def _overwrite(self, func: Function, types: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """Run an in-place call by the rule of its twin, and write the result into its target."""
+        twin = out_of_place(func, args, kwargs)
+        if twin is None or (self.fallback is not None and func in _WRITE):
+            return self._run_in_place(func, args, kwargs)
+        if self.fallback is not None:
+            result = self.__torch_function__(twin.function, types, twin.args, twin.kwargs)
+            for target in twin.targets:
+                tags.tag_stale(target)
+            return result
+        # The rule reads a copy: torch refuses a backward pass that needs an overwritten tensor.
+        read = [_copy(a) if a is twin.targets[0] else a for a in twin.args]
+        result = self.__torch_function__(twin.function, types, tuple(read), twin.kwargs)
+        results = (result,) if isinstance(result, Tensor) else tuple(result)
+        for target, new in zip(twin.targets, results, strict=True):
+            writing.write_into(self.ledger, target, new)
+        if func is Tensor.__setitem__:
+            return None
+        return twin.targets[0] if isinstance(result, Tensor) else type(result)(twin.targets)
+
     def _run_in_place(self, func: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """Run an in-place operation without a rule; raise if torch refuses it."""
+        """Run an in-place operation as torch does; raise if torch refuses it."""
         try:
-            return func(*args, **kwargs)
+            output = func(*args, **kwargs)
+            tags.mark_written(args[0])
+            return output
         except RuntimeError as error:
             raise UnsuitableMethodError(
                 f"the model changes a tracked tensor in place ({func.__name__}), and this method's"
@@ -151,6 +244,27 @@ class Interception(TorchFunctionMode):
                 unavailable="relevance",
                 remedy="Write it out of place",
             ) from error
+
+
+def _copy(tensor: Tensor) -> Tensor:
+    """A copy with the same tag."""
+    copied = tags.copy_tag(tensor, tensor.clone())
+    tags.mark_seen(copied)
+    return copied
+
+
+def _keep_map(attention: Tensor, output: Tensor) -> None:
+    """Tag the output as attention if a layer mixed the heads of attention maps (talking heads)."""
+    if isinstance(output, Tensor) and output.shape == attention.shape:
+        tags.copy_tag(attention, output)
+
+
+def _any_tracked(args: tuple, kwargs: dict[str, Any]) -> bool:
+    """Whether a tracked tensor is among the arguments, or in a list among them."""
+    for value in (*args, *kwargs.values()):
+        if is_tracked(value) or (type(value) in (tuple, list) and any(map(is_tracked, value))):
+            return True
+    return False
 
 
 def _hidden(func: Function) -> ModelError:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from whyformer.engine.scope import add_hooks, borrow_model
 from whyformer.errors import InputError, ModelError, WhyformerError
 from whyformer.inputs.batch import Batch
+from whyformer.inputs.sequence import narrow_to_module
 from whyformer.models.families import Source, family_of
 from whyformer.models.signature import embeddings_of
 from whyformer.targets.heads import CLASSES, NEXT_TOKEN, NUMBER, head_of
@@ -160,7 +161,7 @@ def _overwriting_hooks(
 
 def _call(module: nn.Module, batch: Batch, instead: str) -> Any:
     try:
-        return module(**batch.arguments)
+        return module(**narrow_to_module(batch.arguments, module))
     except WhyformerError:
         raise
     except (RuntimeError, ValueError, IndexError, TypeError) as error:

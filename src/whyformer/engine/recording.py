@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,8 @@ from whyformer.models.families import Pair
 # A map with more entries than this is not held; its rows are computed again when needed.
 LARGEST_HELD = 2**20
 
+Layers = tuple[tuple[int, ...], ...]  # the numbers of the maps of each layer
+
 
 class AttentionRecorder:
     """Attention maps as the model shaped them, in the order they ran, and whose tokens they mix.
@@ -37,8 +39,18 @@ class AttentionRecorder:
         *,
         start_graph: bool,
         memory: str | None = None,
+        ordered: Sequence[bool] = (),
     ) -> None:
-        """If `start_graph`, the lowest maps are where the graph begins."""
+        """Start without maps.
+
+        Args:
+            trace: What the hooks saw.
+            ledger: Knows how samples are laid out.
+            stacks: The model's stacks.
+            start_graph: Whether the lowest maps are where the graph begins.
+            memory: "maps", "streamed", or None to choose by the size of the maps.
+            ordered: Whether each map is known to have samples before heads, in the order they run.
+        """
         self.maps: list[Tensor] = []
         self.calls: list[FusedCall | None] = []
         self.pairs: list[tuple[Pair, bool]] = []  # whose tokens; whether together with the last
@@ -46,11 +58,14 @@ class AttentionRecorder:
         self._ledger = ledger
         self._stacks = stacks
         self._start_graph = start_graph
+        self._ordered = ordered
         self._largest = {"maps": math.inf, "streamed": 0, None: LARGEST_HELD}[memory]
 
     def record(self, attention: Tensor) -> Tensor:
         """Record a map, and return the tensor that the model uses in its place."""
-        self._ledger.check_order(attention)
+        if is_below(self._trace, self._stacks):
+            return attention
+        self._check_order(attention)
         return self._note(attention, None)
 
     def hold(self, call: FusedCall, run: Callable[[FusedCall], Tensor]) -> Tensor | None:
@@ -58,53 +73,51 @@ class AttentionRecorder:
 
         The output is (..., query, feature), as fused attention returns it.
         """
+        if is_below(self._trace, self._stacks):
+            return run(call)
         entries = call.query[..., 0].numel() * call.key.shape[-2]
         if entries <= self._largest or is_tracked(call.attn_mask):
             return None
-        self._ledger.check_order(call.query)
+        self._check_order(call.query)
         plain = four_axes(call._replace(dropout_p=0.0))
         output = self._note(run(plain), plain)
         return output.reshape(*call.query.shape[:-1], output.shape[-1])
 
+    def _check_order(self, tensor: Tensor) -> None:
+        number = len(self.maps)
+        if number >= len(self._ordered) or not self._ordered[number]:
+            self._ledger.check_order(tensor)
+
     def _note(self, attention: Tensor, call: FusedCall | None) -> Tensor:
-        if not self._trace.states:
-            raise ModelError(
-                "attention ran before the token states entered the first block, so the model has"
-                " more blocks than these",
-                argument="blocks",
-                remedy="Name all of them: blocks='path.to.blocks'",
-            )
+        pair = current_pair(self._trace, self._stacks)
         if self._start_graph and not attention.requires_grad:
             attention = tags.add_tag(attention.detach().requires_grad_(), tags.LEAF)
-        self.pairs.append(self._current_pair())
+        self.pairs.append(pair)
         self.maps.append(attention)
         self.calls.append(call)
         return attention
 
-    def _current_pair(self) -> tuple[Pair, bool]:
-        if self._trace.pairs:
-            return self._trace.pairs[-1]
-        only = self._stacks.only
-        if only is None:
-            raise ModelError(
-                "an attention ran outside of every module in the family's table of attention, so"
-                " whyformer cannot tell whose tokens it mixes",
-                argument="model",
-                remedy="Add the module's path to the family's `attention` table",
-            )
-        return (only.name, only.name), False
+    def layers(self, groups: Layers | None) -> Layers:
+        """Return the numbers of the maps of each layer; without `groups`, each map is a layer."""
+        return groups or tuple((i,) for i in range(len(self.maps)))
 
     def choose_layers(
-        self, first: int = 0, end: int | None = None, by_pair: bool = False
+        self,
+        groups: Layers | None,
+        first: int = 0,
+        end: int | None = None,
+        by_pair: bool = False,
     ) -> list[int]:
-        """Return the indices of the maps of layers `first` to `end`, counted per stack.
+        """Return the numbers of the layers `first` to `end`, counted per stack.
 
-        A layer is one map of a query stack, or of a pair of stacks if `by_pair`. Negative numbers
-        count from the top. Hidden stacks (poolers) always take part.
+        `groups` has the maps of each layer, as in `layers`. Layers are counted per query stack, or
+        per pair of stacks if `by_pair`. Negative numbers count from the top. Hidden stacks
+        (poolers) always take part.
         """
         layers: dict[Any, list[int]] = {}
-        for i, (pair, _) in enumerate(self.pairs):
-            layers.setdefault(pair if by_pair else pair[0], []).append(i)
+        for number, group in enumerate(self.layers(groups)):
+            pair = self.pairs[group[0]][0]
+            layers.setdefault(pair if by_pair else pair[0], []).append(number)
         if not layers:
             raise missing_operation("attention")
         most = max(map(len, layers.values()))
@@ -125,6 +138,33 @@ class AttentionRecorder:
                 remedy=f"end_layer is exclusive: pass a number from {first % most + 1} to {most}",
             )
         return kept
+
+
+def is_below(trace: Trace, stacks: Stacks) -> bool:
+    """Return whether the attention that runs now computes tokens that the blocks read later."""
+    return stacks.merged and not trace.states
+
+
+def current_pair(trace: Trace, stacks: Stacks) -> tuple[Pair, bool]:
+    """Return whose tokens the attention that runs now mixes, and whether together with the last."""
+    if not trace.states:
+        raise ModelError(
+            "attention ran before the token states entered the first block, so the model has"
+            " more blocks than these",
+            argument="blocks",
+            remedy="Name all of them: blocks='path.to.blocks'",
+        )
+    if trace.pairs:
+        return trace.pairs[-1]
+    only = stacks.only
+    if only is None:
+        raise ModelError(
+            "an attention ran outside of every module in the family's table of attention, so"
+            " whyformer cannot tell whose tokens it mixes",
+            argument="model",
+            remedy="Add the module's path to the family's `attention` table",
+        )
+    return (only.name, only.name), False
 
 
 class RelevanceSums:

@@ -13,7 +13,7 @@ from whyformer.attribution import Attribution
 from whyformer.batching.budget import pass_cost
 from whyformer.batching.plan import plan_batches
 from whyformer.engine.predict import predict
-from whyformer.inputs.removal import FILL_TEXTS, Removal
+from whyformer.inputs.removal import FILL_TEXTS, TIME_AXES, Removal
 
 TOKENS = 4096  # in one forward pass
 IMAGES = 32
@@ -124,7 +124,7 @@ def plan_passes(removal: Removal, kept: Sequence[Mapping[str, Tensor]]) -> list[
 
     kinds = [tuple(length(stream, rows[stream]) for stream in apart) for rows in kept]
     cost = pass_cost(removal.module)
-    if any(removal.source(stream).kind in ("pixels", "sound") for stream in streams):
+    if any(removal.source(stream).kind in ("pixels", "video", *TIME_AXES) for stream in streams):
         return plan_batches([1] * len(kept), tokens=IMAGES, kinds=kinds, pass_cost=cost)
     lengths = [sum(length(stream, row) for stream, row in rows.items()) for rows in kept]
     return plan_batches(lengths, tokens=TOKENS, kinds=kinds, pass_cost=cost)

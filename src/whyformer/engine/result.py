@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from whyformer.attribution import Nodes
+from whyformer.attribution import Nodes, Reason
 from whyformer.engine.streamed_layers import AnyLayer
 from whyformer.models.families import Pair
 
@@ -43,6 +43,7 @@ class MethodResult:
         errors: The standard error of each score, if scores are estimated from samples.
         nodes: Relevance of inner nodes by stack, if the user keeps them.
         notes: What the user should know about how these scores came about.
+        reasons: What the pass found that decides how far to trust the scores.
         choice: The method that computed these scores, if the named one only chooses.
         rules: The rule set of the relevance pass, "ours" or "orig"; None if there was none.
     """
@@ -58,5 +59,6 @@ class MethodResult:
     errors: Scores | None = None
     nodes: Mapping[str, Nodes] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    reasons: tuple[Reason, ...] = ()
     choice: Choice | None = None
     rules: str | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import torch
 from torch import nn
 
 from whyformer.errors import NestedCaptureError
+from whyformer.models.plain_execution import Execution, plain_execution
 from whyformer.models.weights import modules_of
 
 _locks: weakref.WeakKeyDictionary[nn.Module, threading.Lock] = weakref.WeakKeyDictionary()
@@ -20,9 +22,10 @@ _this_thread = threading.local()
 
 
 @contextmanager
-def borrow_model(module: nn.Module) -> Iterator[None]:
+def borrow_model(module: nn.Module) -> Iterator[Execution]:
     """Put the model in evaluation mode with gradients on, and restore it afterwards.
 
+    Autocast, compiled code and checkpoints are ignored; the execution that comes back says so.
     Threads that use the same model wait for each other. An explanation inside another one would
     run under the outer one's rules, so it is refused.
     """
@@ -40,12 +43,21 @@ def borrow_model(module: nn.Module) -> Iterator[None]:
         try:
             for m in training:
                 m.training = False
-            with torch.inference_mode(False), torch.enable_grad():
-                yield
+            with torch.inference_mode(False), torch.enable_grad(), plain_execution(module) as plain:
+                yield plain
         finally:
             for m in training:
                 m.training = True
             _this_thread.busy = False
+
+
+def parts_with_hooks(module: nn.Module) -> dict[nn.Module, str]:
+    """Return the name of each part that can have hooks: code compiled by torch.jit cannot."""
+    return {
+        part: name
+        for name, part in module.named_modules()
+        if not isinstance(part, torch.jit.ScriptModule)
+    }
 
 
 @contextmanager
@@ -72,3 +84,15 @@ def add_hooks(hooks: list[tuple[nn.Module, str, Any]]) -> Iterator[None]:
     finally:
         for handle in handles:
             handle.remove()
+
+
+def _renew_locks() -> None:
+    """Forget the locks after a fork: the threads that held them do not exist in the child."""
+    global _locks_guard, _this_thread
+    _locks.clear()
+    _locks_guard = threading.Lock()
+    _this_thread = threading.local()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_locks)

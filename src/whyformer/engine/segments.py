@@ -12,6 +12,7 @@ from torch import Tensor
 from whyformer.engine.run import Run
 from whyformer.errors import ModelError
 from whyformer.inputs.batch import Batch
+from whyformer.models.adapters import prompt_length
 from whyformer.models.families import Stack
 
 Grid = tuple[int, int]
@@ -57,7 +58,7 @@ class TokenLayout:
 def find_layout(run: Run, states: Mapping[str, Tensor]) -> TokenLayout:
     """Return whose tokens the states (batch, tokens, hidden) of each stack are."""
     config = getattr(run.module, "config", None)
-    prefix = None if run.family is None else run.family.prefix_tokens(config)
+    prefix = _own_prefix(run) if run.family is None else run.family.prefix_tokens(config)
     counts, masks, segments = {}, {}, {}
     for name, tensor in states.items():
         counts[name] = count = tensor.shape[1]
@@ -66,6 +67,8 @@ def find_layout(run: Run, states: Mapping[str, Tensor]) -> TokenLayout:
         mask = tensor.new_ones(run.batch.size, count, dtype=torch.bool)
         for segment in segments[name]:
             mask[:, segment.columns] = segment.mask.to(mask.device)
+        if stack.pads:
+            mask[:, segments[name][-1].stop :] = False
         masks[name] = mask
     return TokenLayout(counts, masks, segments)
 
@@ -87,8 +90,14 @@ def _find_segments(
     if patched is not None and (unknown or spare):
         before = (prefix or 0) if unknown else spare
         spare -= before
+    prompt = prompt_length(run.module)
+    if prompt and spare == prompt:
+        # Virtual tokens of a prompt come first and belong to no stream.
+        patched, before, spare, prefix = next(iter(inputs)), prompt, 0, prompt
     if unknown:
         counts[unknown[0]], spare = spare, 0
+    if stack.pads:
+        spare = min(spare, 0)
     if (
         spare
         or before < 0
@@ -106,6 +115,19 @@ def _find_segments(
         segments.append(Segment(stream, column, column + count, mask, grid))
         column += count
     return tuple(segments)
+
+
+def _own_prefix(run: Run) -> int | None:
+    """The number of class and register tokens that an undeclared model states itself, or None.
+
+    timm's models count all of them; a config of transformers counts registers after a class token.
+    """
+    for part in (run.module, *run.module.children()):
+        count = getattr(part, "num_prefix_tokens", None)
+        if isinstance(count, int):
+            return count
+    registers = getattr(getattr(run.module, "config", None), "num_register_tokens", None)
+    return registers + 1 if isinstance(registers, int) else None
 
 
 def _allowed_prefixes(prefix: int | None) -> set[int]:

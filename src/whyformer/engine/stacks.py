@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
-from whyformer.engine.blocks import find_blocks, find_module, search_roots
+from whyformer.engine.blocks import Chain, find_blocks, find_module, search_roots
 from whyformer.errors import ModelError
 from whyformer.models.families import Family, Pair, Stack
 from whyformer.models.weights import modules_of
@@ -27,6 +27,13 @@ CARRIERS = (
     "decoder_inputs_embeds",
 )
 
+# Settings of a config: the id in the text that stands for a token of another stream.
+PLACEHOLDERS = tuple(
+    f"{stream}_token_{ending}"
+    for stream in ("image", "video", "audio")
+    for ending in ("id", "index")
+)
+
 
 @dataclass(frozen=True)
 class Track:
@@ -35,6 +42,7 @@ class Track:
     stack: Stack
     chain: tuple[nn.Module, ...]  # its blocks in order
     exit: nn.Module  # whose output the head reads
+    whole: bool = True  # whether each block returns what enters the next one
 
     @property
     def name(self) -> str:
@@ -50,11 +58,16 @@ class Stacks:
         tracks: The stacks, by name.
         attention_modules: (module, pairs of stacks whose tokens its attention mixes).
         batch_first: Whether token states are (batch, tokens, hidden).
+        merged: Whether the first blocks read tokens that other encoders computed, such as an
+            image's features at the placeholders in a text.
+        outside: Paths of modules with attention after the blocks, in an undeclared model.
     """
 
     tracks: Mapping[str, Track]
     attention_modules: tuple[tuple[nn.Module, tuple[Pair, ...]], ...] = ()
     batch_first: bool = True
+    outside: tuple[str, ...] = ()
+    merged: bool = False
 
     @property
     def only(self) -> Track | None:
@@ -76,15 +89,18 @@ def find_stacks(
     family: Family | None,
     path: str | None = None,
     batch_first: bool | None = None,
+    chain: Chain | None = None,
 ) -> Stacks:
-    """Return the stacks that the family declares; otherwise one stack, at `path` or inferred."""
-    stacks: tuple[Stack, ...] = (Stack((stream,), path or ANYWHERE),)
-    if path is None and family is not None:
+    """Return the stacks that the family declares; otherwise one stack.
+
+    Its blocks are at `path`; else those of `chain`; else the largest list of like modules.
+    """
+    if path is not None or is_undeclared(module, family):
+        stacks: tuple[Stack, ...] = (Stack((stream,), path or ANYWHERE),)
+    else:
+        assert family is not None
         stacks = family.all_stacks
-        # A model with another head may have its blocks elsewhere: take the largest list.
-        if not family.stacks and find_module(module, family.blocks) is None:
-            stacks = (Stack((stream,), ANYWHERE),)
-    tracks = [_track(module, stack) for stack in stacks]
+    tracks = [_track(module, stack, chain) for stack in stacks]
     chains = [block for track in tracks for block in track.chain]
     if batch_first is None:
         attentions = [
@@ -96,10 +112,20 @@ def find_stacks(
         {track.name: track for track in tracks},
         _attention_modules(module, labels),
         batch_first,
+        chain.outside if chain else (),
+        chain.merged if chain else False,
     )
 
 
-def _track(module: nn.Module, stack: Stack) -> Track:
+def is_undeclared(module: nn.Module, family: Family | None) -> bool:
+    """Return whether nobody declared where the blocks are; another head may move them."""
+    return family is None or (not family.stacks and find_module(module, family.blocks) is None)
+
+
+def _track(module: nn.Module, stack: Stack, found: Chain | None = None) -> Track:
+    if found is not None:
+        blocks = tuple(module.get_submodule(path) for path in found.blocks)
+        return Track(stack, blocks, module.get_submodule(found.exit), found.whole)
     chain: Sequence[nn.Module] = () if stack.hidden else find_blocks(module, stack.blocks)
     leaves = find_module(module, stack.leaves) if stack.leaves else chain[-1]
     if leaves is None:
@@ -139,8 +165,29 @@ def _modules_at(module: nn.Module, steps: Sequence[str]) -> Iterator[nn.Module]:
             yield from _modules_at(child, steps)
 
 
+def merging_part(module: nn.Module, arguments: Mapping[str, Any]) -> str | None:
+    """Return the path of the language model that reads text with placeholders for other tokens.
+
+    None unless the config names the ids of placeholders and the text has some, or there is only
+    text. Some models add image features inside the blocks too: those are the sink "constant".
+    """
+    config, ids = getattr(module, "config", None), arguments.get("input_ids")
+    find = getattr(module, "get_decoder", None)
+    if find is None or not isinstance(ids, Tensor) or config is None:
+        return None
+    found = [one for name in PLACEHOLDERS if isinstance(one := getattr(config, name, None), int)]
+    only_text = not any(arguments.get(name) is not None for name in CARRIERS if name != "input_ids")
+    has_placeholders = any(bool((ids == one).any()) for one in found)
+    if config.is_encoder_decoder or not found or not (only_text or has_placeholders):
+        return None
+    paths = {part: path for path, part in module.named_modules()}
+    return paths.get(find()) or None
+
+
 def check_one_stream(module: nn.Module, arguments: Mapping[str, Any]) -> None:
     """Raise ModelError if a model without a family has several token streams."""
+    if merging_part(module, arguments) is not None:
+        return
     config = getattr(module, "config", None)
     carriers = [name for name in CARRIERS if arguments.get(name) is not None]
     reasons = {

@@ -14,6 +14,7 @@ from whyformer.engine.run import Run
 from whyformer.engine.stacks import Track
 from whyformer.errors import ModelError, OptionError
 from whyformer.models.families import Pair
+from whyformer.models.signature import embeddings_of
 
 Hook = tuple[nn.Module, str, Any]
 
@@ -54,7 +55,9 @@ def _track_hooks(run: Run, track: Track, trace: Trace, ledger: Ledger) -> list[H
         # Relevance does not start at a stack that only other stacks read: they are above it.
         if track.stack.read:
             if not trace.track and not tensor.requires_grad:
-                tensor = tags.add_tag(tensor.detach().requires_grad_(), tags.LEAF)
+                trace.exits[name] = tags.add_tag(tensor.detach().requires_grad_(), tags.LEAF)
+                trace.leaving.append(trace.exits[name])
+                return trace.exits[name].clone()  # some models write into it
             trace.exits[name] = tensor
         trace.leaving.append(tensor)
         return tensor
@@ -68,6 +71,8 @@ def _track_hooks(run: Run, track: Track, trace: Trace, ledger: Ledger) -> list[H
         return _change_first_tensor(output, leave)
 
     def after_block(module: nn.Module, args: tuple, output: Any) -> None:
+        if not track.whole:
+            return  # what it returns is only a part of the states
         # The place stays: what runs between two blocks is above the first one's input.
         _change_first_tensor(output, note_leaving)
 
@@ -75,10 +80,11 @@ def _track_hooks(run: Run, track: Track, trace: Trace, ledger: Ledger) -> list[H
 
     def before_block(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
         nonlocal calls
-        states = _first_floating(args, kwargs)
+        states = first_floating(args, kwargs)
         if states is None:
             return
         trace.entering.append(states)
+        trace.entered.append(module)
         ledger.place = Place(name, calls, states.shape[1 if run.stacks.batch_first else 0])
         calls += 1
         if trace.blocks is not None:
@@ -116,7 +122,7 @@ def _entry_hook(run: Run, track: Track, at: str, enter: Callable[[Tensor], Tenso
     if at == "states":
 
         def before(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> Any:
-            states = _first_floating(args, kwargs)
+            states = first_floating(args, kwargs)
             if states is None:
                 return None
             new = enter(states)
@@ -137,18 +143,19 @@ def _entry_hook(run: Run, track: Track, at: str, enter: Callable[[Tensor], Tenso
             argument="at",
             remedy="Use at='states'",
         )
-    find = getattr(run.module, "get_input_embeddings", None)
-    if find is None:
+    table = embeddings_of(run.module)
+    if table is None:
         raise OptionError(
-            f"at='embeddings' needs a model with get_input_embeddings(), and {run.name} has none",
+            f"at='embeddings' needs a model with word embeddings, and {run.name} has none that"
+            " get_input_embeddings() returns",
             argument="at",
             remedy="Use at='states'",
         )
-    return find(), "after", lambda module, args, output: _change_first_tensor(output, enter)
+    return table, "after", lambda module, args, output: _change_first_tensor(output, enter)
 
 
-def _first_floating(args: tuple, kwargs: dict[str, Any]) -> Tensor | None:
-    """The first floating tensor that a block is called with."""
+def first_floating(args: tuple, kwargs: dict[str, Any]) -> Tensor | None:
+    """Return the first floating tensor that a block is called with."""
     for value in (*args, *kwargs.values()):
         if isinstance(value, Tensor) and value.is_floating_point():
             return value

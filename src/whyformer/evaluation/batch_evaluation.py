@@ -10,7 +10,7 @@ from typing import Any
 
 from whyformer.attribution import Attribution
 from whyformer.engine.predict import predict
-from whyformer.errors import ConservationWarning, InputError, RelevanceWarning, WhyformerError
+from whyformer.errors import InputError, TrustWarning, WhyformerError
 from whyformer.evaluation.collation import inputs_of
 from whyformer.evaluation.metric_inputs import read_need, with_dataset_words
 from whyformer.evaluation.plan import MethodSpec, MetricSpec, Plan
@@ -97,9 +97,8 @@ class BatchEvaluation:
         return self.samples.classes().tolist() if target == "label" else None
 
     def _explain(self, model: Loaded, asks: Iterable[Ask]) -> list[Attribution]:
-        with warnings.catch_warnings():  # the metrics report both for every sample
-            warnings.simplefilter("ignore", ConservationWarning)
-            warnings.simplefilter("ignore", RelevanceWarning)
+        with warnings.catch_warnings():  # one per batch would hide the results
+            warnings.simplefilter("ignore", TrustWarning)
             try:
                 answers = list(explain_each(self.prepared, model, asks))
             except InputError as error:

@@ -78,6 +78,8 @@ def _facts(attribution: Attribution) -> dict[str, Any]:
         "output": _finite(float(attribution.output[0])),
         "conservation": float(share[0]) if known and share is not None else None,
         "promises": methods[attribution.method].promises_sum,
+        "trust": attribution.trust.verdict,
+        "reasons": attribution.trust.summary,
         "notes": [str(note) for note in attribution.provenance.get("notes", ())],
     }
 

@@ -48,7 +48,10 @@ def read_raw_inputs(
     required = [source for source in family.sources if not source.optional]
     if isinstance(inputs, Mapping):
         streams = {source.stream for source in family.sources}
-        if not set(inputs) <= streams or not set(inputs):
+        # open_clip calls its arguments as we call the streams: tensors are arguments.
+        carriers = {source.carrier for source in family.sources}
+        tensors = all(isinstance(value, Tensor) for value in inputs.values())
+        if not set(inputs) <= streams or not inputs or (tensors and set(inputs) <= carriers):
             texts = [source for source in required if source.kind == "ids"]
             groups = {s.stream: word_groups_in(inputs, s.carrier) for s in texts}
             return RawInputs(known_arguments(inputs, forward), groups)

@@ -23,8 +23,12 @@ FILLS = {
     "ids": ("drop", "mask", "unknown", "zero", "mean"),
     "features": ("drop", "zero", "mean"),
     "pixels": ("zero", "black", "mean", "blur"),
+    "frames": ("zero", "mean"),
     "sound": ("zero", "mean"),
+    "waveform": ("zero", "mean"),
+    "video": ("zero", "mean"),
 }
+TIME_AXES = {"frames": 1, "sound": 2, "waveform": 1}  # of the streams that are sound
 FILL_TEXTS = {
     "drop": "deleted; if no token remains, one neutral token is used",
     "mask": "replaced by the mask token",
@@ -119,10 +123,13 @@ class Removal:
         gone = real & ~kept
         if source.kind == "pixels":
             new = value.where(_kept_pixels(value, kept, grid), self._pixel_fill(value, fill))
-        elif source.kind == "sound":
-            frames = kept.repeat_interleave(source.stride, 1)[:, : value.shape[2]].unsqueeze(1)
-            mean = value.mean(2, keepdim=True) if fill == "mean" else value.new_zeros(())
-            new = value.where(frames, mean)
+        elif source.kind == "video":
+            mean = value.mean((1, 3, 4), keepdim=True) if fill == "mean" else value.new_zeros(())
+            new = value.where(_kept_video(value, kept, grid), mean)
+        elif source.kind in TIME_AXES:
+            new = value.where(
+                self._kept_sound(source, kept, value, grid), self._sound_fill(value, fill, source)
+            )
         elif fill == "drop":
             return Remainder(self._drop(some, source, kept, real))
         elif source.kind == "features":
@@ -134,14 +141,34 @@ class Removal:
             new = value.where(~gone, self._token_fill(fill, source))
         return Remainder(_with(some, {source.carrier: new}))
 
+    def _kept_sound(
+        self, source: Source, kept: Tensor, value: Tensor, grid: tuple[int, int] | None
+    ) -> Tensor:
+        """True at the sound of kept tokens; broadcasts to the shape of `value`.
+
+        A frame or sample belongs to the last token that is complete with it.
+        """
+        if source.grid is not None and grid is not None:  # rows are pitches, columns are times
+            size = (value.shape[2], value.shape[1])
+            return (F.interpolate(kept.unflatten(1, grid).float().unsqueeze(1), size) > 0).mT[:, 0]
+        axis = TIME_AXES[source.kind]
+        complete = source.count_tokens(self.module, torch.arange(1, value.shape[axis] + 1))
+        frames = kept[:, (complete - 1).clamp(0, kept.shape[1] - 1).to(kept.device)]
+        return frames if value.ndim == 2 else frames.unsqueeze(3 - axis)
+
+    def _sound_fill(self, value: Tensor, fill: str, source: Source) -> Tensor:
+        """What replaces removed frames or samples; broadcasts to the shape of `value`."""
+        if fill == "zero":
+            return value.new_zeros(())
+        return value.mean(TIME_AXES[source.kind], keepdim=True)
+
     def runs_together(self, stream: str) -> bool:
         """Whether samples that keep different numbers of tokens can be in one batch."""
         source = self.source(stream)
         if self.fill_of(stream) != "drop":
             return True
-        return isinstance(self.batch.arguments.get(self._mask_name(source)), Tensor) and (
-            source.padding
-        )
+        has_mask = isinstance(self.batch.arguments.get(self._mask_name(source)), Tensor)
+        return has_mask and source.allows_padding(self.module)
 
     def _mask_name(self, source: Source) -> str:
         if self.family is not None and len(self.family.sources) > 1:
@@ -253,6 +280,18 @@ def _token_mean(value: Tensor, real: Tensor) -> Tensor:
     """The mean of each sample's real tokens, (batch, 1, width)."""
     weights = real.unsqueeze(2).to(value.dtype)
     return (value * weights).sum(1, keepdim=True) / weights.sum(1, keepdim=True)
+
+
+def _kept_video(value: Tensor, kept: Tensor, grid: tuple[int, int] | None) -> Tensor:
+    """True at the pixels of kept tokens, (batch, frames, 1, height, width).
+
+    The rows of the grid are those of the first frames' patches, then of the next ones.
+    """
+    assert grid is not None
+    frames, _, height, width = value.shape[1:]
+    rows = grid[1] * height // width
+    patches = kept.unflatten(1, (grid[0] // rows, rows, grid[1])).float().unsqueeze(1)
+    return F.interpolate(patches, (frames, height, width)).movedim(1, 2) > 0
 
 
 def _kept_pixels(value: Tensor, kept: Tensor, grid: tuple[int, int] | None) -> Tensor:

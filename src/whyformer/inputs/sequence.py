@@ -246,11 +246,25 @@ def contents(value: Tensor, mask: Tensor | None = None) -> tuple[bytes, ...]:
 
 
 def move_to_module(arguments: Mapping[str, Any], module: nn.Module) -> dict[str, Any]:
-    """Return detached arguments on the module's device, floating ones in its precision."""
+    """Return detached arguments on the module's device, floating ones in its precision.
+
+    For a model in half precision they are float32: it is explained in float32, and rounding its
+    inputs would change the scores. `narrow_to_module` is for passes in the model's own precision.
+    """
     device, dtype = device_and_dtype(module)
+    dtype = torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
     return {
         name: value.detach().to(device, dtype if value.is_floating_point() else None)
         if isinstance(value, Tensor)
         else value
+        for name, value in arguments.items()
+    }
+
+
+def narrow_to_module(arguments: Mapping[str, Any], module: nn.Module) -> dict[str, Any]:
+    """Return the arguments with floating tensors in the module's own precision."""
+    _, dtype = device_and_dtype(module)
+    return {
+        name: value.to(dtype) if isinstance(value, Tensor) and value.is_floating_point() else value
         for name, value in arguments.items()
     }

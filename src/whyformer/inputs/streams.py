@@ -12,10 +12,11 @@ from torch import Tensor, nn
 
 from whyformer.errors import InputError
 from whyformer.inputs.batch import Batch
+from whyformer.inputs.features import feature_batch
 from whyformer.inputs.finite import check_finite
 from whyformer.inputs.images import image_batch
 from whyformer.inputs.raw_inputs import STREAM_NAMES, RawInputs
-from whyformer.inputs.sequence import Sequences, check_mask, contents, move_to_module
+from whyformer.inputs.sequence import Sequences, move_to_module
 from whyformer.inputs.tensors import (
     add_batch_axis,
     check_rank,
@@ -93,7 +94,7 @@ def _tensors(
     return {k: to_tensor(v, f"'{k}'") if is_array(v) else v for k, v in tensors.items()}
 
 
-_RANKS = {"ids": 2, "pixels": 4, "features": 3, "sound": 3}
+_RANKS = {"ids": 2, "pixels": 4, "features": 3, "frames": 3, "sound": 3, "waveform": 2, "video": 5}
 
 
 def _match_sizes(arguments: dict[str, Any], sources: Sequence[Source]) -> dict[str, Any]:
@@ -146,13 +147,7 @@ def _read_stream(
     if source.kind == "ids":
         check_rank(own[source.carrier], source.carrier)
         mask = own.get(source.mask) if source.mask else None
-        if not source.padding and isinstance(mask, Tensor) and bool((mask == 0).any()):
-            raise InputError(
-                f"{forward.owner} reads the padding of '{source.carrier}' and ignores"
-                f" '{source.mask}': padding would change the result",
-                argument="inputs",
-                remedy="Explain texts of one length together, or one at a time, without padding",
-            )
+        _check_padding(source, mask, module, "texts")
         return Sequences(
             arguments=move_to_module(own, module),
             carrier=source.carrier,
@@ -167,7 +162,20 @@ def _read_stream(
         found = raw.image_processors.get(source.stream) or image_processor_of(processor, module)
         images = image_batch(own, source.carrier, part, forward, found)
         return _mark_padding(images, source)
-    return _feature_batch(source, own, module, part, raw)
+    _check_padding(source, own.get(source.mask or ""), module, "samples")
+    return feature_batch(source, own, module, raw.pictures.get(source.stream))
+
+
+def _check_padding(source: Source, mask: Any, module: nn.Module, samples: str) -> None:
+    """Raise InputError if there is padding that the model would read."""
+    if source.allows_padding(module) or not isinstance(mask, Tensor) or bool((mask != 0).all()):
+        return
+    raise InputError(
+        f"{type(module).__name__} reads the padding of '{source.carrier}' and ignores"
+        f" '{source.mask}': padding would change the result",
+        argument="inputs",
+        remedy=f"Explain {samples} of one length together, or one at a time, without padding",
+    )
 
 
 def _mark_padding(batch: Batch, source: Source) -> Batch:
@@ -181,77 +189,6 @@ def _mark_padding(batch: Batch, source: Source) -> Batch:
     counts = patches.sum(1)
     places = torch.arange(int(counts.max()), device=counts.device)
     return replace(batch, mask=places < counts.unsqueeze(1), grid=None)
-
-
-def _feature_batch(
-    source: Source, own: Mapping[str, Any], module: nn.Module, part: nn.Module, raw: RawInputs
-) -> Batch:
-    """A stream of features as a batch: image regions, or frames of sound."""
-    value: Tensor = own[source.carrier]
-    sound = source.kind == "sound"
-    axes = "(batch, width, frames)" if sound else "(batch, tokens, width)"
-    if value.ndim != 3 or not value.is_floating_point() or not value.numel():
-        raise InputError(
-            f"'{source.carrier}' is a tensor of {value.dtype} with shape {tuple(value.shape)};"
-            f" expected floating numbers of rank 3 {axes}",
-            argument="inputs",
-        )
-    for name, setting in source.widths.items():
-        width = getattr(getattr(part, "config", None), setting, None)
-        features = own.get(name)
-        if width is None or not isinstance(features, Tensor):
-            continue
-        found = features.shape[1 if sound else -1]
-        if found != width:
-            raise InputError(
-                f"'{name}' has {found} numbers per token in shape {tuple(features.shape)}, the"
-                f" model takes {width} (config.{setting})",
-                argument="inputs",
-                remedy=f"Pass {axes} with a width of {width}",
-            )
-    count = -(-value.shape[2] // source.stride) if sound else value.shape[1]
-    mask = _mask(own.get(source.mask) if source.mask else None, value, count, source)
-    for name in source.beside:
-        beside = own.get(name)
-        if isinstance(beside, Tensor) and beside.shape[1] != count:
-            raise InputError(
-                f"'{name}' has shape {tuple(beside.shape)} and '{source.carrier}' has {count}"
-                f" tokens in shape {tuple(value.shape)}",
-                argument="inputs",
-                remedy="Pass one entry per token",
-            )
-    placed = move_to_module(own, module)
-    grid, pictures = None, None
-    if source.stream in raw.pictures:
-        regions, pictures = raw.pictures[source.stream]
-        grid = regions.grid
-        pictures = pictures.expand(len(value), *pictures.shape[1:])
-    return Batch(
-        arguments=placed,
-        baseline_arguments={**placed, source.carrier: torch.zeros_like(placed[source.carrier])},
-        carrier=source.carrier,
-        size=len(value),
-        stream=source.stream,
-        content=contents(value, None if sound else mask),
-        mask=mask.to(placed[source.carrier].device),
-        grid=grid,
-        image=pictures,
-    )
-
-
-def _mask(mask: Any, value: Tensor, count: int, source: Source) -> Tensor:
-    """True at real tokens, (batch, tokens)."""
-    if not isinstance(mask, Tensor):
-        return torch.ones(len(value), count, dtype=torch.bool)
-    if mask.shape != (len(value), count):
-        raise InputError(
-            f"'{source.mask}' has shape {tuple(mask.shape)} and '{source.carrier}' has {count}"
-            f" tokens in shape {tuple(value.shape)}",
-            argument="inputs",
-            remedy="Pass one mask entry per token",
-        )
-    check_mask(mask != 0, source.mask or "attention_mask")
-    return mask != 0
 
 
 def _missing_stream(

@@ -65,16 +65,17 @@ def blend(run: Run, *, share: float = 0.5, average: float | None = None) -> Meth
         deciding=seen.deciding,
         nodes=seen.nodes,
         notes=notes,
+        reasons=seen.reasons,
     )
 
 
 def _read(run: Run) -> tuple[Balanced, tuple[str, ...]]:
-    """The pass; without attention maps, and a note that says so, if its maps do not chain."""
+    """The pass; without attention maps, and a note that says so, if none can be chained."""
     rules = attn_lrp_rules()
     try:
         return balanced(run, rules=rules), ()
     except UnsuitableMethodError as error:
-        if error.unavailable != "maps":
+        if error.unavailable not in ("maps", "attention"):
             raise
         reason = f"blend without its attention walk, relevance alone: {error.message}"
         return balanced(run, maps=False, rules=rules), (reason,)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from whyformer.attribution import Reason
+from whyformer.engine.half_precision import has_half_weights
 from whyformer.engine.passes.relevances import relevances
 from whyformer.engine.result import MethodResult
 from whyformer.engine.rules.operations.stabilise import wide
@@ -28,4 +32,16 @@ def full_lrp(run: Run, *, rules: str = "orig") -> MethodResult:
     one_stream = not run.batch.others and run.stacks.only is not None
     reach = "pixels" if has_patches and one_stream else "states"
     seen = relevances(run, rules, gradient=False, reach=reach)
-    return seen.result({name: wide(r).sum(-1) for name, r in seen.state_relevance.items()})
+    result = seen.result({name: wide(r).sum(-1) for name, r in seen.state_relevance.items()})
+    return replace(result, reasons=(*result.reasons, *_precision(run)))
+
+
+def _precision(run: Run) -> tuple[Reason, ...]:
+    """The warning that rounded weights may change the order of the scores."""
+    if not has_half_weights(run.module):
+        return ()
+    text = (
+        "full_lrp divides by sums that nearly cancel, and the model is in half precision: the"
+        " order of the scores may be wrong. Use float64 weights or another method."
+    )
+    return (Reason("precision", "warning", text, culprits=("full_lrp",)),)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import re
@@ -20,6 +21,7 @@ from torch import nn
 from whyformer.errors import InputError, ModelError
 from whyformer.models import bundled
 from whyformer.models.families import Family, family_of
+from whyformer.models.placement import read_placement, refuse_placement
 from whyformer.models.processors import (
     cached_processor,
     check_processor,
@@ -27,6 +29,7 @@ from whyformer.models.processors import (
     load_processor,
 )
 from whyformer.models.quiet import quiet_loading
+from whyformer.models.unwrap import unwrap
 from whyformer.registry import nearest
 
 # The default model for each kind of inputs (see `inputs.detect.kind_of`).
@@ -53,52 +56,73 @@ class Loaded:
         return family_of(self.module)
 
 
-def load_model(model: Any, processor: Any = None, kind: str | None = None) -> Loaded:
+def load_model(
+    model: Any,
+    processor: Any = None,
+    kind: str | None = None,
+    device: torch.device | str | None = None,
+    dtype: torch.dtype | str | None = None,
+) -> Loaded:
     """Load a model for use, not for training.
 
     A bundled model is loaded once per process and shared by all threads.
 
     Args:
-        model: An nn.Module or a `Loaded` (returned as they are), a bundled name, a folder, a hub
-            id, or None for the bundled model that fits `kind`.
+        model: An nn.Module or a `Loaded` (returned as they are), a pipeline or another wrapper
+            around a module, a bundled name, a folder, a hub id, or None for the bundled model that
+            fits `kind`.
         processor: A tokenizer, an image processor, a processor of both, or its folder. By default
             the one stored with the model.
         kind: What `inputs.detect.kind_of` says about the inputs. Used only if `model` is None.
+        device: Where to put a model that is loaded here.
+        dtype: The precision of a model that is loaded here; by default that of its weights.
 
     Raises:
         ModelError: The model cannot be found or loaded.
         InputError: There is no bundled model for inputs of this kind.
+        OptionError: `device` or `dtype` is unknown, or comes with a module.
 
     Example:
         >>> load_model(None, kind="text").name
         'sst2'
     """
     processor = check_processor(processor)
+    place = read_placement(device, dtype)
     if isinstance(model, Loaded):
+        refuse_placement(place, model.name)
         return model
-    if isinstance(model, nn.Module):
-        # torch.compile wraps the module; the rules need to see its own operations.
-        return Loaded(getattr(model, "_orig_mod", model), processor, type(model).__name__)
+    module, found = unwrap(model)
+    if isinstance(module, nn.Module):
+        refuse_placement(place, type(module).__name__)
+        return Loaded(module, found if processor is None else processor, _class_name(module))
     if model is None:
         model = _default_name(kind)
     if not isinstance(model, str | os.PathLike):
         raise ModelError(
             f"model= is of type {type(model).__name__}",
             argument="model",
-            remedy=f"Pass an nn.Module, the name of a bundled model ({_bundled_names()}), a folder,"
-            " or a hub id",
+            remedy=f"Pass an nn.Module, a pipeline, the name of a bundled model"
+            f" ({_bundled_names()}), a folder, or a hub id",
         )
     name = os.fspath(model)
     known = bundled.models()
     if name in known:
         module, own = _load_bundled(known[name])
+        if place:
+            module = copy.deepcopy(module)  # other callers share it
     elif Path(name).expanduser().is_dir():
         folder = Path(name).expanduser()
         module = load_folder(folder)
         own = load_processor(folder) if processor is None else None
     else:
         module, own = _load_hub(name, with_processor=processor is None)
-    return Loaded(module, own if processor is None else processor, name)
+    return Loaded(module.to(**place), own if processor is None else processor, name)
+
+
+def _class_name(module: nn.Module) -> str:
+    """The class of a module; for a scripted one that of its source."""
+    name: str = getattr(module, "original_name", type(module).__name__)
+    return name
 
 
 def load_folder(folder: Path, dtype: torch.dtype | str = "auto") -> nn.Module:

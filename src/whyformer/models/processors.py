@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -28,6 +29,14 @@ COMBINED_FILES = ("processor_config.json",)
 
 _found: WeakKeyDictionary[nn.Module, tuple[str, Any]] = WeakKeyDictionary()
 _lock = threading.RLock()
+
+
+@dataclass(frozen=True)
+class Processors:
+    """A tokenizer and an image processor; either may be None."""
+
+    tokenizer: Any | None = None
+    image_processor: Any | None = None
 
 
 def tokenizer_of(processor: Any, module: nn.Module) -> Any | None:
@@ -74,6 +83,34 @@ def check_processor(processor: Any) -> Any:
         argument="processor",
         remedy="Pass a tokenizer, an image processor, or a processor that has both",
     )
+
+
+def merge_processors(processor: Any, tokenizer: Any, image_processor: Any) -> Any:
+    """Return one processor from the arguments of `explain`: `processor`, or one or both others.
+
+    Raise InputError if they overlap or are of the wrong type.
+    """
+    if tokenizer is None and image_processor is None:
+        return processor
+    if processor is not None:
+        raise InputError(
+            "processor= was passed together with tokenizer= or image_processor=",
+            argument="processor",
+            remedy="Pass processor= alone, or tokenizer= and image_processor=",
+        )
+    parts = {}
+    for name, thing, suits in (
+        ("tokenizer", tokenizer, is_tokenizer),
+        ("image_processor", image_processor, is_image_processor),
+    ):
+        parts[name] = found = _part(check_processor(thing), name, suits)
+        if thing is not None and found is None:
+            raise InputError(
+                f"{name}= is of type {type(thing).__name__}, which is no {name.replace('_', ' ')}",
+                argument=name,
+                remedy=f"Pass the model's {name.replace('_', ' ')}, or its folder",
+            )
+    return Processors(**parts)
 
 
 def load_processor(folder: Path) -> Any | None:

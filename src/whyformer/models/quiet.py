@@ -10,37 +10,13 @@ import logging
 import os
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+
+from whyformer.models.shared_scope import SharedScope
 
 # from_pretrained changes global torch state: one load at a time.
 _loading = threading.RLock()
-
-
-class _SharedScope:
-    """A scope of the whole process that several threads can be in at once."""
-
-    def __init__(self, make: Callable[[], AbstractContextManager[None]]) -> None:
-        self._make = make
-        self._lock = threading.Lock()
-        self._entered = 0
-        self._scope: AbstractContextManager[None] | None = None
-
-    @contextmanager
-    def __call__(self) -> Iterator[None]:
-        with self._lock:
-            if self._entered == 0:
-                scope = self._make()
-                scope.__enter__()
-                self._scope = scope
-            self._entered += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._entered -= 1
-                if self._entered == 0 and self._scope is not None:
-                    self._scope.__exit__(None, None, None)
 
 
 @contextmanager
@@ -70,8 +46,8 @@ def _without_warnings() -> Iterator[None]:
         yield
 
 
-_logs = _SharedScope(_without_logs)
-_warnings = _SharedScope(_without_warnings)
+_logs = SharedScope(_without_logs)
+_warnings = SharedScope(_without_warnings)
 
 
 def quiet_transformers() -> AbstractContextManager[None]:

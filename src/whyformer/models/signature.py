@@ -11,6 +11,7 @@ from torch import nn
 
 from whyformer.errors import InputError
 from whyformer.models.families import Family
+from whyformer.models.offload import execution_device
 
 # Keywords that transformers models take without naming them in their signature.
 SWITCHES = (
@@ -64,6 +65,10 @@ def forward_of(module: nn.Module) -> Forward:
 
     transformers models ignore unknown keywords; here they count as not taken.
     """
+    if isinstance(module, torch.jit.ScriptModule):
+        scripted: Any = module.forward
+        arguments = scripted.schema.arguments[1:]  # without self
+        return Forward(tuple(one.name for one in arguments), False, str(module.original_name))
     parameters = inspect.signature(module.forward).parameters.values()
     names = tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
@@ -100,12 +105,16 @@ def needed_streams(module: nn.Module, family: Family | None) -> set[str]:
 
 
 def device_and_dtype(module: nn.Module) -> tuple[torch.device, torch.dtype | None]:
-    """The device and dtype of the module's first floating weight."""
+    """The device and dtype of the module's first floating weight.
+
+    For weights that accelerate keeps elsewhere between forward passes: the device they run on.
+    """
     device: torch.device | None = None
     for parameter in module.parameters():
-        device = device or parameter.device
+        here = execution_device(module) if parameter.is_meta else parameter.device
+        device = device or here
         if parameter.is_floating_point():
-            return parameter.device, parameter.dtype
+            return here, parameter.dtype
     return device or torch.device("cpu"), None
 
 

@@ -10,10 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from whyformer.errors import ModelError
+from whyformer.models.offload import offloaded_names
+from whyformer.models.quantized import dequantise, is_quantised
 
-# For each checked module its tensors, with their data pointers and version counters.
+# For each checked module its tensors, with their data pointers and version counters, and how many
+# checks found them changed.
 Seen = list[tuple[ref[Tensor], int, int]]
 _checked: WeakKeyDictionary[nn.Module, Seen] = WeakKeyDictionary()
+_versions: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()
 _lock = threading.Lock()
 
 
@@ -27,8 +31,15 @@ def check_weights(module: nn.Module, again: bool = False) -> None:
     with _lock:
         if not again and _is_unchanged(_checked.get(module), held):
             return
-    tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    tensors = {
+        name: dequantise(tensor) if is_quantised(tensor) else tensor
+        for name, tensor in (*module.named_parameters(), *module.named_buffers())
+    }
     empty = [name for name, tensor in tensors.items() if tensor.is_meta]
+    if empty:
+        known = offloaded_names(module)
+        empty = [name for name in empty if name not in known]
+        tensors = {name: tensor for name, tensor in tensors.items() if not tensor.is_meta}
     if empty:
         raise ModelError(
             f"{type(module).__name__} has no weights yet: {_first_names(empty)} on the meta device",
@@ -51,7 +62,13 @@ def check_weights(module: nn.Module, again: bool = False) -> None:
         )
     if not any(tensor.is_inference() for tensor in held):  # their writes are not counted
         with _lock:
-            _checked[module] = [(ref(t), t.data_ptr(), t._version) for t in held]
+            _checked[module] = [(ref(t), _place(t), t._version) for t in held]
+            _versions[module] = _versions.get(module, 0) + 1
+
+
+def weights_version(module: nn.Module) -> int:
+    """Return a number that differs after `check_weights` found the weights changed."""
+    return _versions.get(module, 0)
 
 
 def modules_of(module: nn.Module) -> list[nn.Module]:
@@ -83,10 +100,15 @@ def _is_unchanged(seen: Seen | None, held: list[Tensor]) -> bool:
         seen is not None
         and len(seen) == len(held)
         and all(
-            known() is tensor and place == tensor.data_ptr() and version == tensor._version
+            known() is tensor and place == _place(tensor) and version == tensor._version
             for (known, place, version), tensor in zip(seen, held, strict=True)
         )
     )
+
+
+def _place(tensor: Tensor) -> int:
+    """The tensor's data pointer; a quantised weight has none."""
+    return 0 if is_quantised(tensor) else tensor.data_ptr()
 
 
 def _suspects(tensors: Mapping[str, Tensor]) -> list[str]:

@@ -5,32 +5,90 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from whyformer.attribution import Attribution
+from whyformer.attribution import Attribution, Reason
 from whyformer.attribution.merge import merge_parts
 from whyformer.batching.split_by_length import BatchPart, split_by_length
+from whyformer.engine.block_search import search_blocks
 from whyformer.engine.generate import generate_ids
+from whyformer.engine.padding_reads import padding_reads
 from whyformer.engine.passes.attentions import attentions
 from whyformer.engine.result import MethodResult
 from whyformer.engine.run import MAPS, Run
 from whyformer.engine.scope import borrow_model
-from whyformer.engine.stacks import check_one_stream, find_stacks
+from whyformer.engine.stacks import check_one_stream, find_stacks, is_undeclared, merging_part
+from whyformer.engine.structure import check_streams
 from whyformer.errors import ModelError, OptionError, UnsuitableMethodError, WhyformerError
 from whyformer.inputs.batch import Batch
 from whyformer.inputs.padding_layout import restore_padding
 from whyformer.methods import Method, methods
+from whyformer.models.adapters import merge_adapters
 from whyformer.models.load import Loaded
+from whyformer.models.quantized import refuse_opaque_layers
 from whyformer.models.weights import check_weights
 from whyformer.pipeline.assemble import assemble
+from whyformer.pipeline.checks.forward import forward_reason
+from whyformer.pipeline.checks.precision import (
+    FLOAT64,
+    ROUNDED,
+    copy_in_float64,
+    is_wide,
+    precision_reasons,
+    rounding_noise,
+)
 from whyformer.pipeline.request import Request
-from whyformer.pipeline.trust import warn_if_drifting, warn_if_leaking
+from whyformer.pipeline.trust import judge_generated, judge_run, judge_values, refuse_or_warn
 from whyformer.targets.generated_text import merge_generated
 from whyformer.targets.generation import Generation, plan_generation, teacher_force
 
+MERGED = Reason(
+    "layers",
+    "note",
+    "Scores of image, video or sound are those of their placeholders in the text: the encoder that"
+    " computed these tokens is not explained.",
+)
+
 
 def explain_batch(request: Request, loaded: Loaded, batch: Batch, target: Any) -> Attribution:
-    """Return the attribution of one prepared batch."""
+    """Return the attribution of one prepared batch; warn if it is doubtful.
+
+    Raises:
+        TrustError: It is doubtful, and the request is strict.
+    """
+    attribution = judge_values(_explain_unjudged(request, loaded, batch, target))
+    if request.check_precision:
+        found = _check_precision(request, loaded, batch, target, attribution)
+        attribution = replace(attribution, trust=attribution.trust.add(found))
+    refuse_or_warn(attribution, request.strict)
+    return attribution
+
+
+def _check_precision(
+    request: Request, loaded: Loaded, batch: Batch, target: Any, attribution: Attribution
+) -> tuple[Reason, ...]:
+    """Whether the scores are the same in float64, or else after a rounding step."""
+    if is_wide(loaded.module):
+        return (Reason("precision", "ok", "The model computes in float64."),)
+    wide = copy_in_float64(loaded, batch)
+    if wide is not None:
+        try:
+            twin = _explain_unjudged(request, *wide, target)
+            return precision_reasons(attribution, twin, FLOAT64)
+        except ModelError:
+            pass  # some kernels do not exist in float64
+    with rounding_noise(loaded.module, batch) as changed:
+        twin = _explain_unjudged(request, loaded, changed, target)
+    return precision_reasons(attribution, twin, ROUNDED)
+
+
+def _explain_unjudged(request: Request, loaded: Loaded, batch: Batch, target: Any) -> Attribution:
+    """The attribution with what its runs found, before its scores are judged."""
     module, family = loaded.module, loaded.family
     check_weights(module)
+    if {"gradient", "relevance"} & set(request.method.needs):
+        refuse_opaque_layers(module)
+    if request.method.rules == "relevance":
+        module = merge_adapters(module)
+        loaded = replace(loaded, module=module)
     if request.blocks is None and family is None:
         check_one_stream(module, batch.arguments)
     batch, target, generation = _add_generated_text(loaded, batch, target)
@@ -41,7 +99,12 @@ def explain_batch(request: Request, loaded: Loaded, batch: Batch, target: Any) -
             argument="keep",
             remedy="Pass target=wf.token(position) for one token",
         )
-    stacks = find_stacks(module, batch.stream, family, request.blocks, request.batch_first)
+    chain = None
+    if request.blocks is None and is_undeclared(module, family):
+        with borrow_model(module):
+            part = merging_part(module, batch.arguments)
+            chain = search_blocks(module, batch.arguments, batch.size, part)
+    stacks = find_stacks(module, batch.stream, family, request.blocks, request.batch_first, chain)
     run = Run(
         module,
         batch,
@@ -52,13 +115,18 @@ def explain_batch(request: Request, loaded: Loaded, batch: Batch, target: Any) -
         keep=request.keep,
         memory=request.memory,
     )
+    if stacks.outside or stacks.merged:
+        with borrow_model(module):
+            check_streams(run)
     # Only for declared families is it known that padding changes nothing.
     whole = bool(request.keep) or generation is not None or request.deciding is not None
     parts = [] if whole or family is None else split_by_length(batch, module, target)
     attribution = _explain_parts(request, loaded, run, parts)
     layouts = {one.stream: one.layout for one in batch if one.layout is not None}
     attribution = restore_padding(attribution, layouts)
-    return attribution if generation is None else merge_generated(attribution, generation)
+    if generation is None:
+        return attribution
+    return judge_generated(merge_generated(attribution, generation))
 
 
 def _add_generated_text(
@@ -94,17 +162,21 @@ def _explain_parts(
 
 
 def _explain_run(request: Request, loaded: Loaded, run: Run) -> Attribution:
-    with borrow_model(run.module):
+    with borrow_model(run.module) as execution:
         try:
             result = request.method(run, **request.options)
         except UnsuitableMethodError as error:
             raise _name_alternatives(error) from error
+        if not any(reason.kind == "target" for reason in result.reasons):
+            reads = padding_reads(run, result.scores, result.forward.layout.masks)
+            result = replace(result, reasons=(*result.reasons, *reads))
+        if run.stacks.merged:
+            result = replace(result, reasons=(*result.reasons, MERGED))
         if request.keep & MAPS and not result.layers:
             result = _add_layers(run, result)
-    attribution = assemble(request, loaded, run, result)
-    warn_if_leaking(attribution, result)
-    warn_if_drifting(attribution, result)
-    return attribution
+        forward = forward_reason(request, run, result, bool(execution.autocast))
+    result = replace(result, reasons=(*result.reasons, *execution.reasons))
+    return judge_run(assemble(request, loaded, run, result), result, forward)
 
 
 def _name_alternatives(error: UnsuitableMethodError) -> ModelError:

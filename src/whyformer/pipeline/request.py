@@ -23,6 +23,8 @@ class Request:
     blocks: str | None = None
     batch_first: bool | None = None
     deciding: str | int | None = None
+    strict: bool = False
+    check_precision: bool = False
 
 
 def make_request(
@@ -34,6 +36,8 @@ def make_request(
     blocks: str | None = None,
     batch_first: bool | None = None,
     deciding: str | int | None = None,
+    strict: bool = False,
+    check_precision: bool = False,
     **options: Any,
 ) -> Request:
     """Return the request; raise OptionError or UnknownNameError before any model is loaded.
@@ -45,7 +49,12 @@ def make_request(
     check_deciding(deciding)
     kept = _check_keep(keep, chosen)
     _check_memory(memory, kept)
-    return Request(chosen, options, kept, memory, blocks, batch_first, deciding)
+    for name, value in (("strict", strict), ("check_precision", check_precision)):
+        if not isinstance(value, bool):
+            raise OptionError(f"{name}={value!r}", argument=name, remedy="Pass True or False")
+    return Request(
+        chosen, options, kept, memory, blocks, batch_first, deciding, strict, check_precision
+    )
 
 
 def _check_keep(keep: str | Sequence[str], method: Method) -> frozenset[str]:

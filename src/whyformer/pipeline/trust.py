@@ -1,60 +1,80 @@
-"""How far an attribution can be trusted: warnings if relevance leaked or drifted."""
+"""How far an attribution can be trusted: gather the reasons, then warn once or refuse."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
-from whyformer.attribution import Attribution
+from whyformer.attribution import Attribution, Reason
 from whyformer.engine.result import MethodResult
-from whyformer.errors import ConservationWarning, RelevanceWarning, warn_caller
+from whyformer.errors import (
+    ConservationWarning,
+    RelevanceWarning,
+    TrustError,
+    TrustWarning,
+    warn_caller,
+)
+from whyformer.methods import methods
+from whyformer.pipeline.checks.conservation import conservation_reasons, merged_conservation_reasons
+from whyformer.pipeline.checks.drift import drift_reasons
+from whyformer.pipeline.checks.values import value_reasons
 
-# The share of relevance that may go missing without a warning, by the model's precision.
-_TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-3}
-_HALF_TOLERANCE = 5e-2
-# Relevance should keep its sum from layer to layer; a larger factor is a warning.
-_SANE_GROWTH = 100.0
-
-
-def warn_if_leaking(attribution: Attribution, result: MethodResult) -> None:
-    """Warn if operations without a rule lost relevance, and name them."""
-    if not result.leaks or not result.forward.states:
-        return
-    dtype = next(iter(result.forward.states.values())).dtype
-    tolerance = _TOLERANCE.get(dtype, _HALF_TOLERANCE)
-    mass = sum(stream.scores.abs().sum(1) for stream in attribution.streams.values())
-    mass = mass + attribution.output.abs()
-    mass = mass + sum(sink.abs() for sink in attribution.sinks.values())
-    shares = {op: float((leak.cpu().abs() / mass).max()) for op, leak in result.leaks.items()}
-    worst = sorted((share, op) for op, share in shares.items() if share > tolerance)
-    if worst:
-        culprits = ", ".join(f"{op} ({share:.1%})" for share, op in reversed(worst))
-        warn_caller(
-            f"'{attribution.method}' conserves relevance, but these operations of the model have"
-            f" no rule and lost a share of it: {culprits}. Check attribution.conservation before"
-            " you trust the scores.",
-            ConservationWarning,
-        )
+# The warning of each kind of doubt; the first kind that was found decides.
+_CATEGORIES: dict[str, type[TrustWarning]] = {
+    "drift": RelevanceWarning,
+    "operations": ConservationWarning,
+    "conservation": ConservationWarning,
+}
 
 
-def warn_if_drifting(attribution: Attribution, result: MethodResult) -> None:
-    """Warn if the sum of relevance changed too much between the top layer and another.
+def judge_run(attribution: Attribution, result: MethodResult, forward: Reason) -> Attribution:
+    """Return the attribution of one run with the reasons that the run gives.
 
-    Only under the rules that normalise; the baselines' rules double it at every linear layer.
+    Args:
+        attribution: The scores of the run.
+        result: What the method found.
+        forward: Whether the model computed what it computes without whyformer.
     """
-    sums = [layer.relevance_sum for layer in result.layers]
-    if result.rules != "ours" or not sums or sums[-1] is None:
+    method = methods[attribution.method]
+    sums = conservation_reasons(attribution, method, _precision(result), result.leaks)
+    reasons = (forward, *drift_reasons(result), *sums, *result.reasons)
+    return replace(attribution, trust=attribution.trust.add(reasons))
+
+
+def judge_generated(attribution: Attribution) -> Attribution:
+    """Return the attribution of generated texts, with the sums of whole texts judged."""
+    trust = attribution.trust.without("conservation")
+    dtype = getattr(torch, str(attribution.provenance["dtype"]), torch.float32)
+    merged = replace(attribution, trust=trust)
+    sums = merged_conservation_reasons(merged, methods[attribution.method], dtype)
+    return replace(attribution, trust=trust.add(sums))
+
+
+def judge_values(attribution: Attribution) -> Attribution:
+    """Return the attribution with what its scores themselves tell."""
+    return replace(attribution, trust=attribution.trust.add(value_reasons(attribution)))
+
+
+def refuse_or_warn(attribution: Attribution, strict: bool) -> None:
+    """Warn once if the attribution is doubtful; if `strict`, raise TrustError instead."""
+    doubts = attribution.trust.warnings
+    if not doubts:
         return
-    for number, total in enumerate(sums):
-        if total is None:
-            continue
-        growth = (total / sums[-1]).abs()
-        sane = (growth > 1 / _SANE_GROWTH) & (growth < _SANE_GROWTH)
-        if not sane.all():
-            warn_caller(
-                f"'{attribution.method}': relevance drifted: above layer {number} its sum is"
-                f" {float(growth[~sane][0]):.3g} times that of the top layer, and it should stay"
-                " near 1. A denominator near 0 caused this. Do not trust this map; try float64, or"
-                " a method without relevance rules.",
-                RelevanceWarning,
-            )
-            return
+    found = f"'{attribution.method}' gave a doubtful explanation. {attribution.trust.summary}"
+    if strict:
+        raise TrustError(
+            found,
+            argument="strict",
+            remedy="Try another method, or leave out strict=True to get the scores with a warning",
+        )
+    kinds = {reason.kind for reason in doubts}
+    found_in = (category for kind, category in _CATEGORIES.items() if kind in kinds)
+    category = next(found_in, TrustWarning)
+    warn_caller(f"{found} See attribution.trust before you trust the scores.", category)
+
+
+def _precision(result: MethodResult) -> torch.dtype:
+    """The precision that token states were computed in."""
+    states = result.forward.states.values()
+    return next((one.dtype for one in states), result.forward.goal.value.dtype)

@@ -71,12 +71,12 @@ class ComparedSample:
         return self.labels if apart else self.titles
 
     @property
-    def sums(self) -> list[tuple[str, str]]:
-        """(titles, note) of what the scores sum to; equal notes are merged."""
-        titles_by_note: dict[str, list[str]] = {}
+    def trusts(self) -> list[tuple[str, SampleContent]]:
+        """(titles, content) of how far to trust the scores; titles with equal lines are merged."""
+        merged: dict[str, tuple[list[str], SampleContent]] = {}
         for title, content in zip(self.choices, self.contents, strict=True):
-            titles_by_note.setdefault(content.sum_note, []).append(title)
-        return [(", ".join(titles), note) for note, titles in titles_by_note.items()]
+            merged.setdefault(content.trust, ([], content))[0].append(title)
+        return [(", ".join(titles), content) for titles, content in merged.values()]
 
 
 def compare_samples(

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from whyformer.attribution import Attribution, Stream
-from whyformer.render.numbers import MINUS
+from whyformer.attribution.conservation import describe_conservation
 from whyformer.render.panels import (
     NOISE,
     ImagePanel,
@@ -27,6 +27,7 @@ from whyformer.render.subwords import as_subwords
 _UNNAMED = {"image": "region ", "audio": "frame "}
 _UNITS = {"image": "regions", "audio": "frames", "queries": "queries"}
 
+UNCHECKED = "unchecked"
 ONE_SCALE = "All streams share one colour scale: their scores are parts of one sum."
 OWN_SCALE = "Each stream has its own colour scale: compare within a stream, not across streams."
 
@@ -41,8 +42,9 @@ class SampleContent:
     model: str
     options: str  # key=value, ...
     notes: tuple[str, ...]  # notes about the input, such as truncation
-    sum_note: str  # what scores and sinks sum to, as a sentence
-    share: float | None  # the same as a number, if the method conserves
+    verdict: str  # of `Attribution.trust`: "sound", "sound with notes", "doubtful", "unchecked"
+    reasons: str  # for the verdict, in one line; what the scores sum to, if nothing is wrong
+    share: float | None  # scores and sinks over the output, if the method conserves
     stream_totals: tuple[tuple[str, float], ...]  # the sum of each stream's scores
     sinks: tuple[tuple[str, float], ...]
     panels: tuple[Panel, ...]
@@ -50,6 +52,16 @@ class SampleContent:
     matrices: tuple[
         RelevanceMatrix, ...
     ] = ()  # between streams, and from an output to what preceded it
+
+    @property
+    def head(self) -> str:
+        """The verdict as the start of the line of trust; "" if nothing was checked."""
+        return "" if self.verdict == UNCHECKED else f"Trust: {self.verdict}."
+
+    @property
+    def trust(self) -> str:
+        """How far to trust the scores, in one line."""
+        return f"{self.head} {self.reasons}".strip()
 
     @property
     def totals(self) -> tuple[tuple[str, float], ...]:
@@ -76,6 +88,7 @@ def _read_one(attribution: Attribution, index: int) -> SampleContent:
     one = attribution[index]
     order = sorted(one.streams, key=lambda name: name != one.main)
     parts = {name: _part(attribution, one, name, index) for name in order}
+    smooth = one.options.get("activations") == "gradient"
     share = None if one.conservation is None else float(one.conservation[0])
     panels = tuple(part.panel for part in parts.values())
     together = one.conservation is not None
@@ -86,7 +99,8 @@ def _read_one(attribution: Attribution, index: int) -> SampleContent:
         model=visible(str(one.provenance.get("model") or "")),
         options=visible(", ".join(f"{k}={v}" for k, v in one.options.items())) * bool(one.options),
         notes=tuple(visible(str(note)) for note in one.provenance.get("notes") or ()),
-        sum_note=describe_conservation(share, one.options.get("activations") == "gradient"),
+        verdict=one.trust.verdict,
+        reasons=visible(one.trust.summary or describe_conservation(share, smooth)),
         share=share,
         stream_totals=tuple(
             (visible(name), float(one.streams[name].scores.double().sum())) for name in order
@@ -245,32 +259,3 @@ def _matrices(
         for (asking, answering), value in attribution.maps.items()
         if asking != answering or _texts(parts[asking].asks) != _texts(parts[asking].answers)
     )
-
-
-def describe_conservation(share: float | None, smooth: bool = False) -> str:
-    """Return what a conservation of `share` means, as a sentence or two.
-
-    Args:
-        share: Sum of scores and sinks over the output; None if the method does not conserve.
-        smooth: Whether activations kept their gradient, which loses relevance.
-    """
-    sentence = _describe_share(share)
-    off = share is not None and math.isfinite(share) and abs(share - 1) >= 0.005
-    hint = ' GELU and tanh layers caused this. Pass activations="identity" for scores that'
-    hint += " sum exactly."
-    return sentence + hint if smooth and off else sentence
-
-
-def _describe_share(share: float | None) -> str:
-    if share is None:
-        return "This method's scores are not expected to sum to the output."
-    if not math.isfinite(share):
-        return "The output is 0, so there is no share to report."
-    percent = f"{100 * share:.0f} %".replace("-", MINUS)
-    if abs(share - 1) < 0.005:
-        return "Scores and sinks sum to the output."
-    if 0 <= share < 1:
-        return f"Scores and sinks sum to {percent} of the output; the rest was lost."
-    if share > 1:
-        return f"Scores and sinks sum to {percent} of the output, which is too much."
-    return f"Scores and sinks sum to {percent} of the output: the total has the opposite sign."

@@ -54,6 +54,7 @@ def merge_generated(rows: Attribution, generation: Generation) -> Attribution:
         sinks=sinks,
         layers=(),
         maps=matrices,
+        trust=rows.trust.merge_rows(generation.samples),
     )
 
 

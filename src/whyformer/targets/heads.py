@@ -25,6 +25,7 @@ CLASSES, NUMBER, NEXT_TOKEN, MASKED_TOKEN, TOKEN_CLASSES, SPANS, QUERIES = (
 # Names of the scores in model outputs, and a detector's entries after its classes.
 SCORES = ("logits", "question_answering_score", "itm_score")
 BOX = ("no object", "x", "y", "width", "height")
+DUAL_ENCODERS = ("CLIP", "CustomTextCLIP")  # classes of open_clip, which return a tuple
 CAUSAL_NAMES = ("ForCausalLM", "LMHeadModel")
 PASS_CALLABLE = "Pass target=, a callable that takes the output and returns one value per sample"
 LOAD_HEAD = f"{PASS_CALLABLE}, or load the model with a head"
@@ -44,7 +45,7 @@ def head_of(output: Any, module: nn.Module, batch: Batch) -> Head:
     spans = _spans(output, module)
     if spans is not None:
         return Head(SPANS, torch.stack(spans, dim=-1))
-    pairs = _pairs(output, batch)
+    pairs = _pairs(output, module, batch)
     if pairs is not None:
         return Head(NUMBER, pairs, ("similarity",))
     scores = _scores(output, module)
@@ -61,7 +62,10 @@ def head_of(output: Any, module: nn.Module, batch: Batch) -> Head:
         return Head(CLASSES, scores)
     if isinstance(output, Mapping) and isinstance(output.get("pred_boxes"), Tensor):
         boxes: Tensor = output["pred_boxes"]
-        return Head(QUERIES, torch.cat([scores, boxes.to(scores.dtype)], dim=-1), BOX)
+        # Detectors that were trained with a focal loss have no class of "no object".
+        count = getattr(getattr(module, "config", None), "num_labels", None)
+        names = BOX[1:] if scores.shape[-1] == count else BOX
+        return Head(QUERIES, torch.cat([scores, boxes.to(scores.dtype)], dim=-1), names)
     if scores.ndim == 3:
         return Head(_token_kind(scores, module, batch), scores)
     raise TargetError(
@@ -109,14 +113,29 @@ def _scores(output: Any, module: nn.Module) -> Tensor:
     )
 
 
-def _pairs(output: Any, batch: Batch) -> Tensor | None:
+def _pairs(output: Any, module: nn.Module, batch: Batch) -> Tensor | None:
     """The similarity of each text with its own image, (batch, 1), in a dual encoder."""
-    if not isinstance(output, Mapping):
-        return None
-    scores = output.get("logits_per_image")
-    if scores is None and batch.arguments.get("use_itm_head") is False:
-        scores = output.get("itm_score")
+    scores = None
+    if isinstance(output, Mapping):
+        scores = output.get("logits_per_image")
+        if scores is None and batch.arguments.get("use_itm_head") is False:
+            scores = output.get("itm_score")
+    if scores is None:
+        scores = _feature_similarity(output, module)
     return None if scores is None else scores.diagonal().reshape(-1, 1)
+
+
+def _feature_similarity(output: Any, module: nn.Module) -> Tensor | None:
+    """The logits (images, texts) of open_clip's output: features, logit scale and perhaps bias."""
+    names = ("image_features", "text_features", "logit_scale", "logit_bias")
+    parts = output if isinstance(output, Mapping) else {}
+    if isinstance(output, tuple) and type(module).__name__ in DUAL_ENCODERS:
+        parts = dict(zip(names, output, strict=False))
+    image, text, scale, bias = (parts.get(name) for name in names)
+    if not (isinstance(image, Tensor) and isinstance(text, Tensor) and isinstance(scale, Tensor)):
+        return None
+    logits = scale * (image @ text.T)
+    return logits if bias is None else logits + bias
 
 
 def _spans(output: Any, module: nn.Module) -> tuple[Tensor, Tensor] | None:

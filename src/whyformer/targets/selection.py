@@ -168,9 +168,13 @@ class Selector:
 
         By default the query with the most confident class, which is never "no object".
         """
-        classes = self.scores[sample, :, : -len(heads.BOX)]
+        classes = self.scores[sample, :, : -len(self.head.names)]
         if target is None:
-            confidence = self.scores[sample, :, : 1 - len(heads.BOX)].softmax(-1)[:, :-1].amax(-1)
+            if self.head.names == heads.BOX:
+                all_scores = self.scores[sample, :, : 1 - len(heads.BOX)]
+                confidence = all_scores.softmax(-1)[:, :-1].amax(-1)
+            else:
+                confidence = classes.amax(-1)
             target = Query(int(confidence.argmax()))
         if not isinstance(target, Query):
             raise TargetError(

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from whyformer.attribution import Layer
+from whyformer.attribution import Reason
 from whyformer.engine.backward import gradients_at
 from whyformer.engine.deciding_tokens import find_deciding
 from whyformer.engine.forward import Trace
+from whyformer.engine.layer_building import make_layers
+from whyformer.engine.padding_reads import padding_reads
 from whyformer.engine.passes.forward_only import ForwardPass, differentiable_value, intercept
 from whyformer.engine.recording import AttentionRecorder
 from whyformer.engine.result import MethodResult, Scores
 from whyformer.engine.rules.attention_maps import recording_table
-from whyformer.engine.rules.operations.fused_attention import wide_call
-from whyformer.engine.rules.operations.stabilise import wide
 from whyformer.engine.run import Run
 from whyformer.engine.segments import TokenLayout
-from whyformer.engine.streamed_layers import AnyLayer, StreamedLayer
+from whyformer.engine.streamed_layers import AnyLayer
+from whyformer.engine.structure import Structure, find_structure
 from whyformer.errors import UnsuitableMethodError
 from whyformer.models.families import Pair
 
@@ -36,6 +37,7 @@ class Attentions:
         deciding: Weights of the tokens that the head reads, (batch, tokens) by stack.
         every: All layers, in the order they ran.
         layers: The layers that the method reads, in the order they ran.
+        reasons: What the attention maps do not show.
     """
 
     run: Run
@@ -43,6 +45,7 @@ class Attentions:
     deciding: Mapping[str, Tensor]
     every: tuple[AnyLayer, ...]
     layers: tuple[AnyLayer, ...]
+    reasons: tuple[Reason, ...] = field(default=(), kw_only=True)
 
     @property
     def layout(self) -> TokenLayout:
@@ -61,6 +64,7 @@ class Attentions:
             maps=dict(maps or {}),
             layers=self.every,
             deciding=self.deciding,
+            reasons=self.reasons,
         )
 
 
@@ -78,34 +82,58 @@ def attentions(
     """
     keeps_gradient = "gradient" in run.keep
     gradient = gradient or keeps_gradient
+    structure = find_structure(run)
     trace, ledger = Trace(track=False), run.new_ledger()
     recorder = AttentionRecorder(
-        trace, ledger, run.stacks, start_graph=gradient, memory=run.map_memory
+        trace, ledger, run.stacks, start_graph=gradient, **recording_of(run, structure)
     )
     table = recording_table(recorder.record, recorder.hold)
     forward = intercept(run, table, trace, ledger)
-    chosen = recorder.choose_layers(first, end, by_pair)
-    sloping = range(len(recorder.maps)) if keeps_gradient else chosen if gradient else []
+    groups = structure.layers if structure else None
+    chosen = recorder.choose_layers(groups, first, end, by_pair)
+    sloping: Sequence[int] = []
+    if gradient:
+        wanted = range(len(recorder.layers(groups))) if keeps_gradient else chosen
+        sloping = [i for number in wanted for i in recorder.layers(groups)[number]]
     slopes = gradients_at(
         differentiable_value(forward.goal),
         {"exits": [*trace.exits.values()], "maps": [recorder.maps[i] for i in sloping]},
     )
-    forward, deciding = with_deciding(run, forward, trace, slopes["exits"])
-    by_layer = dict(zip(sloping, slopes["maps"], strict=True))
-    every = tuple(
-        make_layer(run, forward.layout, recorder, i, gradient=by_layer.get(i))
-        for i in range(len(recorder.maps))
+    forward, deciding, reads = with_deciding(run, forward, trace, slopes["exits"])
+    slope_of = dict(zip(sloping, slopes["maps"], strict=True))
+    every = make_layers(run, forward.layout, recorder, structure, gradient=slope_of)
+    layers = tuple(every[i] for i in chosen)
+    return Attentions(
+        run, forward, deciding, every, layers, reasons=(*reads, *reasons_of(structure))
     )
-    return Attentions(run, forward, deciding, every, tuple(every[i] for i in chosen))
+
+
+def recording_of(run: Run, structure: Structure | None) -> dict[str, Any]:
+    """Return the settings of the recorder: how maps are stored, and which have a known order."""
+    if structure is None:
+        return {"memory": run.map_memory}
+    # Maps that ran side by side are joined, so they must be held.
+    memory = "maps" if structure.is_joint else run.map_memory
+    return {"memory": memory, "ordered": structure.ordered}
+
+
+def reasons_of(structure: Structure | None) -> tuple[Reason, ...]:
+    """Return what the structure says about methods that read attention maps."""
+    return () if structure is None else structure.reasons
 
 
 def with_deciding(
     run: Run, forward: ForwardPass, trace: Trace, slopes: Sequence[Tensor]
-) -> tuple[ForwardPass, dict[str, Tensor]]:
-    """Return the pass with the stacks that only the exits show, and the deciding tokens.
+) -> tuple[ForwardPass, dict[str, Tensor], tuple[Reason, ...]]:
+    """Return the pass with the stacks that only the exits show, the deciding tokens, and doubts.
 
     `slopes` is the gradient of the explained value at each stack's exit.
     """
+    if run.family is not None and run.family.without_maps:
+        raise UnsuitableMethodError(
+            f"{run.name} has no attention maps between all its tokens: {run.family.without_maps}",
+            unavailable="maps",
+        )
     gradients = run.by_stack(trace.exits, slopes)
     layout = forward.layout.add_exits(
         {
@@ -120,71 +148,8 @@ def with_deciding(
                 f" {gradient.shape[1]} leave: it merges tokens, so its attention maps do not chain",
                 unavailable="maps",
             )
-    return replace(forward, layout=layout), find_deciding(run.deciding, gradients, layout.masks)
-
-
-def make_layer(
-    run: Run,
-    layout: TokenLayout,
-    recorder: AttentionRecorder,
-    i: int,
-    relevance_sum: Tensor | None = None,
-    states: Mapping[str, Tensor] | None = None,
-    **maps: Tensor | None,
-) -> AnyLayer:
-    """Return one layer: its maps as (batch, head, query, key), or what they are computed from.
-
-    `maps` are the gradient and the relevance of the map, `states` those of the block.
-    """
-    (asking, answering), together = recorder.pairs[i]
-    call = recorder.calls[i]
-    if call is not None:
-        shape = (call.query.shape[-2], call.key.shape[-2])
-        _check_map(run, layout, shape, asking, answering)
-        return StreamedLayer(
-            run.batch.size,
-            wide_call(call),
-            wide(recorder.maps[i].detach()),
-            relevance_sum=relevance_sum,
-            asking=asking,
-            answering=answering,
-            together=together,
-            **{f"output_{part}": None if m is None else wide(m) for part, m in maps.items()},
-        )
-    by_head = partial(_split_heads, run, layout, asking=asking, answering=answering)
-    return Layer(
-        attention=by_head(recorder.maps[i].detach()),
-        relevance_sum=relevance_sum,
-        asking=asking,
-        answering=answering,
-        together=together,
-        **(states or {}),
-        **{part: None if m is None else by_head(m) for part, m in maps.items()},
+    return (
+        replace(forward, layout=layout),
+        find_deciding(run.deciding, gradients, layout.masks),
+        padding_reads(run, gradients, layout.masks),
     )
-
-
-def _split_heads(
-    run: Run, layout: TokenLayout, attention: Tensor, asking: str, answering: str
-) -> Tensor:
-    """Attention as (batch, head, query, key), whatever axes the model folded together."""
-    shape = _check_map(run, layout, tuple(attention.shape), asking, answering)
-    return wide(attention).reshape(run.batch.size, -1, *shape)
-
-
-def _check_map(
-    run: Run, layout: TokenLayout, found: tuple[int, ...], asking: str, answering: str
-) -> tuple[int, int]:
-    """(queries, keys) of a map; raise ModelError if they are not the tokens of these stacks."""
-    shape = (layout.counts[asking], layout.counts[answering])
-    if found[-2:] != shape:
-        tokens = (
-            f"the {shape[0]} tokens of the model's one stream"
-            if run.stacks.only
-            else f"the {shape[0]} query tokens of '{asking}' and {shape[1]} keys of '{answering}'"
-        )
-        raise UnsuitableMethodError(
-            f"an attention map of shape {found} does not fit {tokens}: whyformer cannot tell"
-            " whose tokens it mixes",
-            unavailable="maps",
-        )
-    return shape

@@ -7,26 +7,38 @@ Mehri et al. 2025), so the explained value is linear in the states that enter an
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+import torch
 from torch import Tensor
 
-from whyformer.attribution import Nodes
+from whyformer.attribution import Nodes, Reason
 from whyformer.engine.backward import gradients_at
+from whyformer.engine.balance import book_again_if_mixed_up
 from whyformer.engine.block_relevance import BlockRelevance
 from whyformer.engine.forward import Trace
+from whyformer.engine.layer_building import make_layers
 from whyformer.engine.nodes import NodeRecorder
-from whyformer.engine.passes.attentions import Attentions, make_layer, with_deciding
+from whyformer.engine.passes.attentions import (
+    Attentions,
+    reasons_of,
+    recording_of,
+    with_deciding,
+)
 from whyformer.engine.passes.forward_only import differentiable_value, intercept
 from whyformer.engine.recording import AttentionRecorder, missing_operation
 from whyformer.engine.result import Scores
-from whyformer.engine.rules.ledger import Booking
+from whyformer.engine.rules.ledger import Booking, Place
+from whyformer.engine.rules.operations.stabilise import wide
 from whyformer.engine.rules.rule_sets import RuleSet, balanced_rules
 from whyformer.engine.run import Run
+from whyformer.engine.structure import find_structure
 from whyformer.errors import OptionError
 
 # Relevance that reaches the lowest states by other ways than through the blocks.
 BYPASS = "states that bypass the blocks"
+# The share of the explained value that a block's input may lack and still be averaged.
+BYPASSED = 1e-3
 
 
 @dataclass(frozen=True)
@@ -66,6 +78,26 @@ class Balanced(Attentions):
         bypass = bottom.total() - found.total()
         return LayerAverage(found.scores, found.sinks, {**found.leaks, BYPASS: bypass})
 
+    def hidden_losses(self, name: str) -> dict[Booking, Tensor]:
+        """Return the relevance that hidden operations lost, (batch,), by block if that is known.
+
+        Every other operation is booked, so what is missing in the balance at the input of a block
+        was lost above it in hidden operations.
+        """
+        value = wide(self.forward.goal.value.detach())
+        if len(self.blocks) > 1:
+            return {(name, None): value - self._mean(dict.fromkeys(self.blocks, (0,))).total()}
+        ((stack, blocks),) = self.blocks.items()
+        losses: dict[Booking, Tensor] = {}
+        above = torch.zeros_like(value)
+        for i in reversed(range(len(blocks))):
+            states = blocks[i]
+            if states is not None:
+                missing = value - self._mean({stack: (i,)}).total()
+                losses[name, Place(stack, i, states.shape[1])] = missing - above
+                above = missing
+        return losses
+
     def _readable(self, stack: str, wanted: Sequence[int]) -> tuple[int, ...]:
         """The wanted blocks of a stack that can be averaged."""
         blocks = self.blocks[stack]
@@ -73,6 +105,8 @@ class Balanced(Attentions):
             return (0,)
         shape = next(one.shape for one in blocks if one is not None)
         same = [i for i, one in enumerate(blocks) if one is not None and one.shape == shape]
+        if not self.run.stacks.tracks[stack].whole:
+            same = [i for i in same if not self._is_bypassed(stack, i)]
         chosen = tuple(i for i in wanted if i in same)
         if not chosen:
             raise OptionError(
@@ -81,6 +115,12 @@ class Balanced(Attentions):
                 remedy=f"Choose layers from 0 to {len(blocks) - 1}; end_layer is exclusive",
             )
         return chosen
+
+    def _is_bypassed(self, stack: str, block: int) -> bool:
+        """Whether relevance passes beside a block's input, as in a list of attentions alone."""
+        whole = dict.fromkeys(self.blocks, (0,))
+        total, found = (self._mean({**whole, stack: (i,)}).total() for i in (0, block))
+        return bool(((found - total).abs() > BYPASSED * total.abs()).any())
 
     def _mean(self, chosen: Mapping[str, tuple[int, ...]]) -> LayerAverage:
         """The mean over some blocks of each stack."""
@@ -153,20 +193,24 @@ def balanced(
         end: The layer after the last one.
         by_pair: Count attention layers per pair of stacks.
     """
+    structure = find_structure(run) if maps else None
     watched = BlockRelevance() if states else None
     trace, ledger = Trace(track=states, blocks=watched), run.new_ledger(states, per_token)
-    recorder = AttentionRecorder(trace, ledger, run.stacks, start_graph=True, memory=run.map_memory)
+    recorder = AttentionRecorder(
+        trace, ledger, run.stacks, start_graph=True, **recording_of(run, structure)
+    )
     rules = rules or balanced_rules()
     table = rules.table
     if maps:
         table = {**table, **rules.recording(recorder.record, recorder.hold)}
     nodes = NodeRecorder(run, trace, ledger) if states and "nodes" in run.keep else None
     forward = intercept(run, table, trace, ledger, nodes=nodes)
-    if not ledger.counts["attention"]:
+    if maps and not ledger.counts["attention"]:
         raise missing_operation("attention")
-    chosen = recorder.choose_layers(first, end, by_pair) if maps else []
-    keeps = maps and "gradient" in run.keep
-    sloping = range(len(recorder.maps)) if keeps else chosen
+    groups = recorder.layers(structure.layers if structure else None)
+    chosen = recorder.choose_layers(groups, first, end, by_pair) if maps else []
+    wanted = range(len(groups)) if maps and "gradient" in run.keep else chosen
+    sloping = [i for number in wanted for i in groups[number]]
     slopes = gradients_at(
         differentiable_value(forward.goal),
         {
@@ -175,24 +219,31 @@ def balanced(
             "maps": [recorder.maps[i] for i in sloping],
             **(nodes.places if nodes else {}),
         },
+        keep_graph=ledger.may_mix_up,
     )
     deciding: Mapping[str, Tensor] = {}
+    reads: tuple[Reason, ...] = ()
     if maps:
-        forward, deciding = with_deciding(run, forward, trace, slopes["exits"])
-    by_layer = dict(zip(sloping, slopes["maps"], strict=True))
-    every = tuple(
-        make_layer(run, forward.layout, recorder, i, gradient=by_layer.get(i))
-        for i in range(len(recorder.maps))
-    )
-    return Balanced(
+        forward, deciding, reads = with_deciding(run, forward, trace, slopes["exits"])
+    slope_of = dict(zip(sloping, slopes["maps"], strict=True))
+    every = make_layers(run, forward.layout, recorder, structure, gradient=slope_of)
+    relevance = watched.read(run, trace.states, slopes["states"]) if watched else {}
+    if states:
+        bottom = [one[0] for one in relevance.values() if one[0] is not None]
+        book_again_if_mixed_up(ledger, forward.goal.value, [*trace.states.values()], bottom)
+    found = Balanced(
         run,
         forward,
         deciding,
         every,
         tuple(every[i] for i in chosen),
-        watched.read(run, trace.states, slopes["states"]) if watched else {},
+        relevance,
         ledger.sinks_by_place,
         ledger.token_sinks,
         ledger.leaks_by_place,
         nodes.read(forward.layout, slopes) if nodes else {},
+        reasons=(*reads, *reasons_of(structure)),
     )
+    if not (ledger.hidden and states):
+        return found
+    return replace(found, leaks={**found.leaks, **found.hidden_losses(" and ".join(ledger.hidden))})

@@ -17,6 +17,7 @@ from whyformer.engine.run import Run
 from whyformer.engine.segments import TokenLayout, find_layout
 from whyformer.engine.state_hooks import state_hooks
 from whyformer.errors import TargetError
+from whyformer.models.plain_execution import device_type
 from whyformer.targets.resolve import Goal, resolve
 
 States = dict[str, Tensor]  # (batch, tokens, hidden) by stack
@@ -84,7 +85,7 @@ def make_interception(
 ) -> Interception:
     """Return the mode that runs operations by the table; the family's own rules come first."""
     own = run.family.rules if run.family else {}
-    settings = {**table, **own}, ledger, is_double(run.module), fallback
+    settings = table, ledger, is_double(run.module), fallback, device_type(run.module), own
     return WatchedInterception(nodes.see, *settings) if nodes else Interception(*settings)
 
 

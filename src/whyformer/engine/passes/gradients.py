@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from whyformer.attribution import Nodes
+from whyformer.attribution import Nodes, Reason
 from whyformer.engine.backward import gradients_at
+from whyformer.engine.balance import book_again_if_mixed_up
 from whyformer.engine.forward import Trace
+from whyformer.engine.hidden import hidden_reasons
 from whyformer.engine.nodes import NodeRecorder
 from whyformer.engine.passes.forward_only import (
     ForwardPass,
@@ -34,6 +36,7 @@ class Gradients:
         sinks: Relevance that went to biases and other constants, (batch,) by name.
         leaks: Relevance lost in operations without a rule, (batch,) by operation.
         nodes: Relevance of inner nodes by stack, if the user keeps them.
+        reasons: What decides how far to trust the gradient.
     """
 
     forward: ForwardPass
@@ -41,19 +44,27 @@ class Gradients:
     sinks: Mapping[str, Tensor]
     leaks: Mapping[str, Tensor]
     nodes: Mapping[str, Nodes] = field(default_factory=dict)
+    reasons: tuple[Reason, ...] = ()
 
     def relevance(self) -> Scores:
         """Return gradient x input, summed over the hidden axis, (batch, tokens) by stack."""
-        return {
-            name: (wide(states) * wide(self.gradient[name])).sum(-1)
-            for name, states in self.forward.states.items()
-        }
+        return _relevance(self.forward.states, self.gradient)
 
     def result(self) -> MethodResult:
         """Return gradient x input as a method's result."""
         return MethodResult(
-            self.forward, self.relevance(), sinks=self.sinks, leaks=self.leaks, nodes=self.nodes
+            self.forward,
+            self.relevance(),
+            sinks=self.sinks,
+            leaks=self.leaks,
+            nodes=self.nodes,
+            reasons=self.reasons,
         )
+
+
+def _relevance(states: States, gradient: States) -> Scores:
+    """Gradient x input, summed over the hidden axis, (batch, tokens) by stack."""
+    return {name: (wide(one) * wide(gradient[name])).sum(-1) for name, one in states.items()}
 
 
 def gradients(
@@ -82,12 +93,14 @@ def gradients(
         raise missing_operation(needs)
     value = differentiable_value(forward.goal)
     places = recorder.places if recorder else {}
-    slopes = gradients_at(value, {"states": [*trace.states.values()], **places})
+    lowest = [*trace.states.values()]
+    slopes = gradients_at(value, {"states": lowest, **places}, keep_graph=ledger.may_mix_up)
     nodes = recorder.read(forward.layout, slopes) if recorder else {}
+    gradient = run.by_stack(trace.states, slopes["states"])
+    if ledger.active:
+        scores = _relevance(forward.states, gradient).values()
+        book_again_if_mixed_up(ledger, value, lowest, scores)
+        ledger.book_hidden(value, scores)
     return Gradients(
-        forward,
-        run.by_stack(trace.states, slopes["states"]),
-        dict(ledger.sinks),
-        dict(ledger.leaks),
-        nodes,
+        forward, gradient, dict(ledger.sinks), dict(ledger.leaks), nodes, hidden_reasons(ledger)
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -10,7 +10,13 @@ from torch import Tensor
 
 from whyformer.engine.backward import gradients_at, relevances_at
 from whyformer.engine.forward import Trace, alias_output, run_forward
-from whyformer.engine.passes.attentions import Attentions, make_layer, with_deciding
+from whyformer.engine.layer_building import make_layers
+from whyformer.engine.passes.attentions import (
+    Attentions,
+    reasons_of,
+    recording_of,
+    with_deciding,
+)
 from whyformer.engine.passes.forward_only import (
     States,
     differentiable_value,
@@ -24,6 +30,7 @@ from whyformer.engine.rules.relevance.switch import Direction, run_without_rule
 from whyformer.engine.rules.relevance.table import relevance_table
 from whyformer.engine.run import Run
 from whyformer.engine.state_hooks import state_hooks
+from whyformer.engine.structure import find_structure
 from whyformer.models.families import Pair
 from whyformer.targets.resolve import resolve
 
@@ -74,8 +81,9 @@ def relevances(
     # passes stop at the lowest tensors whose relevance is needed.
     trace = Trace(leaf=run.batch.carrier if reach == "pixels" else None)
     ledger = run.new_ledger()
+    structure = find_structure(run)
     recorder = AttentionRecorder(
-        trace, ledger, run.stacks, start_graph=False, memory=run.map_memory
+        trace, ledger, run.stacks, start_graph=False, **recording_of(run, structure)
     )
     table = relevance_table(direction, rules, recorder.record, recorder.hold)
     interception = make_interception(run, table, ledger, partial(run_without_rule, direction))
@@ -88,16 +96,18 @@ def relevances(
     goal = resolve(run.target, output, run.module, run.batch)
     forward, value = forward_pass(run, trace, goal), differentiable_value(goal)
 
-    chosen = recorder.choose_layers(first, by_pair=by_pair)
-    every = range(len(recorder.maps))
-    needed = every if keeps_relevance or reach != "attention" else chosen
-    sloping = every if keeps_gradient else needed if gradient else []
+    groups = recorder.layers(structure.layers if structure else None)
+    chosen = recorder.choose_layers(groups, first, by_pair=by_pair)
+    every = range(len(groups))
+    wanted = every if keeps_relevance or reach != "attention" else chosen
+    needed = [i for number in wanted for i in groups[number]]
+    sloping = range(len(recorder.maps)) if keeps_gradient else needed if gradient else []
     slopes = gradients_at(
         value,
         {"exits": [*trace.exits.values()], "maps": [recorder.maps[i] for i in sloping]},
         keep_graph=True,
     )
-    forward, deciding = with_deciding(run, forward, trace, slopes["exits"])
+    forward, deciding, reads = with_deciding(run, forward, trace, slopes["exits"])
     sums = RelevanceSums(trace.leaving, ledger, run.stacks.batch_first)
     found = relevances_at(
         value,
@@ -111,25 +121,19 @@ def relevances(
             "pixels": [trace.arguments[trace.leaf]] if trace.leaf else [],
         },
     )
-    by_layer = {
-        "gradient": dict(zip(sloping, slopes["maps"], strict=True)),
-        "relevance": dict(zip(needed, found["maps"], strict=True)),
-    }
-    by_block = {
-        "entering": dict(zip(every, found["entering"], strict=False)),
-        "leaving": dict(zip([every[-1]], found["leaving"], strict=False)),
-    }
-    layers = tuple(
-        make_layer(
-            run,
-            forward.layout,
-            recorder,
-            i,
-            relevance_sum=sums.above(i, len(recorder.maps)) if run.stacks.only else None,
-            states={k: run.put_batch_first(t[i]) for k, t in by_block.items() if i in t},
-            **{part: maps.get(i) for part, maps in by_layer.items()},
-        )
-        for i in every
+    only = run.stacks.only is not None
+    layers = make_layers(
+        run,
+        forward.layout,
+        recorder,
+        structure,
+        sums={n: sums.above(n, len(groups)) for n in every} if only else {},
+        states={
+            "entering": _by_layer(run, every, found["entering"]),
+            "leaving": _by_layer(run, [every[-1]], found["leaving"]),
+        },
+        gradient=dict(zip(sloping, slopes["maps"], strict=True)),
+        relevance=dict(zip(needed, found["maps"], strict=True)),
     )
     return Relevances(
         run,
@@ -140,4 +144,11 @@ def relevances(
         rules,
         run.by_stack(trace.states, found["states"]) if found["states"] else {},
         wide(found["pixels"][0]).sum(1) if found["pixels"] else None,
+        # Relevance that reaches the states does not walk along the maps.
+        reasons=(*reads, *(reasons_of(structure) if reach == "attention" else ())),
     )
+
+
+def _by_layer(run: Run, layers: Sequence[int], found: Sequence[Tensor]) -> dict[int, Tensor]:
+    """Relevance of states, (batch, tokens, hidden), by the number of their layer."""
+    return {i: run.put_batch_first(one) for i, one in zip(layers, found, strict=False)}

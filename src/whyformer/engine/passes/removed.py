@@ -8,6 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from whyformer.engine.half_precision import in_float32
 from whyformer.engine.passes.forward_only import make_interception
 from whyformer.engine.predict import Overwrite, run_model
 from whyformer.engine.rerun import Grids, plan_passes
@@ -77,6 +78,7 @@ def _run_once(
         # The next stream is removed from what this one left.
         removal, rows = replace(removal, batch=left.batch), torch.arange(len(rows))
     with make_interception(run, {}, run.new_ledger()), torch.no_grad():
-        output = run_model(run.module, removal.batch, overwrites, ANOTHER_METHOD)
+        with in_float32(run.module):
+            output = run_model(run.module, removal.batch, overwrites, ANOTHER_METHOD)
         value = resolve(target, output, run.module, removal.batch).value
     return value.detach().cpu().double()

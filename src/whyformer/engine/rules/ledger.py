@@ -8,14 +8,16 @@ holds the second sum by name (sinks), and the relevance that operations without 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from whyformer.engine.rules import samples
 from whyformer.engine.rules.operations.stabilise import wide
+from whyformer.engine.rules.watched_values import WatchedValues
 from whyformer.errors import ModelError
 
 
@@ -71,7 +73,12 @@ class Ledger:
         self.token_sinks: dict[Booking, Tensor] = {}  # (batch, tokens), if booked per token
         self.leaks_by_place: dict[Booking, Tensor] = {}  # (batch,)
         self.counts: Counter[str] = Counter()  # how often a rule was applied
+        self.keeps_sum = True  # whether every rule of the method conserves
+        self.mixed_up = False  # whether samples could not be told apart in some tensor
+        self._sample: int | None = None  # the only sample whose relevance arrives now
+        self.hidden: dict[str, None] = {}  # operations that no rule could see, in order
         self._sinks: dict[Booking, Tensor] = {}
+        self.values = WatchedValues()
         self._bias_sinks: list[tuple[Booking, bool, Tensor]] = []  # batch_first, (..., token)
 
     @property
@@ -97,31 +104,98 @@ class Ledger:
         """Relevance lost in operations without a rule, (batch,) by operation."""
         return sum_by_account(self.leaks_by_place)
 
+    @property
+    def may_mix_up(self) -> bool:
+        """Whether samples may have to be booked again, one at a time."""
+        return self.active and self.batch > 1
+
     def count(self, rule: str, times: int = 1) -> None:
         """Count uses of a rule, so that a method can tell whether its rule ever applied."""
         self.counts[rule] += times
+
+    def clear(self) -> None:
+        """Empty all accounts, before the backward pass runs again."""
+        for book in (self._sinks, self.leaks_by_place, self.token_sinks):
+            book.clear()
+        self._bias_sinks.clear()
+
+    @contextmanager
+    def only_sample(self, sample: int) -> Iterator[None]:
+        """Book everything for one sample: the backward pass starts from its value alone."""
+        self._sample = sample
+        try:
+            yield
+            _ = self.sinks_by_place  # biases that wait are booked for this sample too
+        finally:
+            self._sample = None
+
+    def note_hidden(self, name: str) -> None:
+        """Note an operation that ran where no rule could see it."""
+        self.hidden[name] = None
+
+    def missing(self, value: Tensor, scores: Iterable[Tensor]) -> Tensor:
+        """What is missing in the balance of each sample, (batch,).
+
+        `value` is (batch,), and `scores` are (batch, tokens).
+        """
+        found = [*self.sinks.values(), *self.leaks.values(), *(one.sum(1) for one in scores)]
+        found += [one.sum(1) for one in self.token_sinks.values()]
+        return wide(value.detach()) - sum(found[1:], found[0])
+
+    def book_hidden(self, value: Tensor, scores: Iterable[Tensor]) -> None:
+        """Book what is missing in the balance as lost in hidden operations.
+
+        Every other operation is booked, so it was lost there.
+        """
+        if self.active and self.hidden and self.keeps_sum:
+            missing = self.missing(value, scores)
+            self.leaks_by_place[" and ".join(self.hidden), None] = missing
 
     def book_constant(self, account: str, output: Tensor, value: Tensor | float) -> None:
         """Book value * gradient of `output` as a sink; the value is an addend of `output`."""
         if not (self.active and is_tracked(output)):
             return
         batch_first, booking, shape = self.batch_first, (account, self.place), output.shape
-        constant = wide(value.detach()) if isinstance(value, Tensor) else torch.tensor(value)
+        constant = value.detach() if isinstance(value, Tensor) else torch.tensor(value)
+        constant = constant.to(torch.promote_types(output.dtype, torch.float32))
+        watched = self.values.watch(constant)
         if len(shape) > 1 and constant.shape == shape[-1:]:
             parts = self._bias_sinks
             output.register_hook(
-                lambda gradient: parts.append((booking, batch_first, wide(gradient) @ constant))
+                lambda gradient: parts.append(
+                    (booking, batch_first, wide(gradient) @ watched.value)
+                )
             )
         else:
             output.register_hook(
                 lambda gradient: self._add(
-                    self._sinks, booking, relevance_of(gradient, constant), batch_first
+                    self._sinks, booking, relevance_of(gradient, watched.value), batch_first
                 )
             )
 
     def alias(self, inputs: Sequence[Any]) -> list[Any]:
         """The inputs; tracked ones as views, so that their gradient is that of one operation."""
         return [x.view_as(x) if is_tracked(x) and self.active else x for x in inputs]
+
+    def alias_call(
+        self, args: tuple, kwargs: dict[str, Any]
+    ) -> tuple[tuple, dict[str, Any], list[Any]]:
+        """The arguments with aliases for tracked tensors, also those in lists; and the aliases."""
+        aliases: list[Any] = []
+
+        def alias(value: Any) -> Any:
+            if type(value) in (tuple, list):
+                return type(value)([alias(one) for one in value])
+            if is_tracked(value) and self.active:
+                aliases.append(value.view_as(value))
+                return aliases[-1]
+            return value
+
+        return (
+            tuple(alias(value) for value in args),
+            {key: alias(value) for key, value in kwargs.items()},
+            aliases,
+        )
 
     def book_difference(
         self,
@@ -154,10 +228,10 @@ class Ledger:
         sign: int,
         batch_first: bool,
     ) -> None:
-        value, booking = tensor.detach(), (account, self.place)
+        watched, booking = self.values.watch(tensor), (account, self.place)
         tensor.register_hook(
             lambda gradient: self._add(
-                book, booking, sign * relevance_of(gradient, value), batch_first
+                book, booking, sign * relevance_of(gradient, watched.value), batch_first
             )
         )
 
@@ -167,22 +241,21 @@ class Ledger:
         place = booking[1]
         amount = None
         if self.per_token and place is not None and book is self._sinks:
-            amount = self._each_token(relevance, batch_first, place.tokens)
-        if amount is None:
-            amount = self.per_sample(relevance, batch_first)
+            amount = samples.sum_per_token(
+                relevance, self.batch, place.tokens, batch_first, folded=self._sample is None
+            )
+        if amount is None and self._sample is not None:
+            amount = relevance.new_zeros(self.batch)
+            amount[self._sample] = relevance.sum()
+        elif amount is None:
+            try:
+                amount = self.per_sample(relevance, batch_first)
+            except ModelError:
+                self.mixed_up = True  # the pass books each sample alone later
+                amount = relevance.new_zeros(self.batch)
         else:
             book = self.token_sinks
         book[booking] = book[booking] + amount if booking in book else amount
-
-    def _each_token(self, relevance: Tensor, batch_first: bool, tokens: int) -> Tensor | None:
-        """The sum over all axes but samples and tokens, (batch, tokens); None if there are none."""
-        if batch_first and relevance.shape[:2] == (self.batch, tokens):
-            return relevance.flatten(2).sum(2) if relevance.dim() > 2 else relevance
-        if not batch_first and relevance.shape[:2] == (tokens, self.batch):
-            return relevance.transpose(0, 1).reshape(self.batch, tokens, -1).sum(2)
-        if batch_first and relevance.dim() == 2 and len(relevance) == self.batch * tokens:
-            return relevance.reshape(self.batch, tokens, -1).sum(2)
-        return None
 
     def check_order(self, attention: Tensor) -> None:
         """Raise ModelError if heads and samples share an axis in an unknown order."""
@@ -207,39 +280,11 @@ class Ledger:
 
     def per_sample(self, relevance: Tensor, batch_first: bool = True) -> Tensor:
         """The sum over all axes but the samples, (batch,)."""
-        batch = self.batch
-        if batch == 1:
-            return relevance.sum().reshape(1)
-        if not batch_first and relevance.dim() == 3 and relevance.shape[1] == batch:
-            return relevance.sum(dim=(0, 2))
-        if relevance.dim() and relevance.shape[0] == batch:
-            return relevance.flatten(1).sum(1) if relevance.dim() > 1 else relevance
-        if relevance.dim() and relevance.shape[0] % batch == 0:
-            # Samples and tokens in one axis, as in a flattened linear layer.
-            if batch_first:
-                return relevance.reshape(batch, -1).sum(1)
-            return relevance.reshape(-1, batch, relevance[0].numel()).sum(dim=(0, 2))
-        raise ModelError(
-            f"cannot tell the {batch} samples apart in a tensor of shape {tuple(relevance.shape)}",
-            argument="inputs",
-            remedy="Explain one sample at a time",
-        )
+        return samples.sum_per_sample(relevance, self.batch, batch_first)
 
     def spread(self, relevance: Tensor, batch_first: bool = True) -> Tensor:
         """The sums per sample in a shape that broadcasts with the tensor."""
-        batch, shape = self.batch, relevance.shape
-        if batch == 1:
-            return relevance.sum()
-        amounts = self.per_sample(relevance, batch_first)
-        if not batch_first and relevance.dim() == 3 and shape[1] == batch:
-            return amounts.reshape(1, batch, 1)
-        if shape[0] != batch:  # samples and tokens, or samples and heads, in one axis
-            amounts = (
-                amounts.repeat_interleave(shape[0] // batch)
-                if batch_first
-                else amounts.repeat(shape[0] // batch)
-            )
-        return amounts.reshape(-1, *[1] * (relevance.dim() - 1))
+        return samples.spread_sums(relevance, self.batch, batch_first)
 
 
 def sum_by_account(bookings: Mapping[Booking, Tensor]) -> dict[str, Tensor]:

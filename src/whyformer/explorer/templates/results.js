@@ -32,7 +32,7 @@ export class Results {
     for (const id of ["error", "welcome", "answers", "report", "trust", "files", "curve-note", "notes"]) $(id).hidden = true;
     for (const id of ["rows", "columns", "notes"]) $(id).replaceChildren();
     document.querySelector(".charts").replaceChildren();
-    for (const title of ["method", "why", "time", "sum / output"]) this.column(title);
+    for (const title of ["method", "why", "time", "sum / output", "trust"]) this.column(title);
     $("progress").hidden = false;
     this.step({done: 0, of: 1, says: "asking"});
   }
@@ -63,20 +63,24 @@ export class Results {
     document.querySelector("progress").value = Math.max(done / of, 0.02);
   }
 
-  method({method, label, seconds, conservation, promises, notes}) {
+  method({method, label, seconds, conservation, promises, trust, reasons, notes}) {
     const row = this.row(method);
     const why = create("td");
     why.append(create("bdi", label));
     const share = conservation === null ? "–" : percent(Math.round(100 * conservation) / 100);
     row.append(why, create("td", `${seconds < 10 ? seconds.toFixed(2) : seconds.toFixed(0)} s`), create("td", share));
     if (conservation !== null && !promises) row.lastChild.title = "this method's scores are not expected to sum to the output";
+    const verdict = create("td", trust, `trust ${trust.replaceAll(" ", "-")}`);
+    verdict.title = reasons;
+    row.append(verdict);
+    if (trust === "doubtful") this.note(`${method}: ${reasons}`);
     notes.forEach((note) => this.note(note));
     this.label ??= label;
   }
 
   failed({method, says}) {
     const cell = create("td", says, "says");
-    cell.colSpan = 3;
+    cell.colSpan = 4;
     this.row(method).append(cell);
     $("trust").hidden = false;
   }

@@ -7,7 +7,12 @@ bart = encoder_decoder(
     "bart",
     title="BART, mBART",
     model_types=("bart", "mbart"),
-    classes=("BartForConditionalGeneration", "MBartForConditionalGeneration"),
+    classes=(
+        "BartForConditionalGeneration",
+        "BartModel",
+        "MBartForConditionalGeneration",
+        "MBartModel",
+    ),
     source=TEXT_SOURCE,
     tiny=tiny_model("BartForConditionalGeneration", **SIZES),
     relu=tiny_model("BartForConditionalGeneration", **SIZES, activation_function="relu"),

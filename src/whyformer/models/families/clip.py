@@ -1,6 +1,10 @@
 """CLIP (Radford et al., 2021): separate text and image encoders; the target is their similarity."""
 
-from whyformer.models.families.family import Source, Stack, declare
+from __future__ import annotations
+
+from typing import Any
+
+from whyformer.models.families.family import Family, Source, Stack, declare
 from whyformer.models.families.tiny import IMAGE, SIZES, tiny_model
 
 TEXT = {
@@ -12,23 +16,41 @@ TEXT = {
     "eos_token_id": 59,
 }
 VISION = {k: v for k, v in IMAGE.items() if k != "num_labels"}
-clip = declare(
+
+
+def two_towers(name: str, *, text_blocks: str, **facts: Any) -> Family:
+    """Register a family of text and image encoders; `text_blocks` is the path of the text's."""
+    return declare(
+        name,
+        stream="text",
+        sources=(
+            Source(
+                "text",
+                "input_ids",
+                mask="attention_mask",
+                beside=facts.pop("beside", ("position_ids",)),
+                part="text_model",
+            ),
+            Source("image", "pixel_values", kind="pixels", part="vision_model"),
+        ),
+        stacks=(
+            Stack(("text",), text_blocks),
+            Stack(("image",), "vision_model.encoder.layers"),
+        ),
+        attention={
+            text_blocks.rpartition(".")[0]: ("text", "text"),
+            "vision_model.encoder": ("image", "image"),
+        },
+        prefix_tokens=lambda config: 1,
+        **facts,
+    )
+
+
+clip = two_towers(
     "clip",
     title="CLIP",
-    stream="text",
     model_types=("clip",),
     classes=("CLIPModel",),
-    sources=(
-        Source(
-            "text", "input_ids", mask="attention_mask", beside=("position_ids",), part="text_model"
-        ),
-        Source("image", "pixel_values", kind="pixels", part="vision_model"),
-    ),
-    stacks=(
-        Stack(("text",), "text_model.encoder.layers"),
-        Stack(("image",), "vision_model.encoder.layers"),
-    ),
-    attention={"text_model.encoder": ("text", "text"), "vision_model.encoder": ("image", "image")},
-    prefix_tokens=lambda config: 1,
+    text_blocks="text_model.encoder.layers",
     tiny=tiny_model("CLIPModel", text_config=TEXT, vision_config=VISION, projection_dim=16),
 )

@@ -1,4 +1,4 @@
-"""DeBERTa-v2 and v3 (He et al., 2021): separate content and position scores.
+"""DeBERTa, v1 to v3 (He et al., 2021): separate content and position scores.
 
 Attention has no fused path: scores are batched matrix products on (batch x head, query, key),
 gathered by relative distance. The largest v2 models also pass the states that enter block one
@@ -23,9 +23,9 @@ SIZES = {
 
 deberta_v2 = declare(
     "deberta_v2",
-    title="DeBERTa-v2, DeBERTa-v3",
+    title="DeBERTa-v1, v2 and v3",
     stream="text",
-    model_types=("deberta-v2",),
+    model_types=("deberta-v2", "deberta"),
     blocks="encoder.layer",
     tiny=tiny_model("DebertaV2ForSequenceClassification", **SIZES),
     relu=tiny_model(
@@ -35,6 +35,10 @@ deberta_v2 = declare(
         pooler_hidden_act="relu",
     ),
     variants={
+        "deberta": tiny_model(
+            "DebertaForSequenceClassification",
+            **{k: v for k, v in SIZES.items() if k not in ("norm_rel_ebd", "share_att_key")},
+        ),
         "deberta_v2_conv": tiny_model(
             "DebertaV2ForSequenceClassification", **SIZES, conv_kernel_size=3, conv_act="gelu"
         ),

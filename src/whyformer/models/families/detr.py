@@ -6,54 +6,66 @@ relevance comes from the image.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from torch import nn
 
 from whyformer.models.families.encoder_decoder import LAYERS
-from whyformer.models.families.family import Source, Stack, declare
+from whyformer.models.families.family import Family, Source, Stack, declare
 from whyformer.models.families.tiny import tiny_model
 
-_SIZES = {
-    **LAYERS,
-    "num_queries": 5,
-    "num_labels": 3,
-    "use_timm_backbone": False,
-    "use_pretrained_backbone": False,
-    "backbone": None,
-}
+SIZES = {**LAYERS, "num_queries": 5, "num_labels": 3}
+CROSS_ATTENTION = "decoder.layers.*.encoder_attn"
 
 
-def _tiny(*, seed: int = 0, **changes: Any) -> nn.Module:
-    """Build a tiny DETR on a tiny ResNet."""
-    import transformers
+def tiny_detector(class_name: str, *stages: str, **sizes: Any) -> Callable[..., nn.Module]:
+    """Return a function that builds a tiny detector on these stages of a tiny ResNet."""
 
-    backbone = transformers.ResNetConfig(
-        embedding_size=8,
-        hidden_sizes=[8, 16],
-        depths=[1, 1],
-        layer_type="basic",
-        out_features=["stage2"],
+    def build(*, seed: int = 0, **changes: Any) -> nn.Module:
+        import transformers
+
+        backbone = transformers.ResNetConfig(
+            embedding_size=8,
+            hidden_sizes=[8, 16],
+            depths=[1, 1],
+            layer_type="basic",
+            out_features=list(stages or ("stage2",)),
+        )
+        return tiny_model(class_name, **sizes, backbone_config=backbone)(seed=seed, **changes)
+
+    return build
+
+
+def detector(name: str, *, cross_attention: str = CROSS_ATTENTION, **facts: Any) -> Family:
+    """Register a family of detectors: an image encoder, and object queries that attend to it."""
+    return declare(
+        name,
+        stream="image",
+        sources=(Source("image", "pixel_values", kind="pixels", mask="pixel_mask"),),
+        stacks=(
+            Stack(("image",), "encoder.layers", read=False),
+            Stack(("queries",), "decoder.layers"),
+        ),
+        attention={
+            "encoder": ("image", "image"),
+            "decoder.layers.*.self_attn": ("queries", "queries"),
+            cross_attention: ("queries", "image"),
+        },
+        **facts,
     )
-    build = tiny_model("DetrForObjectDetection", **_SIZES, backbone_config=backbone)
-    return build(seed=seed, **changes)
 
 
-detr = declare(
+detr = detector(
     "detr",
     title="DETR",
-    stream="image",
     model_types=("detr",),
     classes=("DetrForObjectDetection",),
-    sources=(Source("image", "pixel_values", kind="pixels", mask="pixel_mask"),),
-    stacks=(
-        Stack(("image",), "encoder.layers", read=False),
-        Stack(("queries",), "decoder.layers"),
+    tiny=tiny_detector(
+        "DetrForObjectDetection",
+        **SIZES,
+        use_timm_backbone=False,
+        use_pretrained_backbone=False,
+        backbone=None,
     ),
-    attention={
-        "encoder": ("image", "image"),
-        "decoder.layers.*.self_attn": ("queries", "queries"),
-        "decoder.layers.*.encoder_attn": ("queries", "image"),
-    },
-    tiny=_tiny,
 )

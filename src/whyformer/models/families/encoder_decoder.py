@@ -28,15 +28,17 @@ def encoder_decoder(
         decoder: Path of the decoder's blocks.
         within: Pattern of the decoder's self-attentions.
         between: Pattern of the decoder's cross-attentions.
-        **facts: More fields of `Family`; `generated` is the decoder's input.
+        **facts: More fields of `Family`; `generated` is the decoder's input, `pads` tells whether
+            the encoder pads its input further.
     """
     generated = facts.pop("generated", GENERATED)
+    pads = facts.pop("pads", False)
     return declare(
         name,
         stream=source.stream,
         sources=(source, generated),
         stacks=(
-            Stack((source.stream,), encoder, read=False),
+            Stack((source.stream,), encoder, read=False, pads=pads),
             Stack((generated.stream,), decoder),
         ),
         attention={

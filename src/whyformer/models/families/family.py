@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from whyformer.registry import Registry
 
@@ -23,7 +23,9 @@ class Source:
 
     stream: str
     carrier: str
-    # Token "ids", "pixels" that are cut into patches, "features" (one row per token) or "sound".
+    # Token "ids", "pixels" that are cut into patches, "features" (one row per token), or sound:
+    # "waveform" (batch, samples), "frames" (batch, frames, width), "sound" (batch, width, frames).
+    # "video": (batch, frames, channels, height, width).
     kind: str = "ids"
     mask: str | None = None  # the argument that is 0 at this stream's padding
     beside: tuple[str, ...] = ()  # other arguments with one entry per token
@@ -32,14 +34,28 @@ class Source:
     widths: Mapping[str, str] = field(default_factory=dict)
     boxes: str = ""  # the argument of `beside` with each token's box in the image
     ends: str = ""  # the config's setting of the id that ends the output, if not eos_token_id
-    stride: int = 1  # rows of features per token state
+    # How many token states so many frames or samples give, from the config.
+    frames: Callable[[Any, Tensor], Tensor] = lambda config, entries: entries
+    # Rows and columns of the token states, if they are no line, from the config and the shape.
+    grid: Callable[[Any, tuple[int, ...]], tuple[int, int]] | None = None
     optional: bool = False  # forward works without it
-    padding: bool = True  # False: the model ignores the mask and reads this stream's padding
+    # False, or false of the config: the model ignores the mask and reads this stream's padding.
+    padding: bool | Callable[[Any], bool] = True
     full: bool = False  # texts are padded to the model's last position, without a mask
 
     def submodule(self, module: nn.Module) -> nn.Module:
         """The sub-module of a model whose config describes this stream."""
         return module.get_submodule(self.part)
+
+    def allows_padding(self, module: nn.Module) -> bool:
+        """Whether the model leaves out this stream's padding."""
+        if isinstance(self.padding, bool):
+            return self.padding
+        return self.padding(getattr(self.submodule(module), "config", None))
+
+    def count_tokens(self, module: nn.Module, entries: Tensor) -> Tensor:
+        """The number of token states for each number of frames or samples."""
+        return self.frames(getattr(self.submodule(module), "config", None), entries)
 
 
 @dataclass(frozen=True)
@@ -54,6 +70,7 @@ class Stack:
     leaves: str = ""  # the module whose output the head reads, if not the last block
     read: bool = True  # False: no head reads it, only other stacks attend to it
     hidden: bool = False  # not tokens of the input, but an attention pooler's probe
+    pads: bool = False  # the model itself adds padding after the tokens
 
     @property
     def name(self) -> str:
@@ -90,6 +107,8 @@ class Family:
     output_module: str = ""  # the sub-module that returns the scores, if the model does not
     rules: Mapping[Any, Rule] = field(default_factory=dict)  # for operations that only it has
     unread: tuple[str, ...] = ()  # prefixes of weights that forward does not use
+    # Why methods that read attention maps do not apply, as a clause; empty if they do.
+    without_maps: str = ""
 
     @property
     def all_stacks(self) -> tuple[Stack, ...]:

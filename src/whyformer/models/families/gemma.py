@@ -18,10 +18,10 @@ WINDOWED = {
 
 gemma = declare(
     "gemma",
-    title="Gemma, Gemma 2, Gemma 3 (text)",
+    title="Gemma, Gemma 2, Gemma 3 (text), VaultGemma",
     stream="text",
     causal=True,
-    model_types=("gemma", "gemma2", "gemma3_text"),
+    model_types=("gemma", "gemma2", "gemma3_text", "vaultgemma"),
     blocks="layers",
     tiny=tiny_model("GemmaForCausalLM", **DECODER),
     variants={

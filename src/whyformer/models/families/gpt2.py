@@ -1,6 +1,8 @@
-"""GPT-2 (Radford et al., 2019): linear layers as `addmm`, learned positions, `gelu_new`.
+"""GPT-2 (Radford et al., 2019) and decoders built like it, with their blocks in `h`.
 
-Learned positions count from the first column, so a left-padded batch needs `position_ids`.
+Linear layers run as `addmm`, the activation `gelu_new` as several operations. Learned positions
+count from the first column, so a left-padded batch needs `position_ids`. GPT-J and CodeGen have
+rotary positions, and run attention and MLP in parallel.
 """
 
 from whyformer.models.families.family import declare
@@ -20,11 +22,20 @@ SIZES = {
 
 gpt2 = declare(
     "gpt2",
-    title="GPT-2",
+    title="GPT-2, GPT, GPT-J, GPT-Neo, GPTBigCode (StarCoder), CodeGen, CTRL",
     stream="text",
     causal=True,
-    model_types=("gpt2",),
+    model_types=(
+        "gpt2",
+        "codegen",
+        "ctrl",
+        "gpt_bigcode",
+        "gpt_neo",
+        "gptj",
+        "openai-gpt",
+    ),
     blocks="h",
     tiny=tiny_model("GPT2LMHeadModel", **SIZES),
     relu=tiny_model("GPT2LMHeadModel", **SIZES, activation_function="relu"),
+    variants={"gptj": tiny_model("GPTJForCausalLM", **SIZES, rotary_dim=4)},
 )

@@ -7,7 +7,7 @@ marian = encoder_decoder(
     "marian",
     title="Marian (OPUS-MT)",
     model_types=("marian",),
-    classes=("MarianMTModel",),
+    classes=("MarianMTModel", "MarianModel"),
     source=TEXT_SOURCE,
     tiny=tiny_model("MarianMTModel", **SIZES),
     **BART,

@@ -1,7 +1,8 @@
 """ModernBERT (Warner et al., 2024): pre-norm, rotary positions, gated MLPs, local layers.
 
-Block one has no attention norm, because the embedding has one. Every third layer has global
-attention, the others a window. The head pools [CLS] or the mean, depending on the config.
+ModernBERT's block one has no attention norm, because the embedding has one. Every third layer has
+global attention, the others a window. The head pools [CLS] or the mean, depending on the config.
+Other encoders with rotary positions have their blocks at the same place.
 """
 
 from whyformer.models.families.family import declare
@@ -18,9 +19,9 @@ SIZES = {
 
 modernbert = declare(
     "modernbert",
-    title="ModernBERT",
+    title="ModernBERT, EuroBERT, NomicBERT, GTE, Jina v3, ESM C",
     stream="text",
-    model_types=("modernbert",),
+    model_types=("modernbert", "esmc", "eurobert", "gte", "jina_embeddings_v3", "nomic_bert"),
     blocks="layers",
     tiny=tiny_model("ModernBertForSequenceClassification", **SIZES),
     variants={

@@ -11,9 +11,19 @@ SIZES = {**ENCODER, "pad_token_id": 1}
 
 roberta = declare(
     "roberta",
-    title="RoBERTa, XLM-RoBERTa, CamemBERT",
+    title="RoBERTa, XLM-RoBERTa, CamemBERT, data2vec (text), I-BERT, X-MOD, ESM",
     stream="text",
-    model_types=("roberta", "xlm-roberta", "camembert"),
+    model_types=(
+        "roberta",
+        "camembert",
+        "data2vec-text",
+        "esm",
+        "ibert",
+        "roberta-prelayernorm",
+        "xlm-roberta",
+        "xlm-roberta-xl",
+        "xmod",
+    ),
     blocks="encoder.layer",
     tiny=tiny_model("RobertaForSequenceClassification", **SIZES),
     # The class fixes the sequence head's tanh; the token head has no tanh.
@@ -21,5 +31,12 @@ roberta = declare(
     variants={
         "xlm_roberta": tiny_model("XLMRobertaForSequenceClassification", **SIZES),
         "camembert": tiny_model("CamembertForSequenceClassification", **SIZES),
+        # Norms before attention and MLP, rotary positions, and no pooler.
+        "esm": tiny_model(
+            "EsmForSequenceClassification",
+            **SIZES,
+            mask_token_id=4,
+            position_embedding_type="rotary",
+        ),
     },
 )

@@ -35,6 +35,14 @@ DECODER = {
     "bos_token_id": 1,
     "eos_token_id": 2,
 }
+EXPERTS = {
+    "num_experts": 4,
+    "num_local_experts": 4,
+    "n_routed_experts": 4,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 16,
+    "experts_implementation": "eager",  # the grouped product has no float64
+}
 IMAGE = {**SIZES, "image_size": 12, "patch_size": 4, "num_labels": 3}
 
 
@@ -91,20 +99,20 @@ def tiny_inputs(
         if source.kind == "pixels":
             side = getattr(part.config, "image_size", None) or 16
             side = side if isinstance(side, int) else side[0]
-            shape = (3, side, side)
-            inputs[source.carrier] = _random_stack([shape] * len(lengths), generator, dtype)
-        elif source.kind == "sound":
-            frames = source.stride * part.config.max_source_positions
-            width = getattr(part.config, source.widths[source.carrier])
-            inputs[source.carrier] = _random_stack(
-                [(width, frames)] * len(lengths), generator, dtype
-            )
+            pixels = [(3, side, side)] * len(lengths)
+            inputs[source.carrier] = _random_stack(pixels, generator, dtype)
+        elif source.kind == "video":
+            side = part.config.image_size
+            frames = [(part.config.num_frames, 3, side, side)] * len(lengths)
+            inputs[source.carrier] = _random_stack(frames, generator, dtype)
+        elif source.kind in ("frames", "sound", "waveform"):
+            inputs |= _tiny_sound(source, model, lengths, generator, dtype)
         elif source.kind == "features":
             inputs |= _tiny_features(source, part.config, lengths, generator, dtype)
         else:
             # Later streams are shorter, so that tests notice mixed-up streams.
             sizes = [max(1, length - 3 * (number > 0)) for length in lengths]
-            sizes = sizes if source.padding else [6] * len(lengths)
+            sizes = sizes if source.allows_padding(model) else [6] * len(lengths)
             inputs |= _tiny_tokens(source, part.config, sizes, padding, generator)
     return inputs
 
@@ -113,6 +121,33 @@ def _random_stack(
     shapes: Sequence[tuple[int, ...]], generator: torch.Generator, dtype: torch.dtype
 ) -> Tensor:
     return torch.stack([torch.randn(shape, generator=generator) for shape in shapes]).to(dtype)
+
+
+def _tiny_sound(
+    source: Source,
+    model: nn.Module,
+    lengths: Sequence[int],
+    generator: torch.Generator,
+    dtype: torch.dtype,
+) -> dict[str, Tensor]:
+    """Noise that gives so many token states, or as many as the model always takes."""
+    config: Any = source.submodule(model).config
+    fixed = getattr(config, "max_source_positions", None) if source.mask is None else None
+    counts = [fixed or length for length in lengths]
+    if source.mask is None or not source.allows_padding(model):
+        counts = [fixed or max(lengths)] * len(lengths)
+    tokens = source.count_tokens(model, torch.arange(4000))
+    entries = [int((tokens <= count).nonzero()[-1]) for count in counts]
+    if source.grid is not None:
+        entries = [config.max_length] * len(lengths)
+    width = [getattr(config, setting) for setting in source.widths.values()]
+    rows = [torch.randn(4000, *width, generator=generator)[: max(entries)] for _ in lengths]
+    real = torch.arange(max(entries)) < torch.tensor(entries).unsqueeze(1)
+    value = torch.stack(rows).to(dtype) * real.reshape(*real.shape, *[1] * len(width))
+    inputs = {source.carrier: value.mT.contiguous() if source.kind == "sound" else value}
+    if source.mask:
+        inputs[source.mask] = real.long()
+    return inputs
 
 
 def _tiny_features(
@@ -153,7 +188,7 @@ def _tiny_tokens(
         ids[i, place] = row[:length]
         mask[i, place] = 1
     last = getattr(config, "eos_token_id", None)
-    if config.model_type == "clip_text_model" and last is not None:
+    if config.model_type in ("clip_text_model", "metaclip_2_text_model") and last is not None:
         # CLIP pools at the first end-of-text token.
         for row, real in zip(ids, mask, strict=True):
             row[real.nonzero().flatten()[-1]] = last

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from torch import nn
-
+from whyformer.models.families.composed import BERT, COMPOSED, WORDS, tiny_composed
 from whyformer.models.families.encoder_decoder import encoder_decoder
 from whyformer.models.families.family import Source, families
-from whyformer.models.families.tiny import IMAGE, SIZES, tiny_model
+from whyformer.models.families.tiny import IMAGE
+
+_VIT = ("ViTConfig", {name: size for name, size in IMAGE.items() if name != "num_labels"})
+_GPT2 = {**WORDS, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_inner": 48, "n_positions": 40}
 
 
 def prefix_tokens(config: Any) -> int:
@@ -19,48 +20,14 @@ def prefix_tokens(config: Any) -> int:
     return next(found, 0)
 
 
-def _tiny(decoder: str, **sizes: Any) -> Callable[..., nn.Module]:
-    """Return a function that builds a tiny ViT with a decoder of the given config class."""
-
-    def build(*, seed: int = 0, **changes: Any) -> nn.Module:
-        import transformers
-
-        vision = {k: v for k, v in IMAGE.items() if k != "num_labels"}
-        config = transformers.VisionEncoderDecoderConfig.from_encoder_decoder_configs(
-            transformers.ViTConfig(**vision), getattr(transformers, decoder)(**sizes)
-        )
-        config.decoder_start_token_id, config.pad_token_id, config.eos_token_id = 1, 0, 2
-        return tiny_model("VisionEncoderDecoderModel", **config.to_dict())(seed=seed, **changes)
-
-    return build
-
-
-_WORDS = {"vocab_size": 60, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
-
 vision_encoder_decoder = encoder_decoder(
     "vision_encoder_decoder",
     title="VisionEncoderDecoderModel (TrOCR, ViT-GPT2, Donut)",
     model_types=("vision-encoder-decoder",),
     source=Source("image", "pixel_values", kind="pixels", part="encoder"),
-    generated=Source(
-        "generated",
-        "decoder_input_ids",
-        mask="decoder_attention_mask",
-        part="decoder",
-        optional=True,
-    ),
-    encoder="encoder.**",
-    decoder="decoder.**",
-    within="decoder",
-    between="decoder.**.crossattention",
+    **COMPOSED,
     prefix_tokens=prefix_tokens,
     unread=("encoder.pooler.",),
-    tiny=_tiny(
-        "BertConfig", **SIZES, **_WORDS, max_position_embeddings=40, tie_word_embeddings=False
-    ),
-    variants={
-        "vision_gpt2": _tiny(
-            "GPT2Config", n_embd=32, n_layer=2, n_head=4, n_inner=48, n_positions=40, **_WORDS
-        ),
-    },
+    tiny=tiny_composed("VisionEncoderDecoder", _VIT, ("BertConfig", BERT)),
+    variants={"vision_gpt2": tiny_composed("VisionEncoderDecoder", _VIT, ("GPT2Config", _GPT2))},
 )

@@ -5,11 +5,13 @@ from whyformer.models.families.tiny import IMAGE, tiny_model
 
 vit = declare(
     "vit",
-    title="Vision Transformer",
+    title="Vision Transformer, MSN, I-JEPA",
     stream="image",
-    model_types=("vit",),
+    model_types=("vit", "ijepa", "vit_msn"),
     blocks="layers",
-    prefix_tokens=lambda config: 1,
+    # I-JEPA has no class token: its head reads the mean of the patches.
+    prefix_tokens=lambda config: int(config.model_type != "ijepa"),
     tiny=tiny_model("ViTForImageClassification", **IMAGE),
     relu=tiny_model("ViTForImageClassification", **IMAGE, hidden_act="relu"),
+    variants={"ijepa": tiny_model("IJepaForImageClassification", **IMAGE)},
 )

@@ -1,13 +1,14 @@
 """Whisper (Radford et al., 2023): two convolutions halve the frames of sound before the encoder."""
 
-from whyformer.models.families.encoder_decoder import BART, GENERATED, SIZES, encoder_decoder
+from whyformer.models.families.encoder_decoder import BART, GENERATED, encoder_decoder
+from whyformer.models.families.encoder_decoder import SIZES as TEXT_SIZES
 from whyformer.models.families.family import Source
 from whyformer.models.families.tiny import tiny_model
 
-_SIZES = {
+SIZES = {
     **{
         k: v
-        for k, v in SIZES.items()
+        for k, v in TEXT_SIZES.items()
         if k not in ("max_position_embeddings", "forced_eos_token_id")
     },
     "num_mel_bins": 8,
@@ -15,15 +16,22 @@ _SIZES = {
     "max_target_positions": 20,
 }
 
+# The second convolution has stride two.
+SOUND = Source(
+    "audio",
+    "input_features",
+    kind="sound",
+    widths={"input_features": "num_mel_bins"},
+    frames=lambda config, entries: (entries + 1) // 2,
+)
+
 whisper = encoder_decoder(
     "whisper",
     title="Whisper",
     model_types=("whisper",),
-    classes=("WhisperForConditionalGeneration",),
-    source=Source(
-        "audio", "input_features", kind="sound", widths={"input_features": "num_mel_bins"}, stride=2
-    ),
+    classes=("WhisperForConditionalGeneration", "WhisperModel"),
+    source=SOUND,
     generated=GENERATED,
-    tiny=tiny_model("WhisperForConditionalGeneration", **_SIZES),
+    tiny=tiny_model("WhisperForConditionalGeneration", **SIZES),
     **BART,
 )

@@ -22,7 +22,7 @@ def switch_payload(sample: ComparedSample) -> dict[str, Any]:
                 "label": content.label,
                 "output": number(content.output),
                 "method": content.method,
-                "accounted": content.sum_note,
+                "accounted": content.trust,
             }
             for content in sample.contents
         ],

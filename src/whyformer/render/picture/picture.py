@@ -91,7 +91,7 @@ def _draw_sample(canvas: Canvas, content: SampleContent) -> None:
         canvas.write_paragraph(note, font(7.5), LIGHT.quiet)
     accounts = ", ".join(f"{name} {number(value)}" for name, value in content.totals)
     canvas.write_paragraph(
-        content.sum_note + (f" ({accounts})" if accounts else ""), font(8), LIGHT.text
+        content.trust + (f" ({accounts})" if accounts else ""), font(8), LIGHT.text
     )
     canvas.y += 8
 

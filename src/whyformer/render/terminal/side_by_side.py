@@ -22,6 +22,7 @@ from whyformer.render.view_model import SampleContent
 
 COLUMN = 9  # characters of a column of scores
 BAR = 6  # characters of its bar, on one side of zero
+VERDICTS = {"sound": "green", "sound with notes": "yellow", "doubtful": "bold red"}
 PICTURE, OVERLAY = 32, 18  # characters of the widest picture, and of the narrowest overlay
 
 
@@ -62,8 +63,14 @@ def side_by_side(box: InkBox, sample: ComparedSample, bars: bool) -> RenderableT
             ]
         else:
             parts.append(_overlays(box, sample.titles, images))
-    sums = [Text(f"{titles}: {sentence}") for titles, sentence in sample.sums]
-    return Group(*parts, Text(sample.scales + "\n"), *sums, Text())
+    lines = [Text(f"{titles}: ") + trust_line(content) for titles, content in sample.trusts]
+    return Group(*parts, Text(sample.scales + "\n"), *lines, Text())
+
+
+def trust_line(content: SampleContent) -> Text:
+    """Return how far to trust the scores, the verdict in its colour."""
+    head = Text(f"{content.head} " * bool(content.head), style=VERDICTS.get(content.verdict, ""))
+    return Text.assemble(head, content.reasons)
 
 
 def _word_table(

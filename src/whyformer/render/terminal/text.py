@@ -24,7 +24,13 @@ from whyformer.render.subwords import as_subwords
 from whyformer.render.terminal.bars import strongest_bars, word_bars
 from whyformer.render.terminal.ink_box import ForConsole, InkBox, keep_left_to_right
 from whyformer.render.terminal.mosaic import half_blocks, tenths
-from whyformer.render.terminal.side_by_side import PICTURE, captioned_row, headline, side_by_side
+from whyformer.render.terminal.side_by_side import (
+    PICTURE,
+    captioned_row,
+    headline,
+    side_by_side,
+    trust_line,
+)
 from whyformer.render.view_model import SampleContent, read_samples
 
 TOP = 6  # rows of the list of strongest words or patches
@@ -94,7 +100,7 @@ def _facts(content: SampleContent) -> Text:
 
 
 def _accounts(content: SampleContent) -> Text:
-    text = Text(content.sum_note)
+    text = trust_line(content)
     if content.totals:
         text.append("  (" + ", ".join(f"{n} {number(v)}" for n, v in content.totals) + ")")
     return text.append("\n")

@@ -59,6 +59,7 @@ def first_samples(attribution: Attribution, count: int) -> Attribution:
         sinks={name: sink[few] for name, sink in attribution.sinks.items()},
         maps={key: value[few] for key, value in attribution.maps.items()},
         layers=(),
+        trust=attribution.trust.take(range(count)),
     )
 
 

@@ -53,10 +53,9 @@ def send_back(
 
     table = relevance_table(direction, rules, keep_map, hold_nothing)
     leaves = tuple(tags.add_tag(x.clone().requires_grad_(), tags.LEAF) for x in inputs)
-    copies = [leaf.clone() for leaf in leaves]  # the function may write into its inputs
     ledger = Ledger(batch, batch_first, active=False)
     with Interception(table, ledger, double=True, fallback=partial(run_without_rule, direction)):
-        output = function(*copies)
+        output = function(*(leaf.clone() for leaf in leaves))  # it may write into its inputs
     grad = partial(torch.autograd.grad, allow_unused=True, materialize_grads=True)
 
     plain = tuple(x.clone().requires_grad_() for x in inputs)

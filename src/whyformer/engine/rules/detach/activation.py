@@ -10,7 +10,7 @@ from torch.autograd import Function as AutogradFunction
 
 from whyformer.engine.rules.ledger import Ledger, is_tracked
 from whyformer.engine.rules.operations import tensor_tags as tags
-from whyformer.engine.rules.operations.names import ACTIVATION, SQUASHING, Function, is_in_place
+from whyformer.engine.rules.operations.names import ACTIVATION, SQUASHING, Function
 from whyformer.engine.rules.operations.stabilise import is_finite
 
 
@@ -38,12 +38,10 @@ def identity(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, 
     x = args[0] if args else kwargs["input"]
     if not is_tracked(x):
         return function(*args, **kwargs)
-    in_place = is_in_place(function, kwargs)
     others = {key: value for key, value in kwargs.items() if key != "input"}
 
     def activate(x: Tensor) -> Tensor:
-        # The backward pass needs x, so an in-place activation works on a copy.
-        return function(x.clone() if in_place else x, *args[1:], **others)
+        return function(x, *args[1:], **others)
 
     output, may_have_zeros = _IdentityActivation.apply(x, activate)
     if ledger.active and may_have_zeros:

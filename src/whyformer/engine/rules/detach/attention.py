@@ -8,6 +8,7 @@ detaching the softmax when it multiplies the values; other softmaxes keep their 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ from whyformer.engine.rules.attention_maps import Hold, Record, tag_softmax, unf
 from whyformer.engine.rules.detach.product import share, uniform
 from whyformer.engine.rules.ledger import Ledger, is_tracked
 from whyformer.engine.rules.operations import tensor_tags as tags
-from whyformer.engine.rules.operations.arguments import einsum_operands
+from whyformer.engine.rules.operations.arguments import einsum_operands, two_operands
 from whyformer.engine.rules.operations.fused_attention import (
     FusedCall,
     attention_weights,
@@ -28,7 +29,7 @@ from whyformer.engine.rules.operations.fused_attention import (
     reached_queries,
     repeat_shared_keys,
 )
-from whyformer.engine.rules.operations.names import MATMUL, SOFTMAX, Function, RuleTable
+from whyformer.engine.rules.operations.names import MATMUL, MULTIPLY, SOFTMAX, Function, RuleTable
 
 # -- AH rule -------------------------------------------------------------------------------------
 
@@ -109,6 +110,25 @@ def detach_in_matmul(
     return function(share(args[0], 0.5), share(args[1], 0.5), *args[2:], **kwargs)
 
 
+def detach_in_products(table: RuleTable) -> RuleTable:
+    """The table of products, in which a softmax is a constant factor.
+
+    Such a softmax weights tokens that are added up later, or the experts of a mixture.
+    """
+
+    def weight(
+        ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any], rule: Function
+    ) -> Any:
+        left, right = two_operands(args, kwargs)
+        if is_tracked(left) and is_tracked(right):
+            of_left, of_right = (tags.has_tag(x, tags.ATTENTION) for x in (left, right))
+            if of_left != of_right:
+                args = (left.detach(), right) if of_left else (left, right.detach())
+        return rule(ledger, function, args, kwargs)
+
+    return {**table, **{f: partial(weight, rule=table[f]) for f in MULTIPLY if f in table}}
+
+
 def detach_in_einsum(
     ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
 ) -> Tensor:
@@ -119,6 +139,15 @@ def detach_in_einsum(
         equation,
         *(o.detach() if tags.has_tag(o, tags.ATTENTION) else o for o in operands),
     )
+
+
+def detach_places(
+    ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
+) -> Tensor:
+    """grid_sampler(values, places, ...): what is read counts, where it is read is a constant."""
+    ledger.count("attention")
+    values, places, *settings = args
+    return function(values, places.detach(), *settings, **kwargs)
 
 
 def _detach(value: Any) -> Any:
@@ -182,14 +211,18 @@ def _uniform_call(
     ledger.count("attention")
     call = FusedCall(*args, **kwargs)
     query, key, value = ledger.alias((call.query, call.key, call.value))
+    tracked = [query, key, value]
+    mask = _detach(call.attn_mask)
+    if call.attn_mask is not None and is_tracked(call.attn_mask):
+        # Scores of positions that the query asks for: a summand of query x key, not a factor.
+        (mask,) = ledger.alias((call.attn_mask.clamp(min=torch.finfo(query.dtype).min),))
+        tracked.append(mask)
+        mask = share(mask, 0.5)
     shared = call._replace(
-        query=share(query, 0.25),
-        key=share(key, 0.25),
-        value=share(value, 0.5),
-        attn_mask=_detach(call.attn_mask),
+        query=share(query, 0.25), key=share(key, 0.25), value=share(value, 0.5), attn_mask=mask
     )
     output = run(shared)
-    ledger.book_difference("softmax", (query, key, value), output, batch_first=True)
+    ledger.book_difference("softmax", tuple(tracked), output, batch_first=True)
     return output
 
 
@@ -197,7 +230,6 @@ def softmax_taylor(
     ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
 ) -> Tensor:
     """softmax(x) by its first-order expansion: relevance by gradient, the bias term is a sink."""
-    ledger.check_order(args[0])
     ledger.count("attention")
     (x,) = ledger.alias(args[:1])
     output = function(x, *args[1:], **kwargs)
@@ -258,10 +290,12 @@ DETACHED = {
     **dict.fromkeys(SOFTMAX, tag_softmax),
     **dict.fromkeys(MATMUL, detach_in_matmul),
     torch.einsum: detach_in_einsum,
+    torch.grid_sampler: detach_places,
 }
 UNIFORM = {
     F.scaled_dot_product_attention: uniform_in_fused,
     **dict.fromkeys(SOFTMAX, softmax_taylor),
     **dict.fromkeys(MATMUL, uniform),
     torch.einsum: uniform_in_einsum,
+    torch.grid_sampler: detach_places,
 }

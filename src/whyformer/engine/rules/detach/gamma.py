@@ -21,8 +21,9 @@ from torch.autograd import Function as AutogradFunction
 from whyformer.engine.rules.detach import linear
 from whyformer.engine.rules.ledger import Ledger, is_tracked
 from whyformer.engine.rules.operations.arguments import bind
+from whyformer.engine.rules.operations.half_linear import run_linear
 from whyformer.engine.rules.operations.names import Function, RuleTable
-from whyformer.engine.rules.operations.stabilise import ratio
+from whyformer.engine.rules.operations.stabilise import ratio, wide
 
 
 class _Layer(NamedTuple):
@@ -111,8 +112,8 @@ def gamma_linear(
         return linear.linear(ledger, function, args, kwargs)
     if bias is not None and function is not F.linear:
         bias = bias.reshape(-1, *[1] * (weight.dim() - 2))
-    layer = _Layer(function, weight, settings)
-    return _apply(ledger, lambda: function(*args, **kwargs), layer, x, bias, gamma)
+    layer = _Layer(function, wide(weight), settings)
+    return _apply(ledger, lambda: run_linear(function, args, kwargs), layer, x, bias, gamma)
 
 
 def gamma_addmm(

@@ -8,15 +8,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from whyformer.engine.rules.ledger import Ledger
-from whyformer.engine.rules.operations.names import Function, RuleTable
+from whyformer.engine.rules.detach.product import share
+from whyformer.engine.rules.ledger import Ledger, is_tracked
+from whyformer.engine.rules.operations.half_linear import run_linear
+from whyformer.engine.rules.operations.names import CONVOLUTION, Function, RuleTable
 
 
 def linear(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
-    """A linear layer or convolution; the bias is a sink."""
-    output = function(*args, **kwargs)
+    """A linear layer or convolution; the bias is a sink, tracked weights take half."""
+    x, weight, *_ = args
+    if ledger.active and is_tracked(x) and is_tracked(weight):
+        args = (share(x, 0.5), share(weight, 0.5), *args[2:])
+    output = run_linear(function, args, kwargs)
     bias = args[2] if len(args) > 2 else kwargs.get("bias")
-    if bias is not None:
+    if bias is not None and not is_tracked(bias):
         channels_first = function is not F.linear
         if channels_first and output.dim() > 1:
             bias = bias.reshape(-1, *[1] * (output.dim() - 2))
@@ -25,17 +30,24 @@ def linear(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, An
 
 
 def addmm(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
-    """beta * b + alpha * (x @ w), the linear layer of GPT-2; b is a sink."""
-    output = function(*args, **kwargs)
-    if not args[0].requires_grad:
-        ledger.book_constant("bias", output, args[0] * kwargs.get("beta", 1))
+    """beta * b + alpha * (x @ w), the linear layer of GPT-2; what is constant is a sink."""
+    bias, left, right = args[:3]
+    depends = is_tracked(left), is_tracked(right)
+    if ledger.active and all(depends):
+        left, right = share(left, 0.5), share(right, 0.5)
+    output = function(bias, left, right, *args[3:], **kwargs)
+    scaled = bias * kwargs.get("beta", 1)
+    if not is_tracked(bias):
+        ledger.book_constant("bias", output, scaled)
+    elif not any(depends):
+        ledger.book_constant("constant", output, output.detach() - scaled.detach())
     return output
 
 
 TABLE: RuleTable = {
-    **dict.fromkeys((F.linear, F.conv1d, F.conv2d, F.conv3d), linear),
+    **dict.fromkeys(CONVOLUTION | {F.linear}, linear),
     **dict.fromkeys(
-        (torch.addmm, Tensor.addmm, torch.addbmm, torch.addmv),
+        (torch.addmm, Tensor.addmm, torch.addbmm, Tensor.addbmm, torch.addmv, Tensor.addmv),
         addmm,
     ),
 }

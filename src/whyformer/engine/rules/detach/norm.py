@@ -12,7 +12,7 @@ from torch.autograd import Function as AutogradFunction
 
 from whyformer.engine.rules.ledger import Ledger, is_tracked
 from whyformer.engine.rules.operations.arguments import bind
-from whyformer.engine.rules.operations.names import STATISTIC, Function, RuleTable
+from whyformer.engine.rules.operations.names import POWER, STATISTIC, Function, RuleTable
 
 
 class _DetachedLayerNorm(AutogradFunction):
@@ -105,7 +105,31 @@ def batch_norm(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str
 def statistic(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
     """rsqrt, std, norm, ... detached: a norm written out by hand divides by them."""
     output = function(*args, **kwargs)
-    return output.detach() if isinstance(output, Tensor) else output
+    if isinstance(output, Tensor):
+        return output.detach()
+    deviation, mean = output  # var_mean and std_mean; the mean is subtracted
+    return deviation.detach(), mean
+
+
+def detach_roots(table: RuleTable) -> RuleTable:
+    """The table, in which x ** -0.5 and other roots are statistics."""
+
+    def power(
+        ledger: Ledger,
+        function: Function,
+        args: tuple,
+        kwargs: dict[str, Any],
+        rule: Function | None = None,
+    ) -> Any:
+        _, exponent = bind("input exponent", args, kwargs)
+        if isinstance(exponent, (int, float)) and (exponent < 0 or exponent == 0.5):
+            return statistic(ledger, function, args, kwargs)
+        if rule is not None:
+            return rule(ledger, function, args, kwargs)
+        ledger.keeps_sum = False  # the method's choice: activations follow the gradient
+        return function(*args, **kwargs)
+
+    return {**table, **{f: partial(power, rule=table.get(f)) for f in POWER}}
 
 
 def table(detach_mean: bool) -> RuleTable:

@@ -34,9 +34,18 @@ def share(tensor: Tensor, part: float) -> Tensor:
 
 
 def plain(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """The product; a tag is copied if only one factor depends on the tokens."""
-    output = function(*args, **kwargs)
+    """The product; a tag is copied if only one factor depends on the tokens.
+
+    Attention weights that multiply values one by one are constants, as in a product of matrices.
+    Only rules that detach attention tag them.
+    """
     left, right = two_operands(args, kwargs)
+    if is_tracked(left) and is_tracked(right):
+        for factor in (left, right):
+            if tags.has_tag(factor, tags.ATTENTION):
+                ledger.count("attention")
+                return _multiply(function, left, right, (tags.ATTENTION,))
+    output = function(*args, **kwargs)
     if not is_tracked(right):
         tags.copy_tag(left, output)
     elif not is_tracked(left):
@@ -49,7 +58,7 @@ def gate(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
     left, right = two_operands(args, kwargs)
     if not (is_tracked(left) and is_tracked(right)):
         return plain(ledger, function, args, kwargs)
-    return _multiply(function, left, right, (tags.SQUASHED, tags.GATE))
+    return _multiply(function, left, right, (tags.SQUASHED, tags.GATE, tags.ATTENTION))
 
 
 def _multiply(function: Function, left: Tensor, right: Tensor, gates: tuple[str, ...]) -> Any:
@@ -67,7 +76,7 @@ def uniform(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, A
     left, right = two_operands(args, kwargs)
     if not (is_tracked(left) and is_tracked(right)):
         return plain(ledger, function, args, kwargs)
-    return _multiply(function, left, right, (tags.SQUASHED,))
+    return _multiply(function, left, right, (tags.SQUASHED, tags.ATTENTION))
 
 
 def divide(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:

@@ -80,10 +80,11 @@ def where(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any
     output = function(*args, **kwargs)
     if len(args) == 3 and is_tracked(output) and is_tracked(args[1]) != is_tracked(args[2]):
         condition, left, right = args
+        zero = output.new_zeros(())  # of the output's dtype: the other side may be a number
         constant = (
-            torch.where(condition, 0.0, right)
+            torch.where(condition, zero, right)
             if is_tracked(left)
-            else torch.where(condition, left, 0.0)
+            else torch.where(condition, left, zero)
         )
         ledger.book_constant("constant", output, constant)
         tags.copy_tag(left if is_tracked(left) else right, output)

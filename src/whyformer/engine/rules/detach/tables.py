@@ -19,7 +19,7 @@ from whyformer.engine.rules.detach import gamma as gammas
 from whyformer.engine.rules.detach import linear as linears
 from whyformer.engine.rules.detach import norm as norms
 from whyformer.engine.rules.detach import product as products
-from whyformer.engine.rules.detach import residual
+from whyformer.engine.rules.detach import residual, writing
 from whyformer.engine.rules.operations.names import RuleTable
 
 _LINEAR: dict[str, Callable[[float], RuleTable]] = {
@@ -56,11 +56,18 @@ def detach_table(
 
     `detach_mean` also makes a norm's mean a constant; `gamma` is that of linear="gamma".
     """
+    times = _PRODUCT[product]
+    if attention == "detach":
+        times = attentions.detach_in_products(times)
+    activations_table = _ACTIVATION[activation]
+    if norm == "detach":
+        activations_table = norms.detach_roots(activations_table)
     return {
         **_LINEAR[linear](gamma),
         **residual.TABLE,
-        **_PRODUCT[product],
-        **_ACTIVATION[activation],
+        **writing.TABLE,
+        **times,
+        **activations_table,
         **_ATTENTION[attention],
         **_NORM[norm](detach_mean),
     }

@@ -35,9 +35,15 @@ REVERSED_SUBTRACT: frozenset[Function] = frozenset({Tensor.__rsub__, torch.rsub}
 MULTIPLY = torch_functions("mul multiply")
 REVERSED_DIVIDE: frozenset[Function] = frozenset({Tensor.__rtruediv__, Tensor.__rdiv__})
 DIVIDE = torch_functions("div divide true_divide truediv") - REVERSED_DIVIDE
-MATMUL = torch_functions("matmul bmm mm mv dot")
+# `__rmatmul__` has another order of arguments; composite_ops writes it as torch.matmul.
+MATMUL = torch_functions("matmul bmm mm mv dot") - {Tensor.__rmatmul__}
 SOFTMAX = torch_functions("softmax")
-STATISTIC = torch_functions("rsqrt sqrt std var norm vector_norm reciprocal") | REVERSED_DIVIDE
+STATISTIC = (
+    torch_functions("rsqrt sqrt std var std_mean var_mean norm vector_norm reciprocal")
+    | REVERSED_DIVIDE
+)
+POWER = torch_functions("pow float_power") - {Tensor.__rpow__}
+EXPONENTIAL = torch_functions("exp")
 
 # They rearrange, copy or drop entries, so their own backward already moves relevance correctly.
 REARRANGE = torch_functions(
@@ -46,9 +52,20 @@ REARRANGE = torch_functions(
     "bfloat16 cpu getitem select narrow index_select gather take_along_dim chunk split unbind "
     "tensor_split roll flip repeat repeat_interleave tile view_as reshape_as dropout alpha_dropout "
     "dropout1d dropout2d identity detach alias as_strided diagonal tril triu unfold fold "
-    "pixel_shuffle pixel_unshuffle masked_select requires_grad masked_fill pad constant_pad_nd "
-    "positive"
+    "pixel_shuffle pixel_unshuffle masked_select requires_grad positive"
 )
+# Linear in their one input: each entry of the output is a weighted sum.
+RESAMPLE = torch_functions("fold interpolate")
+CONVOLUTION = torch_functions(
+    "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d"
+)
+# They replace a part of their first argument.
+WRITE = torch_functions(
+    "masked_fill masked_scatter index_put index_copy index_fill scatter slice_scatter "
+    "select_scatter diagonal_scatter as_strided_scatter pad constant_pad_nd fill fill_diagonal"
+)
+# They add to a part of their first argument.
+ADD_INTO = torch_functions("index_add scatter_add")
 ADD_UP = torch_functions("sum mean nansum cumsum")
 POOLING = torch_functions(
     "avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d"
@@ -68,14 +85,15 @@ ACTIVATION = torch_functions(
 SQUASHING = torch_functions("tanh sigmoid hardsigmoid erf expit")
 NORM = torch_functions("layer_norm rms_norm group_norm batch_norm instance_norm")
 JOIN = torch_functions("cat concat concatenate stack hstack vstack")
-CHOOSE = torch_functions("where")
+# `x.where(mask, y)` has another order of arguments; composite_ops writes it as torch.where.
+CHOOSE: frozenset[Function] = frozenset({torch.where})
 # They read a tensor, and their result carries no relevance.
 INERT = torch_functions(
     "size dim ndimension numel is_floating_point is_complex stride storage_offset is_contiguous "
     "element_size data_ptr argmax argmin eq ne lt le gt ge isnan isinf isfinite any all item "
     "tolist len bool index new_tensor new_zeros new_ones new_full new_empty zeros_like ones_like "
     "full_like empty_like rand_like randn_like get_device equal allclose nonzero hash repr format "
-    "is_same_size register_hook retain_grad ne sign numpy iter"
+    "is_same_size register_hook retain_grad ne sign numpy _assert"
 )
 # Getters of attributes that are views: `x.T` calls `Tensor.T.__get__`.
 VIEWS = frozenset(getattr(Tensor, name).__get__ for name in ("T", "mT", "H", "mH", "data", "real"))
@@ -88,10 +106,3 @@ HOMOGENEOUS = (
     | MATMUL
     | torch_functions("einsum")
 )
-
-
-def is_in_place(function: Function, kwargs: dict[str, Any] | None = None) -> bool:
-    """Whether the call overwrites its first argument."""
-    name = function.__name__
-    by_name = name.startswith("__i") or (name.endswith("_") and not name.endswith("__"))
-    return by_name or name == "__setitem__" or bool(kwargs and kwargs.get("inplace"))

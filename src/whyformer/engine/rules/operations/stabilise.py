@@ -33,6 +33,9 @@ def is_finite(quotient: Tensor) -> bool:
     return quotient.device.type == "cpu" and math.isfinite(quotient.sum().item())
 
 
+HALF = frozenset({torch.float16, torch.bfloat16})
+
+
 def wide(tensor: Tensor) -> Tensor:
     """The tensor in at least float32, because sums in half precision lose digits."""
-    return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
+    return tensor.float() if tensor.dtype in HALF else tensor

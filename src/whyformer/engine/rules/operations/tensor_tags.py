@@ -19,6 +19,7 @@ STALE = "stale"  # overwritten by the model; its new value is another tensor
 PIXELS = "pixels"  # an image whose pixels are tracked
 LEAF = "leaf"  # a leaf that a pass made: token states or a recorded attention map
 _ATTRIBUTE = "_whyformer_tag"
+_SEEN = "_whyformer_seen"
 
 
 def add_tag(tensor: Tensor, kind: str) -> Tensor:
@@ -43,3 +44,42 @@ def copy_tag(source: Any, result: Any) -> Any:
     if kind not in (None, STALE) and isinstance(result, Tensor):
         add_tag(result, kind)
     return result
+
+
+def is_seen(tensor: Tensor) -> bool:
+    """Whether an operation that the interception ran returned this tensor, or wrote into it."""
+    return hasattr(tensor, _SEEN) or (tensor._base is not None and hasattr(tensor._base, _SEEN))
+
+
+def mark_seen(value: Any) -> None:
+    """Mark a tracked tensor, or those in a tuple or list, as returned by an operation."""
+    if isinstance(value, Tensor):
+        if value.requires_grad:
+            setattr(value, _SEEN, True)
+    elif isinstance(value, (tuple, list)):
+        for one in value:
+            mark_seen(one)
+
+
+def mark_written(tensor: Tensor) -> None:
+    """Mark a tensor that the interception wrote into, and the one that it is a view of."""
+    mark_seen(tensor)
+    mark_seen(tensor._base)
+
+
+def copy_tag_to_values(source: Any, result: Any) -> Any:
+    """The result of topk, sort or max, whose values are entries of the source."""
+    copy_tag(source, result if isinstance(result, Tensor) else result[0])
+    return result
+
+
+def replace_tag(tensor: Tensor, source: Any) -> None:
+    """Give a tensor that was overwritten the tag of its new value."""
+    setattr(tensor, _ATTRIBUTE, getattr(source, _ATTRIBUTE, None))
+
+
+def tag_stale(tensor: Tensor) -> None:
+    """Tag a tensor, and the one that it is a view of: an in-place call was run out of place."""
+    for old in (tensor, tensor._base):
+        if old is not None:
+            add_tag(old, STALE)

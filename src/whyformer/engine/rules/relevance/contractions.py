@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd import Function as AutogradFunction
 
+from whyformer.engine.rules.operations.stabilise import wide
 from whyformer.engine.rules.relevance import shares
 from whyformer.engine.rules.relevance.context import LinearRule
 from whyformer.engine.rules.relevance.switch import Direction
@@ -38,7 +39,7 @@ class _RelevanceLinear(AutogradFunction):
     ) -> Tensor:
         ctx.set_materialize_grads(False)
         rows = x.reshape(-1, x.shape[-1])
-        output = F.linear(rows, w, bias)
+        output = F.linear(rows, wide(w), bias)
         ctx.direction, ctx.rule, ctx.shape = direction, rule, x.shape
         ctx.save_for_backward(rows, w, bias, output)
         return output.view(*x.shape[:-1], output.shape[-1])
@@ -48,6 +49,7 @@ class _RelevanceLinear(AutogradFunction):
         if arriving is None:
             return (None,) * 5
         x, w, bias, output = ctx.saved_tensors
+        w = wide(w)  # not kept wide: that would be a second copy of the model
         arriving = arriving.reshape(-1, arriving.shape[-1])
         rows = _arriving_rows(ctx.direction, arriving)
         count = len(arriving)

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from whyformer.engine.rules.ledger import Ledger, is_tracked
 from whyformer.engine.rules.operations import tensor_tags as tags
-from whyformer.engine.rules.operations.arguments import two_operands
-from whyformer.engine.rules.operations.names import CHOOSE, Function, is_in_place
+from whyformer.engine.rules.operations.arguments import bind, two_operands
+from whyformer.engine.rules.operations.names import CHOOSE, Function
 from whyformer.engine.rules.relevance import shares
 from whyformer.engine.rules.relevance.context import RuleContext
 from whyformer.engine.rules.relevance.switch import pass_unchanged, run_without_rule, use_formula
@@ -30,11 +30,7 @@ def pass_through(
 ) -> Any:
     """f(x), with `tag`; relevance passes unchanged."""
     x = args[0] if args else kwargs["input"]
-    if is_tracked(x) and args and is_in_place(function, kwargs):
-        output = function(x.clone(), *args[1:], **kwargs)
-        _tag_stale(x)
-    else:
-        output = function(*args, **kwargs)
+    output = function(*args, **kwargs)
     if is_tracked(x):
         output = pass_unchanged(context.direction, output, x)
     return tags.add_tag(output, tag) if tag else output
@@ -44,12 +40,23 @@ def statistic(
     context: RuleContext, ledger: Ledger, function: Function, args: tuple, kwargs: Any
 ) -> Any:
     """The mean or the divisor of a norm, which takes no relevance."""
+
+    def take_nothing(value: Tensor) -> Tensor:
+        if is_tracked(value):
+            value = use_formula(context.direction, lambda relevance, inputs, out: (), value, ())
+        return tags.add_tag(value, tags.STATISTIC)
+
     output = function(*args, **kwargs)
-    if not isinstance(output, Tensor):
-        return output
-    if is_tracked(output):
-        output = use_formula(context.direction, lambda relevance, inputs, out: (), output, ())
-    return tags.add_tag(output, tags.STATISTIC)
+    return take_nothing(output) if isinstance(output, Tensor) else tuple(map(take_nothing, output))
+
+
+def power(
+    context: RuleContext, ledger: Ledger, function: Function, args: tuple, kwargs: Any
+) -> Any:
+    """x ** exponent: a root is the divisor of a norm, other powers pass relevance unchanged."""
+    _, exponent = bind("input exponent", args, kwargs)
+    is_root = isinstance(exponent, (int, float)) and (exponent < 0 or exponent == 0.5)
+    return (statistic if is_root else pass_through)(context, ledger, function, args, kwargs)
 
 
 def add_up(
@@ -104,8 +111,6 @@ def add(
     weight = sign * kwargs.get("alpha", 1)
     left, right = _finite(left), _finite(right)
     output = left + (right if weight == 1 else right * weight)
-    if is_in_place(function, kwargs):
-        _tag_stale(args[0])
     for source, other in ((left, right), (right, left)):
         # Inside the blocks an untracked addend is a position or a mask, and takes nothing; at the
         # embeddings it is a part of the token states.
@@ -141,8 +146,6 @@ def multiply(
     if not (is_tracked(left) or is_tracked(right)):
         return function(*args, **kwargs)
     output = left * right
-    if is_in_place(function, kwargs):
-        _tag_stale(left)
     takes = [is_tracked(x) and not _is_factor(x) for x in (left, right)]
     if takes == [True, True]:
         return use_formula(
@@ -163,8 +166,6 @@ def divide(
     if not is_tracked(left):
         return run_without_rule(context.direction, function, args, kwargs)
     output = torch.div(*args, **kwargs)
-    if is_in_place(function, kwargs):
-        _tag_stale(left)
     return tags.copy_tag(left, pass_unchanged(context.direction, output, left))
 
 
@@ -186,10 +187,3 @@ def _takes_nothing(value: Any, output: Tensor) -> bool:
 def _is_factor(value: Any) -> bool:
     """Whether a factor is a gate or the divisor of a norm, which take nothing."""
     return tags.has_tag(value, tags.SQUASHED) or tags.has_tag(value, tags.STATISTIC)
-
-
-def _tag_stale(tensor: Tensor) -> None:
-    """Tag a tensor as stale: the in-place operation on it was run out of place."""
-    for old in (tensor, tensor._base):
-        if old is not None:
-            tags.add_tag(old, tags.STALE)

@@ -1,0 +1,118 @@
+"""A plain forward pass that only watches: which modules ran, on what, and where attention ran."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from whyformer.engine.forward import is_double
+from whyformer.engine.interception import Interception
+from whyformer.engine.rules.attention_maps import recording_table
+from whyformer.engine.rules.ledger import Ledger
+from whyformer.engine.scope import add_hooks, parts_with_hooks
+from whyformer.engine.state_hooks import first_floating
+
+Shape = tuple[int, ...]
+_MADE_BY = "_whyformer_made_by"  # attribute of a tensor: the call that returned it
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a module.
+
+    Attributes:
+        name: The module's path.
+        outer: The calls around it, outermost first.
+        takes: The shape of the first floating tensor that it got; None if there was none.
+        gives: The shape of the first tensor that it returned.
+        fed_by: The call that returned the tensor that it got.
+    """
+
+    name: str
+    outer: tuple[int, ...]
+    takes: Shape | None
+    gives: Shape | None
+    fed_by: int | None
+
+    def passes_states(self, batch: int) -> bool:
+        """Return whether token states (batch, tokens, hidden) enter and leave."""
+        return (
+            is_states(self.takes, batch)
+            and is_states(self.gives, batch)
+            and self.takes[:2] == self.gives[:2]  # type: ignore[index]
+        )
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """The calls of a forward pass in order, and the calls around each attention."""
+
+    calls: tuple[Call, ...]
+    attentions: tuple[tuple[int, ...], ...]  # outermost call first
+
+    def inside(self, path: str) -> DryRun:
+        """Return the run with only the attentions that ran inside the module at a path."""
+        own = [one for one in self.attentions if any(self.calls[call].name == path for call in one)]
+        return replace(self, attentions=tuple(own))
+
+
+def is_states(shape: Shape | None, batch: int) -> bool:
+    """Return whether a shape is (batch, tokens, hidden) or (tokens, batch, hidden)."""
+    return shape is not None and len(shape) == 3 and batch in shape[:2]
+
+
+def dry_run(module: nn.Module, arguments: Mapping[str, Any], batch: int) -> DryRun | None:
+    """Return what ran in one forward pass without gradients; None if the model fails."""
+    names = parts_with_hooks(module)
+    calls: list[Call] = []
+    running: list[int] = []
+    attentions: list[tuple[int, ...]] = []
+
+    def before(part: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
+        states = first_floating(args, kwargs)
+        shape = None if states is None else tuple(states.shape)
+        calls.append(
+            Call(names[part], tuple(running), shape, None, getattr(states, _MADE_BY, None))
+        )
+        running.append(len(calls) - 1)
+
+    def after(part: nn.Module, args: tuple, output: Any) -> None:
+        number = running.pop()
+        found = _first_tensor(output)
+        if found is not None:
+            call = calls[number]
+            calls[number] = Call(call.name, call.outer, call.takes, tuple(found.shape), call.fed_by)
+            if not any(found is a for a in args):  # dropout hands its input on
+                setattr(found, _MADE_BY, number)
+
+    def record(attention: Tensor) -> Tensor:
+        attentions.append(tuple(running))
+        return attention
+
+    def hold(call: Any, run: Any) -> Tensor:
+        attentions.append(tuple(running))
+        return run(call)
+
+    hooks = [hook for part in names for hook in ((part, "before", before), (part, "after", after))]
+    ledger = Ledger(batch, active=False)
+    own = {k: v.detach() if isinstance(v, Tensor) else v for k, v in arguments.items()}
+    interception = Interception(recording_table(record, hold), ledger, is_double(module))
+    try:
+        with add_hooks(hooks), interception, torch.no_grad():
+            module(**own)
+    except Exception:
+        return None  # the explanation runs the model again, and says what is wrong
+    return DryRun(tuple(calls), tuple(attentions))
+
+
+def _first_tensor(output: Any) -> Tensor | None:
+    """The first tensor that a module returned."""
+    if isinstance(output, Mapping):
+        output = tuple(output.values())
+    if isinstance(output, (tuple, list)):
+        return next((one for one in output if isinstance(one, Tensor)), None)
+    return output if isinstance(output, Tensor) else None

@@ -1,0 +1,103 @@
+"""Scores computed without whyformer: plain autograd, and the model's own attention maps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tests.matrix.facts import watch
+
+PREFIX = 6  # at most so many class, distillation and register tokens
+Pick = Callable[[Any], Tensor]  # from an output to the explained value, (batch,)
+
+
+def gradients_x_input(model: nn.Module, inputs: Mapping[str, Any], pick: Pick) -> list[Tensor]:
+    """x * df/dx at what entered each module around the first attention, (batch, tokens) each."""
+    attended, output = watch(model, inputs)
+    if not attended.first:
+        return []
+    value = pick(output).sum()
+    gradients = torch.autograd.grad(value, attended.first, allow_unused=True)
+    pairs = zip(attended.first, gradients, strict=True)
+    return [(x * g).sum(-1).detach() for x, g in pairs if g is not None and x.ndim == 3]
+
+
+def attention_maps(
+    model: Any, inputs: Mapping[str, Any], pick: Pick
+) -> list[tuple[Tensor, Tensor]] | None:
+    """Each layer's map and its gradient, (batch, head, token, token); None if not all are given."""
+    before = getattr(model.config, "_attn_implementation", None)
+    try:
+        model.set_attn_implementation("eager")
+        with torch.enable_grad():
+            output = model(**inputs, output_attentions=True)
+            maps = output.get("attentions") if isinstance(output, Mapping) else None
+            if not maps or any(m is None or m.ndim != 4 or m.shape != maps[0].shape for m in maps):
+                return None
+            if maps[0].shape[2] != maps[0].shape[3] or not all(m.requires_grad for m in maps):
+                return None
+            gradients = torch.autograd.grad(pick(output).sum(), maps, allow_unused=True)
+    except (ValueError, TypeError, RuntimeError, AttributeError):
+        return None
+    finally:
+        if before is not None:
+            model.set_attn_implementation(before)
+    if any(gradient is None for gradient in gradients):
+        return None  # what it returns is not what it multiplies with (WavLM: a mean of heads)
+    return [(m.detach(), g.detach()) for m, g in zip(maps, gradients, strict=True)]
+
+
+def raw_attention(layers: list[tuple[Tensor, Tensor]]) -> Tensor:
+    """The last map, heads averaged, (batch, token, token)."""
+    return layers[-1][0].mean(1)
+
+
+def rollout(layers: list[tuple[Tensor, Tensor]]) -> Tensor:
+    """The product of all maps with their skip connections."""
+    one = torch.eye(layers[0][0].shape[-1], dtype=layers[0][0].dtype)
+    result = one.expand(len(layers[0][0]), -1, -1)
+    for attention, _ in layers:
+        mixing = attention.mean(1) + one
+        result = mixing / mixing.sum(-1, keepdim=True) @ result
+    return result
+
+
+def gae(layers: list[tuple[Tensor, Tensor]]) -> Tensor:
+    """Eqs. 5 and 6 of the paper, from the first layer up."""
+    one = torch.eye(layers[0][0].shape[-1], dtype=layers[0][0].dtype)
+    result = one.expand(len(layers[0][0]), -1, -1)
+    for attention, gradient in layers:
+        result = result + (attention * gradient).clamp(min=0).mean(1) @ result
+    return result
+
+
+def _means(rows: Tensor) -> list[Tensor]:
+    """Means over the tokens that heads read together: all, prefixes, the rest, first and rest."""
+    cuts = range(1, min(PREFIX, len(rows) - 1) + 1)
+    sets = [rows, *(rows[:k] for k in cuts), *(rows[k:] for k in range(1, len(rows)))]
+    sets += [torch.cat([rows[:1], rows[k:]]) for k in cuts]
+    return [one.mean(0) for one in sets]
+
+
+WALKS = {"raw_attention": raw_attention, "rollout": rollout, "gae": gae}
+
+
+def is_a_row(scores: Tensor, relevance: Tensor, mask: Tensor, tolerance: float) -> bool:
+    """Whether one sample's scores are a row of a (token, token) map, or a mean of rows.
+
+    An image's scores leave the tokens before its patches out.
+    """
+    count = len(scores)
+    real = mask if len(mask) == len(relevance) else torch.ones(len(relevance), dtype=torch.bool)
+    relevance = relevance[real]
+    if count > len(real):
+        return False
+    for row in [*relevance, *_means(relevance)]:
+        for kept in (row[-count:], row[:count]):
+            kept = kept * mask if len(mask) == count else kept
+            if (kept - scores).abs().max() <= tolerance * kept.abs().max().clamp(min=1e-30):
+                return True
+    return False
