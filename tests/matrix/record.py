@@ -116,8 +116,11 @@ def summarise(types: Mapping[str, Record]) -> dict[str, Any]:
 
 
 def _outcome(model_type: str) -> tuple[str, Record | str]:
-    """A type with its line, in a process of its own kind of quiet."""
+    """A type with its line, without log messages and in one thread: there are several processes."""
+    import torch
+
     logging.disable(logging.WARNING)
+    torch.set_num_threads(1)
     try:
         return model_type, outcome_of(model_type)
     except Exception as error:  # the matrix itself failed: say so where it is read
