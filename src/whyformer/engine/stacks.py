@@ -76,11 +76,15 @@ class Stacks:
 
     def reads_another(self, name: str) -> bool:
         """Return whether a block of this stack attends to another stack."""
-        inside = {part for block in self.tracks[name].chain for part in block.modules()}
-        return any(
-            part in inside and any(asking != answering for asking, answering in pairs)
+        crossing = [
+            part
             for part, pairs in self.attention_modules
-        )
+            if any(asking != answering for asking, answering in pairs)
+        ]
+        if not crossing:
+            return False
+        inside = {part for block in self.tracks[name].chain for part in block.modules()}
+        return not inside.isdisjoint(crossing)
 
 
 def find_stacks(

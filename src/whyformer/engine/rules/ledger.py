@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from whyformer.engine.rules import samples
-from whyformer.engine.rules.operations.stabilise import wide
+from whyformer.engine.rules.operations.stabilise import HALF, wide
 from whyformer.engine.rules.watched_values import WatchedValues
 from whyformer.errors import ModelError
 
@@ -156,8 +156,9 @@ class Ledger:
         if not (self.active and is_tracked(output)):
             return
         batch_first, booking, shape = self.batch_first, (account, self.place), output.shape
-        constant = value.detach() if isinstance(value, Tensor) else torch.tensor(value)
-        constant = constant.to(torch.promote_types(output.dtype, torch.float32))
+        constant = value if isinstance(value, Tensor) else torch.tensor(value)
+        if constant.dtype != output.dtype or constant.dtype in HALF:  # `to` costs, even in vain
+            constant = constant.to(torch.promote_types(output.dtype, torch.float32))
         watched = self.values.watch(constant)
         if len(shape) > 1 and constant.shape == shape[-1:]:
             parts = self._bias_sinks
