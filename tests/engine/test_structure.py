@@ -105,6 +105,31 @@ def test_maps_of_unknown_samples_are_refused() -> None:
         join_maps([torch.rand(3, 1, 5, 5)], [None], 2)
 
 
+class Windows(nn.Module):
+    """A model whose second block gets windows of two tokens, folded into the batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(12, 12)
+        self.blocks = nn.ModuleList([Attention(), Attention()])
+        self.head = nn.Linear(12, 3)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        states = self.embed(ids)
+        states = states + self.blocks[0](states)
+        windows = states.reshape(-1, 2, 12)
+        windows = windows + self.blocks[1](windows)
+        return self.head(windows.reshape(len(ids), -1, 12).mean(1))
+
+
+def test_windows_in_the_axis_of_the_samples() -> None:
+    ids, model = IDS[:, :4], Windows().double().eval()
+    found = wf.explain(ids, model, method="libragrad", target=1)
+    torch.testing.assert_close(found.conservation, torch.ones(2).double(), rtol=0, atol=1e-9)
+    with pytest.raises(ModelError, match="it merges tokens"):
+        wf.explain(ids, model, method="gae", target=1)
+
+
 @pytest.mark.parametrize("method", WALKS)
 def test_layers_without_attention_are_named(method: str) -> None:
     model = Classifier(ShortConvolution, Attention, Beside, Attention)

@@ -249,7 +249,10 @@ def _only_sample(run: Run, trace: Trace, seen: _SeenMap, tensors: tuple[Tensor, 
     value = sum((one * weights_like(one)).sum() for one in tensors)
     samples = torch.zeros(run.batch.size, dtype=torch.bool)
     for slope in slopes_at(value, [entering, *lowest_states(trace, seen.place.block)]):
-        samples |= (run.put_batch_first(slope) != 0).flatten(1).any(1).cpu()
+        rows = run.put_batch_first(slope)
+        if len(rows) != run.batch.size:
+            return None  # windows or regions share the axis of the samples
+        samples |= (rows != 0).flatten(1).any(1).cpu()
     return int(samples.nonzero()[0]) if int(samples.sum()) == 1 else None
 
 
