@@ -233,6 +233,8 @@ def backward_error(model: nn.Module, method: str, block: nn.Module, at: str) -> 
     return bool(met)
 
 
+# The target sums all logits, those at padding too, and a warning says so.
+@pytest.mark.filterwarnings("ignore:.*reads padding:whyformer.errors.TrustWarning")
 @pytest.mark.parametrize("at", ["head", "block"])
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", FAILING)
