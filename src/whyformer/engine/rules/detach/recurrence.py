@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from whyformer.engine.rules.ledger import Ledger
+from whyformer.engine.rules.ledger import Ledger, is_tracked
+from whyformer.engine.rules.operations.mixing_parameter import mixing_parameter
 from whyformer.engine.rules.operations.names import EXPONENTIAL, Function, RuleTable
 
 
@@ -21,7 +23,20 @@ def decay(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any
     """
     if ledger.place is None:
         return ledger.measure(function, args, kwargs)
-    return function(*args, **kwargs).detach()
+    return _constant(ledger, function(*args, **kwargs))
+
+
+def detach_parameter(
+    ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
+) -> Any:
+    """What decides how a recurrence mixes tokens (query, key, step, B, C, ...), as a constant."""
+    return _constant(ledger, args[0])
+
+
+def _constant(ledger: Ledger, tensor: Tensor) -> Tensor:
+    if is_tracked(tensor):
+        ledger.count("recurrence")
+    return tensor.detach()
 
 
 def solve(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
@@ -32,6 +47,7 @@ def solve(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any
 
 TABLE: RuleTable = {
     **dict.fromkeys(EXPONENTIAL, decay),
+    mixing_parameter: detach_parameter,
     torch.linalg.solve_triangular: solve,
     torch.linalg.solve: solve,
 }
