@@ -1,4 +1,4 @@
-"""Models with blocks that run a recurrence: relevance goes through the values alone, and adds up."""
+"""Models with blocks that run a recurrence: relevance goes through its values, and adds up."""
 
 from __future__ import annotations
 
@@ -71,6 +71,13 @@ class Decay(nn.Module):
         return torch.stack(outputs, 1)
 
 
+class Fourier(nn.Module):
+    """The Fourier transform over tokens and features, as in FNet: it is linear."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.fft.fftn(x, dim=(1, 2)).real
+
+
 def explain(model: nn.Module, method: str, **options: Any) -> wf.Attribution:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -78,7 +85,7 @@ def explain(model: nn.Module, method: str, **options: Any) -> wf.Attribution:
 
 
 @pytest.mark.parametrize(("method", "options"), METHODS)
-@pytest.mark.parametrize("mixer", [DeltaRule, Decay])
+@pytest.mark.parametrize("mixer", [DeltaRule, Decay, Fourier])
 def test_scores_and_sinks_add_up(mixer: Any, method: str, options: dict[str, Any]) -> None:
     found = explain(Classifier(mixer, Attention), method, **options)
     assert found.conservation is not None

@@ -18,6 +18,7 @@ from typing import Any
 from torch import nn
 
 from whyformer.engine.rules.operations.mixing_parameter import mixing_parameter
+from whyformer.engine.scope import parts_with_hooks
 from whyformer.models.shared_scope import SharedScope
 from whyformer.models.weights import modules_of
 
@@ -52,13 +53,15 @@ def mark_mixing_parameters(module: nn.Module) -> Iterator[None]:
 
 def recurrence_hooks(module: nn.Module) -> list[tuple[nn.Module, str, Any]]:
     """Return the hooks that do the same for recurrences that are modules themselves."""
-    hooks: list[tuple[nn.Module, str, Any]] = []
-    for part in modules_of(module):
-        names = _parameter_names(type(part).forward)[1:]  # without self
-        parameters = _mixing_names(names)
-        if parameters:
-            hooks.append((part, "before", _hook(names, parameters)))
-    return hooks
+    parts = parts_with_hooks(module)
+    # Without `self`.
+    found = {kind: _parameter_names(kind.forward)[1:] for kind in set(map(type, parts))}
+    hooks = {
+        kind: _hook(names, parameters)
+        for kind, names in found.items()
+        if (parameters := _mixing_names(names))
+    }
+    return [(part, "before", hooks[type(part)]) for part in parts if type(part) in hooks]
 
 
 def _hook(names: tuple[str, ...], parameters: frozenset[str]) -> Callable[..., Any]:
