@@ -26,7 +26,8 @@ def book_again_if_mixed_up(
     """
     if not ledger.may_mix_up:
         return
-    off = ledger.keeps_sum and _is_off(ledger, value, tuple(scores), states[0].dtype)
+    found = tuple(scores)
+    off = ledger.keeps_sum and is_off(ledger.missing(value, found), value, found, states[0].dtype)
     if not (off or ledger.mixed_up):
         return
     ledger.clear()
@@ -35,7 +36,7 @@ def book_again_if_mixed_up(
             gradients_at(value[sample], {"states": states}, keep_graph=True)
 
 
-def _is_off(ledger: Ledger, value: Tensor, scores: tuple[Tensor, ...], dtype: torch.dtype) -> bool:
-    missing = ledger.missing(value, scores)
+def is_off(missing: Tensor, value: Tensor, scores: Iterable[Tensor], dtype: torch.dtype) -> bool:
+    """Return whether more is missing in a sample, (batch,), than rounding in `dtype` explains."""
     mass = value.detach().abs() + sum(one.abs().sum(1) for one in scores)
     return bool((missing.abs() > mass * torch.finfo(dtype).eps ** 0.5).any())

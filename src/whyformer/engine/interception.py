@@ -203,13 +203,7 @@ class Interception(TorchFunctionMode):
         """Run an operation without a rule; book the relevance that it loses under its name."""
         if self.fallback is not None:
             return self.fallback(func, args, kwargs)
-        if not self.ledger.active:
-            return func(*args, **kwargs)
-        args, kwargs, aliases = self.ledger.alias_call(args, kwargs)
-        output = func(*args, **kwargs)
-        if aliases:
-            self.ledger.book_difference(func.__name__, aliases, output, leak=True)
-        return output
+        return self.ledger.measure(func, args, kwargs)
 
     def _overwrite(self, func: Function, types: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """Run an in-place call by the rule of its twin, and write the result into its target."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from whyformer.engine.forward import Trace
@@ -125,7 +126,10 @@ def _entry_hook(run: Run, track: Track, at: str, enter: Callable[[Tensor], Tenso
             states = first_floating(args, kwargs)
             if states is None:
                 return None
+            copies = _copies_among((*args, *kwargs.values()), states)
             new = enter(states)
+            for copy in copies:
+                _write(copy, new)
             return tuple(new if a is states else a for a in args), {
                 key: new if value is states else value for key, value in kwargs.items()
             }
@@ -152,6 +156,26 @@ def _entry_hook(run: Run, track: Track, at: str, enter: Callable[[Tensor], Tenso
             remedy="Use at='states'",
         )
     return table, "after", lambda module, args, output: _change_first_tensor(output, enter)
+
+
+def _copies_among(values: tuple, states: Tensor) -> list[Tensor]:
+    """The tensors with the same entries as the states: models pass a copy on to later blocks."""
+    others = [v for v in values if isinstance(v, Tensor) and v is not states]
+    return [
+        other
+        for other in others
+        if other.shape == states.shape
+        and other.dtype == states.dtype
+        and other.data_ptr() != states.data_ptr()
+        and torch.equal(other, states)
+    ]
+
+
+def _write(copy: Tensor, states: Tensor) -> None:
+    """Make a copy of the states depend on them: the model made it before they were tracked."""
+    with torch._C.DisableTorchFunction():
+        copy.copy_(states)
+    tags.mark_written(copy)
 
 
 def first_floating(args: tuple, kwargs: dict[str, Any]) -> Tensor | None:

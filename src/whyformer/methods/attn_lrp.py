@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from whyformer.engine.passes.balanced import balanced, lower_blocks
-from whyformer.engine.passes.gradients import gradients
+from whyformer.engine.passes.gradients import MIXING, gradients
 from whyformer.engine.result import MethodResult
 from whyformer.engine.rules.rule_sets import attn_lrp_rules
 from whyformer.engine.run import Run
@@ -41,7 +41,7 @@ def attn_lrp(
         )
     rules = attn_lrp_rules(gamma)
     if check_share("average", average) == 0:
-        return gradients(run, rules.table, at=at, conserve=True, needs="attention").result()
+        return gradients(run, rules.table, at=at, conserve=True, needs=MIXING).result()
     if at != "states":
         raise OptionError(
             f"average={average} averages over block inputs, and at={at!r} reads elsewhere",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from whyformer.engine.passes.gradients import gradients
+from whyformer.engine.passes.gradients import MIXING, gradients
 from whyformer.engine.result import MethodResult
 from whyformer.engine.rules.detach.tables import detach_table
 from whyformer.engine.run import Run
@@ -19,4 +19,4 @@ from whyformer.methods.method import method
 )
 def lrp_ah(run: Run, *, at: str = "states") -> MethodResult:
     """Relevance under the attention-head rule alone."""
-    return gradients(run, detach_table(attention="detach"), at=at, needs="attention").result()
+    return gradients(run, detach_table(attention="detach"), at=at, needs=MIXING).result()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from whyformer.engine.passes.gradients import gradients
+from whyformer.engine.passes.gradients import MIXING, gradients
 from whyformer.engine.result import MethodResult
 from whyformer.engine.rules.detach.tables import detach_table
 from whyformer.engine.run import Run
@@ -42,4 +42,4 @@ def lrp_ah_ln(
         product=_PRODUCT[activations],
         detach_mean=detach_mean,
     )
-    return gradients(run, table, at=at, conserve=True, needs="attention").result()
+    return gradients(run, table, at=at, conserve=True, needs=MIXING).result()

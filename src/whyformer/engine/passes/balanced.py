@@ -14,7 +14,7 @@ from torch import Tensor
 
 from whyformer.attribution import Nodes, Reason
 from whyformer.engine.backward import gradients_at
-from whyformer.engine.balance import book_again_if_mixed_up
+from whyformer.engine.balance import book_again_if_mixed_up, is_off
 from whyformer.engine.block_relevance import BlockRelevance
 from whyformer.engine.forward import Trace
 from whyformer.engine.layer_building import make_layers
@@ -37,8 +37,6 @@ from whyformer.errors import OptionError
 
 # Relevance that reaches the lowest states by other ways than through the blocks.
 BYPASS = "states that bypass the blocks"
-# The share of the explained value that a block's input may lack and still be averaged.
-BYPASSED = 1e-3
 
 
 @dataclass(frozen=True)
@@ -70,12 +68,17 @@ class Balanced(Attentions):
         `wanted` has the numbers of these blocks by stack. At each block, relevance and the sinks
         above it sum to the explained value, so their means do too. Blocks with other tokens than
         the first one, or that read another stack, cannot be averaged: then the stack is read at
-        its first block.
+        its first block. Blocks that relevance passes beside (the model reads states below them
+        again) are left out, unless no block is left.
         """
         chosen = {stack: self._readable(stack, blocks) for stack, blocks in wanted.items()}
-        whole = dict.fromkeys(self.blocks, (0,))
-        found, bottom = self._mean(chosen), self._mean(whole)
+        found, bottom = self._mean(chosen), self._mean(dict.fromkeys(self.blocks, (0,)))
         bypass = bottom.total() - found.total()
+        if self._is_off(bypass, bottom):
+            found = self._mean(
+                {stack: self._passed(stack, own, bottom) for stack, own in chosen.items()}
+            )
+            bypass = bottom.total() - found.total()
         return LayerAverage(found.scores, found.sinks, {**found.leaks, BYPASS: bypass})
 
     def hidden_losses(self, name: str) -> dict[Booking, Tensor]:
@@ -105,8 +108,6 @@ class Balanced(Attentions):
             return (0,)
         shape = next(one.shape for one in blocks if one is not None)
         same = [i for i, one in enumerate(blocks) if one is not None and one.shape == shape]
-        if not self.run.stacks.tracks[stack].whole:
-            same = [i for i in same if not self._is_bypassed(stack, i)]
         chosen = tuple(i for i in wanted if i in same)
         if not chosen:
             raise OptionError(
@@ -116,11 +117,18 @@ class Balanced(Attentions):
             )
         return chosen
 
-    def _is_bypassed(self, stack: str, block: int) -> bool:
-        """Whether relevance passes beside a block's input, as in a list of attentions alone."""
+    def _passed(self, stack: str, chosen: tuple[int, ...], bottom: LayerAverage) -> tuple[int, ...]:
+        """The blocks through whose input all relevance passes; all of them if there are none."""
         whole = dict.fromkeys(self.blocks, (0,))
-        total, found = (self._mean({**whole, stack: (i,)}).total() for i in (0, block))
-        return bool(((found - total).abs() > BYPASSED * total.abs()).any())
+        totals = {i: self._mean({**whole, stack: (i,)}).total() for i in chosen}
+        passed = [i for i in chosen if not self._is_off(bottom.total() - totals[i], bottom)]
+        return tuple(passed) or chosen
+
+    def _is_off(self, missing: Tensor, bottom: LayerAverage) -> bool:
+        """Whether more is missing than rounding explains."""
+        scores = bottom.scores.values()
+        dtype = next(iter(self.forward.states.values())).dtype
+        return is_off(missing, self.forward.goal.value, scores, dtype)
 
     def _mean(self, chosen: Mapping[str, tuple[int, ...]]) -> LayerAverage:
         """The mean over some blocks of each stack."""

@@ -25,6 +25,9 @@ from whyformer.engine.result import MethodResult, Scores
 from whyformer.engine.rules.operations.stabilise import wide
 from whyformer.engine.run import Run
 
+# Rules of operations that mix tokens.
+MIXING = ("attention", "recurrence")
+
 
 @dataclass(frozen=True)
 class Gradients:
@@ -73,7 +76,7 @@ def gradients(
     at: str = "states",
     conserve: bool = False,
     states: States | None = None,
-    needs: str | None = None,
+    needs: tuple[str, ...] = (),
 ) -> Gradients:
     """Return the gradient of the explained value at the token states, under a table of rules.
 
@@ -83,14 +86,14 @@ def gradients(
         at: Where token states are read: "states" or "embeddings".
         conserve: Book where relevance goes that does not reach a token.
         states: Token states to run with instead of the model's own.
-        needs: A rule that must have applied at least once. Without it the scores would be
-            another method's.
+        needs: Rules of which one must have applied. Without it the scores would be another
+            method's.
     """
     trace, ledger = Trace(at=at, replace=states or {}), run.new_ledger(conserve)
     recorder = NodeRecorder(run, trace, ledger) if "nodes" in run.keep else None
     forward = intercept(run, table, trace, ledger, nodes=recorder)
-    if needs and not ledger.counts[needs]:
-        raise missing_operation(needs)
+    if needs and not any(ledger.counts[rule] for rule in needs):
+        raise missing_operation(needs[0])
     value = differentiable_value(forward.goal)
     places = recorder.places if recorder else {}
     lowest = [*trace.states.values()]

@@ -8,7 +8,7 @@ holds the second sum by name (sinks), and the relevance that operations without 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -197,6 +197,16 @@ class Ledger:
             {key: alias(value) for key, value in kwargs.items()},
             aliases,
         )
+
+    def measure(self, function: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
+        """Run an operation as it is; book the relevance that it loses as a leak, by its name."""
+        if not self.active:
+            return function(*args, **kwargs)
+        args, kwargs, aliases = self.alias_call(args, kwargs)
+        output = function(*args, **kwargs)
+        if aliases:
+            self.book_difference(function.__name__, aliases, output, leak=True)
+        return output
 
     def book_difference(
         self,

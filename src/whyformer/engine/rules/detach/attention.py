@@ -7,7 +7,7 @@ detaching the softmax when it multiplies the values; other softmaxes keep their 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -132,13 +132,17 @@ def detach_in_products(table: RuleTable) -> RuleTable:
 def detach_in_einsum(
     ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
 ) -> Tensor:
-    """einsum with detached attention maps; other operands keep their gradient."""
+    """einsum with detached attention maps; other operands get equal parts, as in a matmul."""
     equation, operands = einsum_operands(args)
     ledger.count("attention", sum(tags.has_tag(o, tags.ATTENTION) for o in operands))
-    return function(
-        equation,
-        *(o.detach() if tags.has_tag(o, tags.ATTENTION) else o for o in operands),
-    )
+    detached = [o.detach() if tags.has_tag(o, tags.ATTENTION) else o for o in operands]
+    return function(equation, *_share_equally(ledger, detached))
+
+
+def _share_equally(ledger: Ledger, operands: Sequence[Any]) -> Sequence[Any]:
+    """The factors of a product; tracked ones get equal parts if the method conserves."""
+    count = sum(map(is_tracked, operands))
+    return [share(o, 1 / count) for o in operands] if ledger.active and count > 1 else operands
 
 
 def detach_places(
@@ -177,10 +181,9 @@ def detached_and_recorded(record: Record, hold: Hold) -> RuleTable:
         equation, operands = einsum_operands(args)
         is_map = [tags.has_tag(operand, tags.ATTENTION) for operand in operands]
         ledger.count("attention", sum(is_map))
-        return function(
-            equation,
-            *(record(o.detach()) if m else o for o, m in zip(operands, is_map, strict=True)),
-        )
+        detached = [o.detach() if m else o for o, m in zip(operands, is_map, strict=True)]
+        shared = zip(_share_equally(ledger, detached), is_map, strict=True)
+        return function(equation, *(record(o) if m else o for o, m in shared))
 
     return {
         **DETACHED,

@@ -19,7 +19,7 @@ from whyformer.engine.rules.detach import gamma as gammas
 from whyformer.engine.rules.detach import linear as linears
 from whyformer.engine.rules.detach import norm as norms
 from whyformer.engine.rules.detach import product as products
-from whyformer.engine.rules.detach import residual, writing
+from whyformer.engine.rules.detach import recurrence, residual, writing
 from whyformer.engine.rules.operations.names import RuleTable
 
 _LINEAR: dict[str, Callable[[float], RuleTable]] = {
@@ -28,8 +28,8 @@ _LINEAR: dict[str, Callable[[float], RuleTable]] = {
 }
 _ATTENTION: dict[str, RuleTable] = {
     "gradient": {},
-    "detach": attentions.DETACHED,
-    "uniform": attentions.UNIFORM,
+    "detach": {**recurrence.TABLE, **attentions.DETACHED},
+    "uniform": {**recurrence.TABLE, **attentions.UNIFORM},
 }
 _NORM: dict[str, Callable[[bool], RuleTable]] = {
     "gradient": lambda detach_mean: {},

@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch._ops import OpOverload, OpOverloadPacket
 
+from whyformer.engine.rules.operations.mixing_parameter import mixing_parameter
 from whyformer.engine.rules.operations.names import Function
 
 _DISPATCH = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
@@ -112,6 +113,7 @@ _DECOMPOSITIONS: dict[Function, Function] = {
     **dict.fromkeys((torch.addcdiv, Tensor.addcdiv), _addcdiv),
     **dict.fromkeys((torch.lerp, Tensor.lerp), _lerp),
     Tensor.where: _choose,
+    mixing_parameter: lambda value: value,
     Tensor.__rmatmul__: lambda right, left: torch.matmul(left, right),
 }
 

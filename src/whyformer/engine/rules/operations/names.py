@@ -12,7 +12,7 @@ from torch import Tensor
 Function = Callable[..., Any]
 RuleTable = Mapping[Function, Any]  # {torch function: rule}
 
-_OWNERS = (torch, Tensor, F, torch.special, torch.linalg)
+_OWNERS = (torch, Tensor, F, torch.special, torch.linalg, torch.fft)
 
 
 def torch_functions(names: str) -> frozenset[Function]:
@@ -71,6 +71,10 @@ POOLING = torch_functions(
     "avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d"
 )
 NEGATE = torch_functions("neg negative")
+FOURIER = torch_functions(
+    "fft ifft fft2 ifft2 fftn ifftn rfft irfft rfft2 irfft2 rfftn irfftn hfft ihfft fftshift "
+    "ifftshift real imag view_as_real view_as_complex"
+)
 POINTWISE_LINEAR = torch_functions("relu leaky_relu abs")
 SELECT_LARGEST = torch_functions(
     "max min amax amin maximum minimum max_pool1d max_pool2d adaptive_max_pool2d sort topk"
@@ -96,11 +100,14 @@ INERT = torch_functions(
     "is_same_size register_hook retain_grad ne sign numpy _assert"
 )
 # Getters of attributes that are views: `x.T` calls `Tensor.T.__get__`.
-VIEWS = frozenset(getattr(Tensor, name).__get__ for name in ("T", "mT", "H", "mH", "data", "real"))
+VIEWS = frozenset(
+    getattr(Tensor, name).__get__ for name in ("T", "mT", "H", "mH", "data", "real", "imag")
+)
 HOMOGENEOUS = (
     ADD_UP
     | POOLING
     | NEGATE
+    | FOURIER
     | POINTWISE_LINEAR
     | SELECT_LARGEST
     | MATMUL
