@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from whyformer.engine.block_relevance import BlockRelevance
 from whyformer.engine.blocks import find_module
+from whyformer.engine.custom_functions import open_functions
 from whyformer.engine.failures import forward_failure
 from whyformer.engine.half_precision import in_float32
 from whyformer.engine.interception import HIDDEN, Interception
@@ -66,7 +67,7 @@ def run_forward(
     if part is not None:
         hooks = [*hooks, (part, "after", lambda m, args, out: part_outputs.append(out))]
     try:
-        with add_hooks(hooks), interception, in_float32(run.module):
+        with add_hooks(hooks), interception, open_functions(), in_float32(run.module):
             output = _call(run.module, trace.arguments)
     except WhyformerError:
         raise

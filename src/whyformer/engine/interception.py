@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from whyformer.engine.custom_functions import runs_closed_function
 from whyformer.engine.hidden import hidden_operation
 from whyformer.engine.rules.detach import linear, writing
 from whyformer.engine.rules.ledger import Ledger, is_tracked
@@ -82,11 +83,13 @@ class Interception(TorchFunctionMode):
             own: The rules of the model's family. They come first, also for in-place calls.
         """
         super().__init__()
-        narrow = precision.TABLE if double else {}
+        self.plain: Mapping[Function, Any] = {
+            F.linear: plain_linear,
+            **(precision.TABLE if double else {}),
+        }
         self.own = own or {}
         self.table: Mapping[Function, Any] = {
-            F.linear: plain_linear,
-            **narrow,
+            **self.plain,
             **table,
             **self.own,
         }
@@ -111,6 +114,8 @@ class Interception(TorchFunctionMode):
             spelled.note_exponent(output, args[0] if args else None)
         if self.watches_hidden:
             tags.mark_seen(output)
+        if self.ledger.cut.exist:
+            self.ledger.cut.follow(args, kwargs, output)
         return output
 
     def _run(self, func: Function, types: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
@@ -124,8 +129,8 @@ class Interception(TorchFunctionMode):
             kwargs = {key: self.constant(value) for key, value in kwargs.items()}
             if self.double and func in precision.DTYPE_ARGUMENT:
                 kwargs = {k: torch.float64 if v is torch.float32 else v for k, v in kwargs.items()}
-        if func in _NEVER_HIDDEN and self.ledger.inside and not torch.is_grad_enabled():
-            raise _hidden(func)
+        if self.ledger.inside and not torch.is_grad_enabled():
+            return self._run_without_gradients(func, args, kwargs)
         if func not in self.own and is_in_place(func, args, kwargs) and _any_tracked(args, kwargs):
             return self._overwrite(func, types, args, kwargs)
         rule = self.table.get(func)
@@ -185,6 +190,15 @@ class Interception(TorchFunctionMode):
         elif type(value) in (tuple, list) and value and isinstance(value[0], Tensor):
             return type(value)(self.constant(v) for v in value)
         return value
+
+    def _run_without_gradients(self, func: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """Run an operation that the model runs with gradients off: its output is a constant."""
+        if func in _NEVER_HIDDEN and runs_closed_function():
+            raise _hidden(func)
+        rule = self.plain.get(func)
+        output = rule(self.ledger, func, args, kwargs) if rule else func(*args, **kwargs)
+        self.ledger.cut.mark(args, kwargs, output)
+        return output
 
     def _note_hidden(self, tensor: Tensor) -> None:
         """Note the operation behind a tensor that was computed where no rule can see it."""
@@ -268,9 +282,9 @@ def _any_tracked(args: tuple, kwargs: dict[str, Any]) -> bool:
 
 
 def _hidden(func: Function) -> ModelError:
-    """The error for a block that runs with gradients off: the rules would miss its graph."""
+    """The error for a block inside a custom function: the rules would miss its graph."""
     return ModelError(
-        f"the model runs {func.__name__} with gradients off: {HIDDEN}",
+        f"the model runs {func.__name__} inside a custom autograd function: {HIDDEN}",
         argument="model",
         remedy="Switch gradient checkpointing off for explanations",
     )
