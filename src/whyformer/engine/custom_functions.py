@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import FunctionCtx, _is_setup_context_defined, _SingleLevelFunction
+from torch.overrides import TorchFunctionMode
 
 from whyformer.models.shared_scope import SharedScope
 
@@ -61,10 +62,10 @@ def _apply(function: Any, *args: Any, **kwargs: Any) -> Any:
     as_torch: Callable[..., Any] = super(_SingleLevelFunction, function).apply
     if not getattr(_this_thread, "opens", False) or function.__module__.startswith(_OWN):
         return as_torch(*args, **kwargs)
-    if kwargs or not torch.is_grad_enabled() or not any(map(_is_tracked, args)):
+    if kwargs or not torch.is_grad_enabled() or not any(map(_is_floating, args)):
         return as_torch(*args, **kwargs)
     if _has_own_gradient(function, as_torch, args):
-        return _forward(function, args)
+        return _forward(function, args, alone=False)
     _this_thread.closed = getattr(_this_thread, "closed", 0) + 1
     try:
         return as_torch(*args)
@@ -83,34 +84,57 @@ class _Context(FunctionCtx):
         raise ValueError("the function overwrites its input")
 
 
-def _forward(function: Any, args: Sequence[Any]) -> Any:
-    """The operations of the function's forward."""
-    if _is_setup_context_defined(function.setup_context):
-        return function.forward(*args)
-    context: Any = _Context()
-    context.needs_input_grad = tuple(map(_is_tracked, args))
-    return function.forward(context, *args)
+class _CopiedOutputs(TorchFunctionMode):
+    """Gives a forward copies of what operations return.
+
+    A forward may overwrite them, also where the gradient of the operation needs its output. With
+    `alone` the operations do not reach the modes around this one.
+    """
+
+    def __init__(self, alone: bool) -> None:
+        super().__init__()
+        self.around = torch._C.DisableTorchFunction if alone else nullcontext
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        with self.around():
+            output = func(*args, **(kwargs or {}))
+            is_new = _is_tracked(output) and output._base is None
+            return output.clone() if is_new and not any(output is a for a in args) else output
 
 
-def _has_own_gradient(
-    function: Any, as_torch: Callable[..., Any], args: tuple[Any, ...]
-) -> bool:
+def _forward(function: Any, args: Sequence[Any], alone: bool) -> Any:
+    """The operations of the function's forward; `alone` keeps the rules out."""
+    with _CopiedOutputs(alone):
+        if _is_setup_context_defined(function.setup_context):
+            return function.forward(*args)
+        context: Any = _Context()
+        context.needs_input_grad = tuple(map(_is_tracked, args))
+        return function.forward(context, *args)
+
+
+def _has_own_gradient(function: Any, as_torch: Callable[..., Any], args: tuple[Any, ...]) -> bool:
     """Whether the operations of the forward have the values and the gradient of the function."""
-    closed, opened = _copies(args), _copies(args)
+    plain = torch._C.DisableTorchFunction
     try:
-        with torch._C.DisableTorchFunction(), torch.random.fork_rng(devices=[]):
-            expected = _values_and_gradients(as_torch(*closed), closed)
-            found = _values_and_gradients(_forward(function, opened), opened)
+        with torch.random.fork_rng(devices=[]):
+            with plain():
+                closed, opened = _copies(args), _copies(args)
+                expected = _values_and_gradients(as_torch(*closed), closed)
+            output = _forward(function, opened, alone=True)
+            with plain():
+                found = _values_and_gradients(output, opened)
+                return len(found) == len(expected) and all(map(_is_close, found, expected))
     except Exception:
         return False  # its forward leaves torch, or its backward fails
-    return len(found) == len(expected) and all(map(_is_close, found, expected))
 
 
 def _copies(args: Sequence[Any]) -> list[Any]:
-    """The arguments, with a leaf for each tracked tensor."""
+    """The arguments, with a leaf for each tracked tensor; for all floating ones if none is."""
+    leads = _is_tracked if any(map(_is_tracked, args)) else _is_floating
     return [
-        a.detach().clone().requires_grad_(a.requires_grad) if isinstance(a, Tensor) else a
-        for a in args
+        a.detach().clone().requires_grad_(leads(a)) if isinstance(a, Tensor) else a for a in args
     ]
 
 

@@ -103,8 +103,11 @@ class Interception(TorchFunctionMode):
         self, func: Function, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if func in INERT or (func in _MOVES and not torch.is_grad_enabled()):
-            return func(*args, **kwargs)  # a parameter that is only moved stays a parameter
+        if func in INERT:
+            return func(*args, **kwargs)
+        if func in _MOVES and not torch.is_grad_enabled():
+            # A parameter that is only moved stays a parameter.
+            return self._run_without_gradients(func, args, kwargs)
         if func.__name__ == "__get__" and func not in VIEWS:
             return func(*args)  # a shape, a dtype, ...
         output = self._run(func, types, args, kwargs)

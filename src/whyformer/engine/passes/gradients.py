@@ -102,6 +102,4 @@ def gradients(
         book_again_if_mixed_up(ledger, value, lowest, scores)
         ledger.book_hidden(value, scores)
     reasons = (*hidden_reasons(ledger), *cut_reasons(ledger))
-    return Gradients(
-        forward, gradient, dict(ledger.sinks), dict(ledger.leaks), nodes, reasons
-    )
+    return Gradients(forward, gradient, dict(ledger.sinks), dict(ledger.leaks), nodes, reasons)

@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from whyformer.engine.rules.operations.names import Function
+from whyformer.engine.rules.operations import tensor_tags as tags
 
 _CUT = "_whyformer_cut"  # attribute of a tensor: the part of the model that computed it
 
@@ -29,7 +29,7 @@ class CutValues:
         """Mark the output of an operation that ran on tracked or marked tensors."""
         sources = [*_floating(args), *_floating(kwargs.values())]
         part = next((getattr(one, _CUT) for one in sources if hasattr(one, _CUT)), None)
-        if part is None and any(one.requires_grad for one in sources):
+        if part is None and any(map(_depends_on_tokens, sources)):
             part = _running_part()
         if part is not None:
             self.exist = True
@@ -51,6 +51,11 @@ def _mark(part: str, args: tuple, output: Any) -> None:
     """Mark what an operation returned, or wrote into (`x[0] = y` returns nothing)."""
     for tensor in _floating(args[:1] if output is None else (output,)):
         setattr(tensor, _CUT, part)
+
+
+def _depends_on_tokens(tensor: Tensor) -> bool:
+    """Whether a tensor is tracked and no parameter."""
+    return tensor.requires_grad and (not tensor.is_leaf or tags.is_own_leaf(tensor))
 
 
 def _floating(values: Any) -> Iterator[Tensor]:
