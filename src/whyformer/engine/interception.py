@@ -103,6 +103,8 @@ class Interception(TorchFunctionMode):
         self, func: Function, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
+        if self.double and kwargs and func in precision.DTYPE_ARGUMENT:
+            kwargs = precision.keep_double_dtype(kwargs)
         if func in INERT:
             return func(*args, **kwargs)
         if func in _MOVES and not torch.is_grad_enabled():
@@ -130,12 +132,12 @@ class Interception(TorchFunctionMode):
         args = tuple([self.constant(a) for a in args])  # a list is faster, and this runs often
         if kwargs:
             kwargs = {key: self.constant(value) for key, value in kwargs.items()}
-            if self.double and func in precision.DTYPE_ARGUMENT:
-                kwargs = {k: torch.float64 if v is torch.float32 else v for k, v in kwargs.items()}
         if self.ledger.inside and not torch.is_grad_enabled():
             return self._run_without_gradients(func, args, kwargs)
         if func not in self.own and is_in_place(func, args, kwargs) and _any_tracked(args, kwargs):
             return self._overwrite(func, types, args, kwargs)
+        if self.double and func in precision.ONE_PRECISION:
+            args = precision.widen_mixed(args)
         rule = self.table.get(func)
         if kwargs and (rule is not None or func in MATMUL or func in DIVIDE):
             args, kwargs = put_in_order(func, args, kwargs)
