@@ -1,4 +1,4 @@
-"""Activations that pass relevance unchanged, y = x * (f(x) / x) with a detached factor; decays."""
+"""Activations that pass relevance unchanged: y = x * (f(x) / x) with a detached factor."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch.autograd import Function as AutogradFunction
 
 from whyformer.engine.rules.ledger import Ledger, is_tracked
 from whyformer.engine.rules.operations import tensor_tags as tags
-from whyformer.engine.rules.operations.names import ACTIVATION, EXPONENTIAL, SQUASHING, Function
+from whyformer.engine.rules.operations.names import ACTIVATION, SQUASHING, Function
 from whyformer.engine.rules.operations.stabilise import is_finite
 
 
@@ -51,18 +51,4 @@ def identity(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, 
     return tags.add_tag(output, tags.SQUASHED if function in SQUASHING else tags.GATE)
 
 
-def decay(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """exp(x), tagged as a gate: relevance that reaches it otherwise is a leak.
-
-    State spaces and gated linear attention multiply their state by it, and the state takes the
-    relevance (MambaLRP, Jafari et al. 2024).
-    """
-    if not is_tracked(args[0]):
-        return function(*args, **kwargs)
-    (x,) = ledger.alias(args[:1])
-    output = function(x, *args[1:], **kwargs)
-    ledger.book_difference("exp", (x,), output, leak=True)
-    return tags.add_tag(output, tags.SQUASHED)
-
-
-TABLE = {**dict.fromkeys(ACTIVATION, identity), **dict.fromkeys(EXPONENTIAL, decay)}
+TABLE = dict.fromkeys(ACTIVATION, identity)

@@ -7,7 +7,7 @@ detaching the softmax when it multiplies the values; other softmaxes keep their 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.autograd import Function as AutogradFunction
 
 from whyformer.engine.rules.attention_maps import Hold, Record, tag_softmax, unfused_attention
-from whyformer.engine.rules.detach.product import share, share_factors, uniform
+from whyformer.engine.rules.detach.product import share, uniform
 from whyformer.engine.rules.ledger import Ledger, is_tracked
 from whyformer.engine.rules.operations import tensor_tags as tags
 from whyformer.engine.rules.operations.arguments import einsum_operands, two_operands
@@ -107,7 +107,7 @@ def detach_in_matmul(
         return function(args[0].detach(), *args[1:], **kwargs)
     if len(args) < 2 or not (ledger.active and is_tracked(args[0]) and is_tracked(args[1])):
         return function(*args, **kwargs)
-    return function(*share_factors(args[:2]), *args[2:], **kwargs)
+    return function(share(args[0], 0.5), share(args[1], 0.5), *args[2:], **kwargs)
 
 
 def detach_in_products(table: RuleTable) -> RuleTable:
@@ -132,20 +132,13 @@ def detach_in_products(table: RuleTable) -> RuleTable:
 def detach_in_einsum(
     ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
 ) -> Tensor:
-    """einsum with detached attention maps; other operands share, as in `detach_in_matmul`."""
+    """einsum with detached attention maps; other operands keep their gradient."""
     equation, operands = einsum_operands(args)
-    return function(equation, *_detach_maps(ledger, operands, Tensor.detach))
-
-
-def _detach_maps(
-    ledger: Ledger, operands: Sequence[Tensor], detach: Callable[[Tensor], Tensor]
-) -> list[Any]:
-    """The operands of an einsum: attention maps detached, the others with equal parts."""
-    is_map = [tags.has_tag(operand, tags.ATTENTION) for operand in operands]
-    ledger.count("attention", sum(is_map))
-    others = [o for o, one_is_map in zip(operands, is_map, strict=True) if not one_is_map]
-    shared = iter(share_factors(others) if ledger.active else others)
-    return [detach(o) if m else next(shared) for o, m in zip(operands, is_map, strict=True)]
+    ledger.count("attention", sum(tags.has_tag(o, tags.ATTENTION) for o in operands))
+    return function(
+        equation,
+        *(o.detach() if tags.has_tag(o, tags.ATTENTION) else o for o in operands),
+    )
 
 
 def detach_places(
@@ -182,7 +175,12 @@ def detached_and_recorded(record: Record, hold: Hold) -> RuleTable:
 
     def einsum(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
         equation, operands = einsum_operands(args)
-        return function(equation, *_detach_maps(ledger, operands, lambda o: record(o.detach())))
+        is_map = [tags.has_tag(operand, tags.ATTENTION) for operand in operands]
+        ledger.count("attention", sum(is_map))
+        return function(
+            equation,
+            *(record(o.detach()) if m else o for o, m in zip(operands, is_map, strict=True)),
+        )
 
     return {
         **DETACHED,
@@ -242,9 +240,10 @@ def softmax_taylor(
 def uniform_in_einsum(
     ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
 ) -> Tensor:
-    """einsum with equal parts of the relevance for all tracked operands but gates."""
+    """einsum with equal parts of the relevance for all tracked operands."""
     equation, operands = einsum_operands(args)
-    return function(equation, *share_factors(operands))
+    count = sum(map(is_tracked, operands))
+    return function(equation, *(share(o, 1 / count) if count > 1 else o for o in operands))
 
 
 def uniform_and_recorded(record: Record, hold: Hold) -> RuleTable:
@@ -270,9 +269,10 @@ def uniform_and_recorded(record: Record, hold: Hold) -> RuleTable:
 
     def einsum(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
         equation, operands = einsum_operands(args)
+        part = 1 / max(1, sum(map(is_tracked, operands)))
         shared = [
-            record(part) if tags.has_tag(operand, tags.ATTENTION) else part
-            for operand, part in zip(operands, share_factors(operands), strict=True)
+            record(share(o, part)) if tags.has_tag(o, tags.ATTENTION) else share(o, part)
+            for o in operands
         ]
         return function(equation, *shared)
 

@@ -6,16 +6,14 @@ factor that is not a gate; "uniform" gives half to each (Achtibat et al. 2024, e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.autograd import Function as AutogradFunction
 
 from whyformer.engine.rules.ledger import Ledger, is_tracked
 from whyformer.engine.rules.operations import tensor_tags as tags
-from whyformer.engine.rules.operations.arguments import bind, two_operands
+from whyformer.engine.rules.operations.arguments import two_operands
 from whyformer.engine.rules.operations.names import DIVIDE, MATMUL, MULTIPLY, Function
 
 
@@ -33,25 +31,6 @@ class _Share(AutogradFunction):
 def share(tensor: Tensor, part: float) -> Tensor:
     """The same tensor; its gradient, and so its relevance, is multiplied by `part`."""
     return _Share.apply(tensor, part) if tensor.requires_grad else tensor
-
-
-def share_factors(factors: Sequence[Any]) -> list[Any]:
-    """The factors of a product, with equal parts of the relevance; gates are constants."""
-    tracked = [factor for factor in factors if is_tracked(factor)]
-    gates = [factor for factor in tracked if tags.has_tag(factor, tags.SQUASHED)]
-    if len(gates) == len(tracked):
-        gates = []
-    count = len(tracked) - len(gates)
-    if count < 2 and not gates:
-        return list(factors)
-    return [
-        factor.detach()
-        if any(factor is gate for gate in gates)
-        else share(factor, 1 / count)
-        if is_tracked(factor)
-        else factor
-        for factor in factors
-    ]
 
 
 def plain(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
@@ -108,27 +87,6 @@ def divide(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, An
     return tags.copy_tag(left, function(left, right.detach(), *args[2:]))
 
 
-def solve(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """solve(system, values), which divides the values; the system takes no relevance."""
-    system, values = bind("A B", args, kwargs)
-    others = {key: value for key, value in kwargs.items() if key not in ("A", "B")}
-    if is_tracked(values):
-        return function(_untracked(system), values, *args[2:], **others)
-    (system,) = ledger.alias((system,))
-    output = function(system, values, *args[2:], **others)
-    ledger.book_difference(function.__name__, (system,), output, leak=True)
-    return output
-
-
-def _untracked(value: Any) -> Any:
-    return value.detach() if is_tracked(value) else value
-
-
-_SOLVE = dict.fromkeys((torch.linalg.solve_triangular, torch.linalg.solve), solve)
 PLAIN = {**dict.fromkeys(MULTIPLY | DIVIDE, plain)}
-GATE = {**dict.fromkeys(MULTIPLY, gate), **dict.fromkeys(DIVIDE, divide), **_SOLVE}
-UNIFORM = {
-    **dict.fromkeys(MULTIPLY | MATMUL, uniform),
-    **dict.fromkeys(DIVIDE, divide),
-    **_SOLVE,
-}
+GATE = {**dict.fromkeys(MULTIPLY, gate), **dict.fromkeys(DIVIDE, divide)}
+UNIFORM = {**dict.fromkeys(MULTIPLY | MATMUL, uniform), **dict.fromkeys(DIVIDE, divide)}
