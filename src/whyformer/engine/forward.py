@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from whyformer.engine.block_relevance import BlockRelevance
 from whyformer.engine.blocks import find_module
+from whyformer.engine.custom_functions import open_functions
 from whyformer.engine.failures import forward_failure
 from whyformer.engine.half_precision import in_float32
 from whyformer.engine.interception import HIDDEN, Interception
@@ -69,7 +70,13 @@ def run_forward(
     hooks = [*hooks, *recurrence_hooks(run.module)]
     marked = mark_mixing_parameters(run.module)
     try:
-        with add_hooks(hooks), marked, interception, in_float32(run.module):
+        with (
+            add_hooks(hooks),
+            marked,
+            interception,
+            open_functions(),
+            in_float32(run.module),
+        ):
             output = _call(run.module, trace.arguments)
     except WhyformerError:
         raise

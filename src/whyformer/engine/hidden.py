@@ -25,6 +25,23 @@ def hidden_operation(tensor: Tensor) -> str:
     return f"code compiled by torch.jit or in C++ (ends with {last})"
 
 
+def cut_reasons(ledger: Ledger) -> tuple[Reason, ...]:
+    """Return a warning if numbers that were computed with gradients off enter the result."""
+    if not ledger.cut.used:
+        return ()
+    names = " and ".join(ledger.cut.used)
+    return (
+        Reason(
+            "operations",
+            "warning",
+            f"The model computes a part of its token states with gradients off (torch.no_grad) in"
+            f" {names} and goes on with them as constants: the scores leave out what the tokens do"
+            " through that part.",
+            tuple(ledger.cut.used),
+        ),
+    )
+
+
 def hidden_reasons(ledger: Ledger) -> tuple[Reason, ...]:
     """Return a warning if hidden operations ran and their loss could not be measured."""
     if not ledger.hidden or ledger.keeps_sum:

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from whyformer.engine.custom_functions import runs_closed_function
 from whyformer.engine.hidden import hidden_operation
 from whyformer.engine.rules.detach import linear, writing
 from whyformer.engine.rules.ledger import Ledger, is_tracked
@@ -82,11 +83,13 @@ class Interception(TorchFunctionMode):
             own: The rules of the model's family. They come first, also for in-place calls.
         """
         super().__init__()
-        narrow = precision.TABLE if double else {}
+        self.plain: Mapping[Function, Any] = {
+            F.linear: plain_linear,
+            **(precision.TABLE if double else {}),
+        }
         self.own = own or {}
         self.table: Mapping[Function, Any] = {
-            F.linear: plain_linear,
-            **narrow,
+            **self.plain,
             **table,
             **self.own,
         }
@@ -100,8 +103,13 @@ class Interception(TorchFunctionMode):
         self, func: Function, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if func in INERT or (func in _MOVES and not torch.is_grad_enabled()):
-            return func(*args, **kwargs)  # a parameter that is only moved stays a parameter
+        if self.double and kwargs and func in precision.DTYPE_ARGUMENT:
+            kwargs = precision.keep_double_dtype(kwargs)
+        if func in INERT:
+            return func(*args, **kwargs)
+        if func in _MOVES and not torch.is_grad_enabled():
+            # A parameter that is only moved stays a parameter.
+            return self._run_without_gradients(func, args, kwargs)
         if func.__name__ == "__get__" and func not in VIEWS:
             return func(*args)  # a shape, a dtype, ...
         output = self._run(func, types, args, kwargs)
@@ -111,6 +119,8 @@ class Interception(TorchFunctionMode):
             spelled.note_exponent(output, args[0] if args else None)
         if self.watches_hidden:
             tags.mark_seen(output)
+        if self.ledger.cut.exist:
+            self.ledger.cut.follow(args, kwargs, output)
         return output
 
     def _run(self, func: Function, types: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
@@ -122,12 +132,12 @@ class Interception(TorchFunctionMode):
         args = tuple([self.constant(a) for a in args])  # a list is faster, and this runs often
         if kwargs:
             kwargs = {key: self.constant(value) for key, value in kwargs.items()}
-            if self.double and func in precision.DTYPE_ARGUMENT:
-                kwargs = {k: torch.float64 if v is torch.float32 else v for k, v in kwargs.items()}
-        if func in _NEVER_HIDDEN and self.ledger.inside and not torch.is_grad_enabled():
-            raise _hidden(func)
+        if self.ledger.inside and not torch.is_grad_enabled():
+            return self._run_without_gradients(func, args, kwargs)
         if func not in self.own and is_in_place(func, args, kwargs) and _any_tracked(args, kwargs):
             return self._overwrite(func, types, args, kwargs)
+        if self.double and func in precision.ONE_PRECISION:
+            args = precision.widen_mixed(args)
         rule = self.table.get(func)
         if kwargs and (rule is not None or func in MATMUL or func in DIVIDE):
             args, kwargs = put_in_order(func, args, kwargs)
@@ -185,6 +195,15 @@ class Interception(TorchFunctionMode):
         elif type(value) in (tuple, list) and value and isinstance(value[0], Tensor):
             return type(value)(self.constant(v) for v in value)
         return value
+
+    def _run_without_gradients(self, func: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """Run an operation that the model runs with gradients off: its output is a constant."""
+        if func in _NEVER_HIDDEN and runs_closed_function():
+            raise _hidden(func)
+        rule = self.plain.get(func)
+        output = rule(self.ledger, func, args, kwargs) if rule else func(*args, **kwargs)
+        self.ledger.cut.mark(args, kwargs, output)
+        return output
 
     def _note_hidden(self, tensor: Tensor) -> None:
         """Note the operation behind a tensor that was computed where no rule can see it."""
@@ -262,9 +281,9 @@ def _any_tracked(args: tuple, kwargs: dict[str, Any]) -> bool:
 
 
 def _hidden(func: Function) -> ModelError:
-    """The error for a block that runs with gradients off: the rules would miss its graph."""
+    """The error for a block inside a custom function: the rules would miss its graph."""
     return ModelError(
-        f"the model runs {func.__name__} with gradients off: {HIDDEN}",
+        f"the model runs {func.__name__} inside a custom autograd function: {HIDDEN}",
         argument="model",
         remedy="Switch gradient checkpointing off for explanations",
     )

@@ -47,6 +47,8 @@ def _track_hooks(run: Run, track: Track, trace: Trace, ledger: Ledger) -> list[H
         trace.states[name] = leaf
         if not trace.track or leaf.requires_grad:
             return leaf
+        if not torch.is_grad_enabled():
+            raise _without_gradients(run)
         # The tensor itself becomes the leaf, because modules beside the first block may read it.
         # The block gets a copy, because some blocks write into their input.
         tags.add_tag(leaf.requires_grad_(), tags.LEAF)
@@ -195,6 +197,17 @@ def _change_first_tensor(output: Any, change: Callable[[Tensor], Tensor]) -> Any
     first = next(key for key, value in output.items() if isinstance(value, Tensor))
     output[first] = change(output[first])
     return output
+
+
+def _without_gradients(run: Run) -> ModelError:
+    """The error for blocks that no gradient passes."""
+    return ModelError(
+        f"token states enter the first block of {run.name} with gradients off (torch.no_grad in its"
+        " own code), so no relevance can come back to them",
+        argument="model",
+        remedy="Run that part with gradients on for explanations: many models have a setting for"
+        " it in their configuration",
+    )
 
 
 def _check_states(tensor: Tensor, run: Run) -> None:

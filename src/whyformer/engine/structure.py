@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from whyformer.attribution import Reason
 from whyformer.engine.forward import Trace, run_forward
 from whyformer.engine.graph_walk import LeafFinder
+from whyformer.engine.hidden import cut_reasons
 from whyformer.engine.passes.forward_only import make_interception
 from whyformer.engine.recording import Layers, current_pair, is_below
 from whyformer.engine.rules.attention_maps import recording_table
@@ -47,7 +48,7 @@ class Structure:
         layers: The numbers of the maps of each layer; maps side by side are one layer.
         samples: The one sample that each map is about, None for a map of the whole batch.
         ordered: Whether each map is known to have samples before heads, if they share an axis.
-        reasons: Blocks that mix tokens by other means than attention.
+        reasons: Blocks that mix tokens by other means than attention, or with gradients off.
         apart: Names of modules with attention that does not read the token states.
         above: Names of modules with attention after the last block.
     """
@@ -183,11 +184,12 @@ def _read_structure(run: Run) -> Structure:
         if not one.tracked or (merged and one.shape[-1] != one.shape[-2])
     )
     above = dict.fromkeys(one.module for one in watch.seen if one.place is None)
+    mixing = mixing_reasons(run, trace, {one.place.block for one in watch.seen if one.place})
     return Structure(
         _group(watch.seen),
         tuple(_sample_of(run, trace, one) for one in watch.seen),
         tuple(_is_ordered(run, trace, one) for one in watch.seen),
-        mixing_reasons(run, trace, {one.place.block for one in watch.seen if one.place}),
+        (*mixing, *cut_reasons(ledger)),
         tuple(apart),
         tuple(above),
     )

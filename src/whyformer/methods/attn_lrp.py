@@ -53,5 +53,10 @@ def attn_lrp(
         {stack: lower_blocks(count, average) for stack, count in seen.block_counts.items()}
     )
     return MethodResult(
-        seen.forward, found.scores, sinks=found.sinks, leaks=found.leaks, nodes=seen.nodes
+        seen.forward,
+        found.scores,
+        sinks=found.sinks,
+        leaks=found.leaks,
+        nodes=seen.nodes,
+        reasons=seen.reasons,
     )

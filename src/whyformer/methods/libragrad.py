@@ -42,5 +42,10 @@ def libragrad(
         {stack: range(count)[start_layer:end_layer] for stack, count in seen.block_counts.items()}
     )
     return MethodResult(
-        seen.forward, found.scores, sinks=found.sinks, leaks=found.leaks, nodes=seen.nodes
+        seen.forward,
+        found.scores,
+        sinks=found.sinks,
+        leaks=found.leaks,
+        nodes=seen.nodes,
+        reasons=seen.reasons,
     )

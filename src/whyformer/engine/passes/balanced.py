@@ -17,6 +17,7 @@ from whyformer.engine.backward import gradients_at
 from whyformer.engine.balance import book_again_if_mixed_up, is_off
 from whyformer.engine.block_relevance import BlockRelevance
 from whyformer.engine.forward import Trace
+from whyformer.engine.hidden import cut_reasons
 from whyformer.engine.layer_building import make_layers
 from whyformer.engine.nodes import NodeRecorder
 from whyformer.engine.passes.attentions import (
@@ -250,7 +251,7 @@ def balanced(
         ledger.token_sinks,
         ledger.leaks_by_place,
         nodes.read(forward.layout, slopes) if nodes else {},
-        reasons=(*reads, *reasons_of(structure)),
+        reasons=(*reads, *(reasons_of(structure) if structure else cut_reasons(ledger))),
     )
     if not (ledger.hidden and states):
         return found

@@ -11,7 +11,7 @@ from whyformer.attribution import Nodes, Reason
 from whyformer.engine.backward import gradients_at
 from whyformer.engine.balance import book_again_if_mixed_up
 from whyformer.engine.forward import Trace
-from whyformer.engine.hidden import hidden_reasons
+from whyformer.engine.hidden import cut_reasons, hidden_reasons
 from whyformer.engine.nodes import NodeRecorder
 from whyformer.engine.passes.forward_only import (
     ForwardPass,
@@ -104,6 +104,5 @@ def gradients(
         scores = _relevance(forward.states, gradient).values()
         book_again_if_mixed_up(ledger, value, lowest, scores)
         ledger.book_hidden(value, scores)
-    return Gradients(
-        forward, gradient, dict(ledger.sinks), dict(ledger.leaks), nodes, hidden_reasons(ledger)
-    )
+    reasons = (*hidden_reasons(ledger), *cut_reasons(ledger))
+    return Gradients(forward, gradient, dict(ledger.sinks), dict(ledger.leaks), nodes, reasons)

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from whyformer.engine.rules import samples
+from whyformer.engine.rules.cut_values import CutValues
 from whyformer.engine.rules.operations.stabilise import HALF, wide
 from whyformer.engine.rules.watched_values import WatchedValues
 from whyformer.errors import ModelError
@@ -77,6 +78,7 @@ class Ledger:
         self.mixed_up = False  # whether samples could not be told apart in some tensor
         self._sample: int | None = None  # the only sample whose relevance arrives now
         self.hidden: dict[str, None] = {}  # operations that no rule could see, in order
+        self.cut = CutValues()  # values that the model computed with gradients off
         self._sinks: dict[Booking, Tensor] = {}
         self.values = WatchedValues()
         self._bias_sinks: list[tuple[Booking, bool, Tensor]] = []  # batch_first, (..., token)

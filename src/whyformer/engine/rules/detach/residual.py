@@ -72,7 +72,7 @@ def join(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
                 **{key: value for key, value in kwargs.items() if key != "tensors"},
             ),
         )
-    return output
+    return tags.copy_shared_tag(parts, output)
 
 
 def where(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:

@@ -13,20 +13,47 @@ from torch import Tensor
 
 from whyformer.engine.rules.ledger import Ledger
 from whyformer.engine.rules.operations import tensor_tags as tags
-from whyformer.engine.rules.operations.names import SOFTMAX, Function, RuleTable, torch_functions
+from whyformer.engine.rules.operations.names import (
+    ADD_INTO,
+    CONVOLUTION,
+    MATMUL,
+    SOFTMAX,
+    Function,
+    RuleTable,
+    torch_functions,
+)
 
 
 def keep_double(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
     """x.to(...) or x.type(...), without narrowing float64 to float32."""
     if _is_double(args[0]):
         args = tuple(torch.float64 if a is torch.float32 else a for a in args)
-        kwargs = {k: torch.float64 if v is torch.float32 else v for k, v in kwargs.items()}
+        kwargs = keep_double_dtype(kwargs)
     return tags.copy_tag(args[0], function(*args, **kwargs))
+
+
+def keep_double_dtype(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The arguments by name, with float64 for float32."""
+    return {k: torch.float64 if v is torch.float32 else v for k, v in kwargs.items()}
 
 
 def skip_float(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
     """x.float(), or x itself in float64."""
     return args[0] if _is_double(args[0]) else tags.copy_tag(args[0], function(*args, **kwargs))
+
+
+def widen_mixed(args: tuple) -> tuple:
+    """The arguments in float64 if they mix it with float32.
+
+    Some came from a cast that was skipped, others from integers or a default dtype.
+    """
+    if not any(map(_is_double, args)):
+        return args
+    return tuple(a.double() if _is_single(a) else a for a in args)
+
+
+def _is_single(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.dtype == torch.float32
 
 
 def _is_double(value: Any) -> bool:
@@ -37,5 +64,18 @@ TABLE: RuleTable = {
     **dict.fromkeys((Tensor.to, Tensor.type), keep_double),
     Tensor.float: skip_float,
 }
-# Functions that cast by their argument `dtype=`.
-DTYPE_ARGUMENT = SOFTMAX | torch_functions("log_softmax")
+# Functions that cast by their argument `dtype=`, or make a tensor to add up in.
+DTYPE_ARGUMENT = SOFTMAX | torch_functions(
+    "log_softmax zeros zeros_like new_zeros empty empty_like new_empty ones ones_like new_ones full"
+    " full_like new_full sum mean cumsum prod"
+)
+# Functions that refuse tensors of two precisions, without those that write into one of them.
+ONE_PRECISION = frozenset(
+    function
+    for function in MATMUL
+    | CONVOLUTION
+    | ADD_INTO
+    | torch_functions("linear grid_sampler addmm addbmm baddbmm index_copy index_put scatter")
+    if not function.__name__.removesuffix("__").endswith("_")
+    and not function.__name__.startswith("__i")
+)

@@ -7,6 +7,7 @@ It is an attribute of the tensor: a table keyed by `id` would go wrong when ids 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
@@ -44,6 +45,12 @@ def copy_tag(source: Any, result: Any) -> Any:
     if kind not in (None, STALE) and isinstance(result, Tensor):
         add_tag(result, kind)
     return result
+
+
+def copy_shared_tag(parts: Sequence[Any], result: Any) -> Any:
+    """The result, with the tag that all of its parts have."""
+    kinds = {getattr(part, _ATTRIBUTE, None) for part in parts}
+    return copy_tag(parts[0], result) if len(kinds) == 1 else result
 
 
 def is_seen(tensor: Tensor) -> bool:
