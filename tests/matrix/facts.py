@@ -73,7 +73,7 @@ class Attended:
     """Which modules ran attention, and which blocks beside them mix tokens without it."""
 
     paths: tuple[str, ...]  # the innermost module of each attention call, in order
-    blocks: tuple[str, ...]  # the entries of the outermost module list around the first attention
+    blocks: tuple[str, ...]  # the entries of the module list that the tokens go through
     unseen: tuple[str, ...]  # blocks of that list that mix tokens and ran no attention
     first: tuple[Tensor, ...]  # what entered the first block and the modules around it
 
@@ -151,14 +151,33 @@ def watch(model: nn.Module, inputs: Mapping[str, Any]) -> tuple[Attended, Any]:
         output = model(**inputs)
     if not paths:
         return Attended((), (), (), ()), output
-    members = _list_members(model)
-    around = [p for p in _prefixes(paths[0]) if p in members]
-    blocks = members[around[0]] if around else ()
+    blocks = _main_blocks(model, inputs, paths, entered)
     silent = [b for b in blocks if not any(_inside(p, b) for p in paths)]
     unseen = tuple(b for b in silent if b in entered and _mixes(entered[b], left.get(b)))
     start = blocks[0] if blocks and blocks[0] in entered else paths[0]
     first = tuple(entered[p] for p in _prefixes(start) if p in entered)
     return Attended(tuple(paths), blocks, unseen, first), output
+
+
+def _main_blocks(
+    model: nn.Module, inputs: Mapping[str, Any], paths: list[str], entered: Mapping[str, Tensor]
+) -> tuple[str, ...]:
+    """The entries of the outermost module list around the first attention on the tokens.
+
+    An image's features may be tokens of a text: the list is then the one that the text's tokens
+    enter, and not that of the encoder that ran before it.
+    """
+    members = _list_members(model)
+    lists = []
+    for path in paths:
+        around = [p for p in _prefixes(path) if p in members]
+        lists.append(members[around[0]] if around else ())
+    ids = inputs.get("input_ids")
+    for blocks in dict.fromkeys(lists):
+        first = entered.get(blocks[0]) if blocks else None
+        if isinstance(ids, Tensor) and first is not None and first.shape[:2] == ids.shape:
+            return blocks
+    return lists[0]
 
 
 def _prefixes(path: str) -> list[str]:
