@@ -78,15 +78,18 @@ class Attended:
     first: tuple[Tensor, ...]  # what entered the first block and the modules around it
 
 
-class _Watch(TorchFunctionMode):
-    def __init__(self, seen: Callable[[], None]) -> None:
+class AttentionWatch(TorchFunctionMode):
+    """Calls `seen` with what each attention returned: its map, or its output if it is fused."""
+
+    def __init__(self, seen: Callable[[Tensor], None]) -> None:
         super().__init__()
         self.seen = seen
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        output = func(*args, **(kwargs or {}))
         if func in WHOLE or (func in SOFTMAX and _is_map(args, kwargs or {})):
-            self.seen()
-        return func(*args, **(kwargs or {}))
+            self.seen(output)
+        return output
 
 
 def _is_map(args: Any, kwargs: Mapping[str, Any]) -> bool:
@@ -146,7 +149,7 @@ def watch(model: nn.Module, inputs: Mapping[str, Any]) -> tuple[Attended, Any]:
     with (
         torch.enable_grad(),
         hooks_on(model, before, after),
-        _Watch(lambda: paths.append(stack[-1])),
+        AttentionWatch(lambda _: paths.append(stack[-1])),
     ):
         output = model(**inputs)
     if not paths:
