@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tests.matrix.facts import AttentionWatch, hooks_on, watch
+from tests.matrix.facts import AttentionWatch, hooks_on, is_packed, watch
 
 PREFIX = 6  # at most so many class, distillation and register tokens
 Pick = Callable[[Any], Tensor]  # from an output to the explained value, (batch,)
@@ -22,7 +22,10 @@ def gradients_x_input(model: nn.Module, inputs: Mapping[str, Any], pick: Pick) -
     value = pick(output).sum()
     gradients = torch.autograd.grad(value, attended.first, allow_unused=True)
     pairs = zip(attended.first, gradients, strict=True)
-    return [(x * g).sum(-1).detach() for x, g in pairs if g is not None and x.ndim == 3]
+    products = [(x * g).detach() for x, g in pairs if g is not None]
+    if is_packed(inputs):
+        products = [one.unsqueeze(0) if one.ndim == 2 else one for one in products]
+    return [one.sum(-1) for one in products if one.ndim == 3]
 
 
 def attention_maps(

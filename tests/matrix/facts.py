@@ -47,6 +47,11 @@ def one_sample(inputs: Mapping[str, Any], index: int, size: int) -> dict[str, An
     return found
 
 
+def is_packed(inputs: Mapping[str, Any]) -> bool:
+    """Whether the patches of all images are one list without a batch axis: one sample."""
+    return "grid_thw" in inputs and "input_ids" not in inputs
+
+
 def plain_output(model: nn.Module, inputs: Mapping[str, Any]) -> Any:
     """The model's own output."""
     with torch.no_grad():
@@ -129,12 +134,13 @@ def watch(model: nn.Module, inputs: Mapping[str, Any]) -> tuple[Attended, Any]:
     """Where attention runs in a plain forward, and its output with the graph."""
     stack: list[str] = []
     paths: list[str] = []
+    rank = 2 if is_packed(inputs) else 3  # of token states, at least
     entered: dict[str, Tensor] = {}
     left: dict[str, Tensor] = {}
 
     def before(name: str, args: Any, kwargs: Mapping[str, Any]) -> None:
         stack.append(name)
-        states = next((t for t in tensors_of([*args, *kwargs.values()]) if t.ndim >= 3), None)
+        states = next((t for t in tensors_of([*args, *kwargs.values()]) if t.ndim >= rank), None)
         if states is not None and states.requires_grad and name not in entered:
             states.retain_grad()
             entered[name] = states
@@ -205,6 +211,8 @@ def _list_members(model: nn.Module) -> dict[str, tuple[str, ...]]:
 def _mixes(states: Tensor, output: Tensor | None) -> bool:
     """Whether the last token that left a block depends on an earlier one that entered it."""
     if output is None or not output.requires_grad or output.shape != states.shape:
+        return False
+    if states.ndim < 3:
         return False
     (gradient,) = torch.autograd.grad(
         output[:, -1].sum(), states, retain_graph=True, allow_unused=True
