@@ -54,7 +54,7 @@ def choose_chain(dry: DryRun, module: nn.Module, batch: int) -> Chain | None:
     """Return the blocks that contain the attentions; raise ModelError if that is ambiguous."""
     lists = list(_list_chains(dry, module, batch))
     spread = _spread_chain(dry, batch)
-    found = [*lists, spread] if spread else lists
+    found = [*lists, spread] if spread and not _is_partial(dry, module, *spread) else lists
     # Attention after the blocks may be a pooler; before them there must be none.
     fitting = [one for one in found if all(a[-1] > _start(dry, one[0]) for a in one[1])]
     if fitting:
@@ -195,6 +195,21 @@ def _spread_chain(dry: DryRun, batch: int) -> tuple[Chain, Outside] | None:
     names = tuple(dry.calls[c].name for c in chosen)
     outside = [one for one in dry.attentions if not set(one) & set(chosen)]
     return Chain(names, names[-1], _follow(dry, chosen, exactly=True)), outside
+
+
+def _is_partial(dry: DryRun, module: nn.Module, chain: Chain, outside: Outside) -> bool:
+    """Whether a chain is inside an entry of a list, and other entries have attention outside it.
+
+    The entries are the blocks then. Their states have axes that whyformer does not know, and go
+    around the chain: DeepSeek-V4 has several states per token.
+    """
+    lists = {name: part for name, part in module.named_modules() if isinstance(part, _LISTS)}
+    for attention in outside:
+        for name, entry in _entries_around(dry, attention, lists).items():
+            inside = [b.removeprefix(f"{name}.") for b in chain.blocks if b.startswith(f"{name}.")]
+            if any("." in rest and rest.split(".")[0] != entry for rest in inside):
+                return True
+    return False
 
 
 def _follow(dry: DryRun, calls: Sequence[int], exactly: bool = False) -> bool:
