@@ -82,3 +82,13 @@ def test_an_image_without_placeholders_is_refused() -> None:
     given["input_ids"] = torch.full_like(given["input_ids"], 5)
     with pytest.raises(ModelError, match="several token streams"):
         wf.explain(given, llava(), target=3)
+
+
+def test_the_text_is_read_also_if_the_image_is_the_main_input() -> None:
+    """As in BLIP-2, whose class names `pixel_values` as its main input."""
+    model = llava()
+    expected = wf.explain(inputs(), model, method="gradient_x_input", target=3)
+    model.main_input_name = "pixel_values"  # type: ignore[assignment]
+    found = wf.explain(inputs(), model, method="gradient_x_input", target=3)
+    assert found.main == "text"
+    torch.testing.assert_close(found.scores, expected.scores)

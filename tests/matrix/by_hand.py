@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tests.matrix.facts import watch
+from tests.matrix.facts import AttentionWatch, hooks_on, is_packed, watch
 
 PREFIX = 6  # at most so many class, distillation and register tokens
 Pick = Callable[[Any], Tensor]  # from an output to the explained value, (batch,)
@@ -22,32 +22,79 @@ def gradients_x_input(model: nn.Module, inputs: Mapping[str, Any], pick: Pick) -
     value = pick(output).sum()
     gradients = torch.autograd.grad(value, attended.first, allow_unused=True)
     pairs = zip(attended.first, gradients, strict=True)
-    return [(x * g).sum(-1).detach() for x, g in pairs if g is not None and x.ndim == 3]
+    products = [(x * g).detach() for x, g in pairs if g is not None]
+    if is_packed(inputs):
+        products = [one.unsqueeze(0) if one.ndim == 2 else one for one in products]
+    return [one.sum(-1) for one in products if one.ndim == 3]
 
 
 def attention_maps(
     model: Any, inputs: Mapping[str, Any], pick: Pick
 ) -> list[tuple[Tensor, Tensor]] | None:
-    """Each layer's map and its gradient, (batch, head, token, token); None if not all are given."""
+    """Each layer's map and its gradient, (batch, head, token, token); None if not all are given.
+
+    A module may use several maps and return one of them: their heads are those of one layer.
+    """
     before = getattr(model.config, "_attn_implementation", None)
+    calls: list[int] = []  # the running calls of modules, outermost first
+    started = 0
+    together: dict[int, list[Tensor]] = {}  # the maps of each call
+
+    def start(name: str, args: Any, kwargs: Any) -> None:
+        nonlocal started
+        started += 1
+        calls.append(started)
+
+    def stop(name: str, output: Any) -> None:
+        calls.pop()
+
+    def seen(attention: Tensor) -> None:
+        together.setdefault(calls[-1], []).append(attention)
+
     try:
         model.set_attn_implementation("eager")
         with torch.enable_grad():
-            output = model(**inputs, output_attentions=True)
+            with hooks_on(model, start, stop), AttentionWatch(seen):
+                output = model(**inputs, output_attentions=True)
             maps = output.get("attentions") if isinstance(output, Mapping) else None
             if not maps or any(m is None or m.ndim != 4 or m.shape != maps[0].shape for m in maps):
                 return None
             if maps[0].shape[2] != maps[0].shape[3] or not all(m.requires_grad for m in maps):
                 return None
-            gradients = torch.autograd.grad(pick(output).sum(), maps, allow_unused=True)
+            layers = [_maps_beside(one, [*together.values()]) for one in maps]
+            every = [one for layer in layers for one in layer]
+            gradients = torch.autograd.grad(pick(output).sum(), every, allow_unused=True)
     except (ValueError, TypeError, RuntimeError, AttributeError):
         return None
     finally:
         if before is not None:
             model.set_attn_implementation(before)
-    if any(gradient is None for gradient in gradients):
+    found = dict(zip(map(id, every), gradients, strict=True))
+    if any(found[id(one)] is None for one in maps):
         return None  # what it returns is not what it multiplies with (WavLM: a mean of heads)
-    return [(m.detach(), g.detach()) for m, g in zip(maps, gradients, strict=True)]
+    slopes = [[found[id(m)] if found[id(m)] is not None else 0 * m for m in own] for own in layers]
+    pairs = zip(layers, slopes, strict=True)
+    return [(torch.cat(m, 1).detach(), torch.cat(g, 1).detach()) for m, g in pairs]
+
+
+def _maps_beside(attention: Tensor, calls: list[list[Tensor]]) -> list[Tensor]:
+    """A map that a model returned, and those that the same call of a module used beside it."""
+    for same in (_is_same, _is_equal):
+        for maps in calls:
+            own = next((i for i, one in enumerate(maps) if same(one, attention)), None)
+            if own is not None:
+                beside = [*maps[:own], *maps[own + 1 :]]
+                return [attention, *(one for one in beside if one.shape == attention.shape)]
+    return [attention]
+
+
+def _is_same(one: Tensor, other: Tensor) -> bool:
+    return one.data_ptr() == other.data_ptr()
+
+
+def _is_equal(one: Tensor, other: Tensor) -> bool:
+    """Whether a model made another tensor of a map, as by another precision."""
+    return one.shape == other.shape and torch.equal(one.to(other.dtype), other)
 
 
 def raw_attention(layers: list[tuple[Tensor, Tensor]]) -> Tensor:

@@ -54,6 +54,11 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "detr": {**DETECTOR, "backbone_config": ONE_LEVEL},
     "dots1": {"n_routed_experts": 4, "num_experts_per_tok": 2, "n_shared_experts": 1},
     "dpt": {"num_hidden_layers": 4, "backbone_out_indices": [0, 1, 2, 3]},
+    "idefics2": {"perceiver_config.resampler_n_latents": 4},
+    "minicpm_ocr": {"image_token_id": 20},
+    "minicpmv4_6": {"image_token_id": 20},
+    "minicpmv4_7": {"image_token_id": 20},
+    "instructblip": {"image_token_index": 20},
     "esm": {"vocab_size": 99},
     "esmc": {"num_key_value_heads": 4},
     "exaone4_5": WINDOWS,
@@ -163,6 +168,8 @@ PATCHES = {
     "pixel_attention_mask": ("ones", 16),
     "spatial_shapes": ("same", [4, 4]),
 }
+# All images in one, a row of patches of 8 x 8 pixels.
+PACKED = {"pixel_values": ("packed", 3, 8, 128), "target_sizes": ("same", [4, 4])}
 PAST = {
     "past_values": (10,),
     "past_time_features": (10, 1),
@@ -204,6 +211,9 @@ INPUTS: dict[str, dict[str, Any]] = {
     "llava_next_video": TILES,
     "llava_onevision": TILES,
     "lxmert": {"visual_feats": (4, 32), "visual_pos": (4, 4)},
+    "minicpm_ocr": PACKED,
+    "minicpmv4_6": PACKED,
+    "minicpmv4_7": PACKED,
     "mistral3": SIZED,
     "mistral_large4": SIZED,
     "modernvbert": FIVE,

@@ -47,6 +47,11 @@ def one_sample(inputs: Mapping[str, Any], index: int, size: int) -> dict[str, An
     return found
 
 
+def is_packed(inputs: Mapping[str, Any]) -> bool:
+    """Whether the patches of all images are one list without a batch axis: one sample."""
+    return "grid_thw" in inputs and "input_ids" not in inputs
+
+
 def plain_output(model: nn.Module, inputs: Mapping[str, Any]) -> Any:
     """The model's own output."""
     with torch.no_grad():
@@ -73,20 +78,23 @@ class Attended:
     """Which modules ran attention, and which blocks beside them mix tokens without it."""
 
     paths: tuple[str, ...]  # the innermost module of each attention call, in order
-    blocks: tuple[str, ...]  # the entries of the outermost module list around the first attention
+    blocks: tuple[str, ...]  # the entries of the module list that the tokens go through
     unseen: tuple[str, ...]  # blocks of that list that mix tokens and ran no attention
     first: tuple[Tensor, ...]  # what entered the first block and the modules around it
 
 
-class _Watch(TorchFunctionMode):
-    def __init__(self, seen: Callable[[], None]) -> None:
+class AttentionWatch(TorchFunctionMode):
+    """Calls `seen` with what each attention returned: its map, or its output if it is fused."""
+
+    def __init__(self, seen: Callable[[Tensor], None]) -> None:
         super().__init__()
         self.seen = seen
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        output = func(*args, **(kwargs or {}))
         if func in WHOLE or (func in SOFTMAX and _is_map(args, kwargs or {})):
-            self.seen()
-        return func(*args, **(kwargs or {}))
+            self.seen(output)
+        return output
 
 
 def _is_map(args: Any, kwargs: Mapping[str, Any]) -> bool:
@@ -126,12 +134,13 @@ def watch(model: nn.Module, inputs: Mapping[str, Any]) -> tuple[Attended, Any]:
     """Where attention runs in a plain forward, and its output with the graph."""
     stack: list[str] = []
     paths: list[str] = []
+    rank = 2 if is_packed(inputs) else 3  # of token states, at least
     entered: dict[str, Tensor] = {}
     left: dict[str, Tensor] = {}
 
     def before(name: str, args: Any, kwargs: Mapping[str, Any]) -> None:
         stack.append(name)
-        states = next((t for t in tensors_of([*args, *kwargs.values()]) if t.ndim >= 3), None)
+        states = next((t for t in tensors_of([*args, *kwargs.values()]) if t.ndim >= rank), None)
         if states is not None and states.requires_grad and name not in entered:
             states.retain_grad()
             entered[name] = states
@@ -146,19 +155,38 @@ def watch(model: nn.Module, inputs: Mapping[str, Any]) -> tuple[Attended, Any]:
     with (
         torch.enable_grad(),
         hooks_on(model, before, after),
-        _Watch(lambda: paths.append(stack[-1])),
+        AttentionWatch(lambda _: paths.append(stack[-1])),
     ):
         output = model(**inputs)
     if not paths:
         return Attended((), (), (), ()), output
-    members = _list_members(model)
-    around = [p for p in _prefixes(paths[0]) if p in members]
-    blocks = members[around[0]] if around else ()
+    blocks = _main_blocks(model, inputs, paths, entered)
     silent = [b for b in blocks if not any(_inside(p, b) for p in paths)]
     unseen = tuple(b for b in silent if b in entered and _mixes(entered[b], left.get(b)))
     start = blocks[0] if blocks and blocks[0] in entered else paths[0]
     first = tuple(entered[p] for p in _prefixes(start) if p in entered)
     return Attended(tuple(paths), blocks, unseen, first), output
+
+
+def _main_blocks(
+    model: nn.Module, inputs: Mapping[str, Any], paths: list[str], entered: Mapping[str, Tensor]
+) -> tuple[str, ...]:
+    """The entries of the outermost module list around the first attention on the tokens.
+
+    An image's features may be tokens of a text: the list is then the one that the text's tokens
+    enter, and not that of the encoder that ran before it.
+    """
+    members = _list_members(model)
+    lists = []
+    for path in paths:
+        around = [p for p in _prefixes(path) if p in members]
+        lists.append(members[around[0]] if around else ())
+    ids = inputs.get("input_ids")
+    for blocks in dict.fromkeys(lists):
+        first = entered.get(blocks[0]) if blocks else None
+        if isinstance(ids, Tensor) and first is not None and first.shape[:2] == ids.shape:
+            return blocks
+    return lists[0]
 
 
 def _prefixes(path: str) -> list[str]:
@@ -183,6 +211,8 @@ def _list_members(model: nn.Module) -> dict[str, tuple[str, ...]]:
 def _mixes(states: Tensor, output: Tensor | None) -> bool:
     """Whether the last token that left a block depends on an earlier one that entered it."""
     if output is None or not output.requires_grad or output.shape != states.shape:
+        return False
+    if states.ndim < 3:
         return False
     (gradient,) = torch.autograd.grad(
         output[:, -1].sum(), states, retain_graph=True, allow_unused=True

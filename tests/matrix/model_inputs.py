@@ -52,7 +52,8 @@ def model_inputs(
 
     `given` are the shapes of arguments that no rule knows, without the batch axis: a tuple of
     sizes for random numbers, ("ids", *sizes) for whole numbers, ("ones", *sizes) for a mask,
-    ("same", value) for one value per sample, None to leave the argument out, or a value.
+    ("same", value) for one value per sample, ("packed", *sizes) for random numbers of all samples
+    in one long sample, joined along the last axis, None to leave the argument out, or a value.
     """
     given = given or {}
     random = Random(model, len(lengths), seed)
@@ -112,6 +113,8 @@ class Random:
             return self.ids(self.size, *shape[1:])
         if shape[0] == "same":
             return torch.tensor([shape[1]] * self.size)
+        if shape[0] == "packed":
+            return torch.cat([*self.numbers(*shape[1:])], dim=-1).unsqueeze(0)
         if shape[0] == "ones":
             return torch.ones(self.size, *shape[1:], dtype=torch.long)
         return self.numbers(*shape)

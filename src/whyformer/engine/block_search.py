@@ -25,19 +25,24 @@ _known: weakref.WeakKeyDictionary[nn.Module, dict[Any, Chain | None]] = weakref.
 
 
 def search_blocks(
-    module: nn.Module, arguments: Mapping[str, Any], batch: int, inside: str | None = None
+    module: nn.Module,
+    arguments: Mapping[str, Any],
+    batch: int,
+    inside: str | None = None,
+    packed: bool = False,
 ) -> Chain | None:
     """Return the blocks of a model, found once for each kind of inputs; None if there are none.
 
     `inside` is the path of the part whose blocks are meant, if other encoders run before it.
+    `packed`: states may be (tokens, hidden), of one sample.
     """
     known = _known.setdefault(module, {})
     names = {name for name, _ in module.named_modules()}
     given = sorted(name for name, value in arguments.items() if value is not None)
-    key = (inside, *given)
+    key = (inside, batch > 1, *given)  # some models join samples
     chain = known.get(key)
     if key not in known or (chain is not None and not names.issuperset(chain.blocks)):
-        dry = dry_run(module, arguments, batch)
+        dry = dry_run(module, arguments, batch, packed)
         if dry is not None and inside is not None:
             dry = dry.inside(inside)
         chain = None if dry is None else choose_chain(dry, module, batch)
@@ -49,7 +54,7 @@ def choose_chain(dry: DryRun, module: nn.Module, batch: int) -> Chain | None:
     """Return the blocks that contain the attentions; raise ModelError if that is ambiguous."""
     lists = list(_list_chains(dry, module, batch))
     spread = _spread_chain(dry, batch)
-    found = [*lists, spread] if spread else lists
+    found = [*lists, spread] if spread and not _is_partial(dry, module, *spread) else lists
     # Attention after the blocks may be a pooler; before them there must be none.
     fitting = [one for one in found if all(a[-1] > _start(dry, one[0]) for a in one[1])]
     if fitting:
@@ -58,6 +63,13 @@ def choose_chain(dry: DryRun, module: nn.Module, batch: int) -> Chain | None:
         return replace(chain, outside=tuple(names))
     if not dry.attentions:
         return None
+    if batch > 1 and any(not outside for _, outside in _list_chains(dry, module, 1)):
+        raise ModelError(
+            f"{type(module).__name__} joins the {batch} samples into one row of tokens before its"
+            " blocks: whyformer cannot tell whose tokens are whose",
+            argument="inputs",
+            remedy="Explain one sample at a time",
+        )
     candidates = [chain.blocks[0].rpartition(".")[0] or chain.blocks[0] for chain, _ in lists]
     raise ModelError(
         f"cannot tell which modules of {type(module).__name__} are its transformer blocks: no list"
@@ -183,6 +195,21 @@ def _spread_chain(dry: DryRun, batch: int) -> tuple[Chain, Outside] | None:
     names = tuple(dry.calls[c].name for c in chosen)
     outside = [one for one in dry.attentions if not set(one) & set(chosen)]
     return Chain(names, names[-1], _follow(dry, chosen, exactly=True)), outside
+
+
+def _is_partial(dry: DryRun, module: nn.Module, chain: Chain, outside: Outside) -> bool:
+    """Whether a chain is inside an entry of a list, and other entries have attention outside it.
+
+    The entries are the blocks then. Their states have axes that whyformer does not know, and go
+    around the chain: DeepSeek-V4 has several states per token.
+    """
+    lists = {name: part for name, part in module.named_modules() if isinstance(part, _LISTS)}
+    for attention in outside:
+        for name, entry in _entries_around(dry, attention, lists).items():
+            inside = [b.removeprefix(f"{name}.") for b in chain.blocks if b.startswith(f"{name}.")]
+            if any("." in rest and rest.split(".")[0] != entry for rest in inside):
+                return True
+    return False
 
 
 def _follow(dry: DryRun, calls: Sequence[int], exactly: bool = False) -> bool:

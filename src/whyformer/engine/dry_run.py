@@ -65,16 +65,24 @@ def is_states(shape: Shape | None, batch: int) -> bool:
     return shape is not None and len(shape) == 3 and batch in shape[:2]
 
 
-def dry_run(module: nn.Module, arguments: Mapping[str, Any], batch: int) -> DryRun | None:
-    """Return what ran in one forward pass without gradients; None if the model fails."""
+def dry_run(
+    module: nn.Module, arguments: Mapping[str, Any], batch: int, packed: bool = False
+) -> DryRun | None:
+    """Return what ran in one forward pass without gradients; None if the model fails.
+
+    `packed`: states of shape (tokens, hidden) are those of one sample.
+    """
     names = parts_with_hooks(module)
     calls: list[Call] = []
     running: list[int] = []
     attentions: list[tuple[int, ...]] = []
 
+    def shape_of(tensor: Tensor) -> Shape:
+        return (1, *tensor.shape) if packed and tensor.dim() == 2 else tuple(tensor.shape)
+
     def before(part: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
         states = first_floating(args, kwargs)
-        shape = None if states is None else tuple(states.shape)
+        shape = None if states is None else shape_of(states)
         calls.append(
             Call(names[part], tuple(running), shape, None, getattr(states, _MADE_BY, None))
         )
@@ -85,7 +93,7 @@ def dry_run(module: nn.Module, arguments: Mapping[str, Any], batch: int) -> DryR
         found = _first_tensor(output)
         if found is not None:
             call = calls[number]
-            calls[number] = Call(call.name, call.outer, call.takes, tuple(found.shape), call.fed_by)
+            calls[number] = Call(call.name, call.outer, call.takes, shape_of(found), call.fed_by)
             if not any(found is a for a in args):  # dropout hands its input on
                 setattr(found, _MADE_BY, number)
 

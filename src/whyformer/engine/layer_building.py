@@ -167,4 +167,5 @@ def _check_map(
             f"an attention map of shape {found} does not fit {tokens}: whyformer cannot tell"
             " whose tokens it mixes",
             unavailable="maps",
+            remedy="Explain one image at a time" if run.batch.packed else None,
         )

@@ -44,6 +44,7 @@ def _track_hooks(run: Run, track: Track, trace: Trace, ledger: Ledger) -> list[H
         leaf = tensor
         if name in trace.replace:
             leaf = run.put_batch_first(trace.replace[name].to(tensor.dtype))  # its own inverse
+            leaf = leaf.reshape(tensor.shape) if run.batch.packed else leaf
         trace.states[name] = leaf
         if not trace.track or leaf.requires_grad:
             return leaf
@@ -88,7 +89,7 @@ def _track_hooks(run: Run, track: Track, trace: Trace, ledger: Ledger) -> list[H
             return
         trace.entering.append(states)
         trace.entered.append(module)
-        ledger.place = Place(name, calls, states.shape[1 if run.stacks.batch_first else 0])
+        ledger.place = Place(name, calls, run.put_batch_first(states).shape[1])
         calls += 1
         if trace.blocks is not None:
             trace.blocks.watch(name, states)
@@ -214,6 +215,8 @@ def _check_states(tensor: Tensor, run: Run) -> None:
     """Raise ModelError unless the tensor is (batch, tokens, hidden) in the model's order."""
     axis = 0 if run.stacks.batch_first else 1
     if tensor.dim() == 3 and tensor.shape[axis] == run.batch.size:
+        return
+    if run.batch.packed and tensor.dim() == 2:
         return
     order = "(batch, tokens, hidden)" if axis == 0 else "(tokens, batch, hidden)"
     raise ModelError(

@@ -37,6 +37,7 @@ from whyformer.engine.token_mixing import (
     weights_like,
 )
 from whyformer.errors import ModelError
+from whyformer.inputs.packed import GRID
 from whyformer.models.families import Pair
 
 
@@ -77,7 +78,9 @@ def find_structure(run: Run) -> Structure | None:
     if run.family is not None:
         return None
     known = _known.setdefault(run.module, {})
-    key = (run.batch.size, *sorted(run.batch.arguments), *_block_names(run))
+    # Packed images have a map each.
+    images = str(run.batch.arguments[GRID].tolist()) if run.batch.packed else ""
+    key = (run.batch.size, images, *sorted(run.batch.arguments), *_block_names(run))
     if key not in known:
         known[key] = _read_structure(run)
     return known[key]

@@ -39,6 +39,7 @@ class Batch:
     tokenizer: Any | None = None
     layout: Layout | None = None  # where the user's columns are, if padding had to be moved
     pixel_mask: Tensor | None = None  # (batch, height, width), 0 at an image's padding
+    packed: bool = False  # one sample: the patches of all images, in one list without a batch axis
     notes: tuple[str, ...] = ()  # changes to the inputs that the user should know about
     others: Mapping[str, Batch] = field(default_factory=dict)  # the other streams, by name
 

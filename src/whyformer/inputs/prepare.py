@@ -62,6 +62,8 @@ def prepare(
     if kind in ("mapping", "tensor"):
         is_mapping = kind == "mapping"
         mapping = inputs if is_mapping else name_tensor(inputs, forward, stream, carrier)
+        if stream in ("image", "audio") and mapping.get("input_ids") is not None:
+            stream = "text"  # the image or sound is read at its placeholders in the text
         return read_mapping(mapping, module, forward, stream, processor, carrier)
     samples = samples_of(inputs, stream)
     if stream not in STREAMS_OF_KIND.get(kind, ()):

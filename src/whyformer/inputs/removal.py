@@ -133,8 +133,9 @@ class Removal:
         elif fill == "drop":
             return Remainder(self._drop(some, source, kept, real))
         elif source.kind == "features":
-            mean = _token_mean(value, real) if fill == "mean" else value.new_zeros(())
-            new = value.where(~gone.unsqueeze(2), mean)
+            tokens = value.unsqueeze(0) if some.packed else value
+            mean = _token_mean(tokens, real) if fill == "mean" else value.new_zeros(())
+            new = tokens.where(~gone.unsqueeze(2), mean).reshape(value.shape)
         elif fill in ("zero", "mean"):
             return Remainder(some, gone)
         else:

@@ -13,11 +13,12 @@ from whyformer.errors import InputError
 from whyformer.inputs.batch import NOT_PER_SAMPLE, Batch
 from whyformer.inputs.finite import check_finite
 from whyformer.inputs.images import channels_of, image_batch, patch_of
+from whyformer.inputs.packed import packed_batch, packed_carrier
 from whyformer.inputs.padding import pad_rows, padding_id
 from whyformer.inputs.sequence import Groups, Sequences, move_to_module
 from whyformer.inputs.text import word_groups
 from whyformer.models.processors import image_processor_of, tokenizer_of
-from whyformer.models.signature import Forward, config_of
+from whyformer.models.signature import Forward, config_of, main_argument
 
 # What tokenizers return in addition; ignored if forward does not take it.
 BY_PRODUCTS = (
@@ -27,6 +28,8 @@ BY_PRODUCTS = (
     "length",
     "overflow_to_sample_mapping",
 )
+# Rows and columns of patches of each image, and the mask of patches that are no padding.
+SHAPES, PATCH_MASK = "spatial_shapes", "pixel_attention_mask"
 # The arguments that can carry a stream's tokens.
 CARRIERS = {"text": ("input_ids", "inputs_embeds"), "image": ("pixel_values",)}
 
@@ -85,6 +88,8 @@ def read_mapping(
             argument="inputs",
             remedy=f"Add '{carrier}', or pass tokens= with another argument's name",
         )
+    if stream == "image" and SHAPES in passed:
+        stream = "tokens"  # (batch, patches, numbers): the image is cut into patches already
     tokenizer = tokenizer_of(processor, module) if stream != "image" else None
     if stream == "text":
         mask = "attention_mask" if forward.takes("attention_mask") else None
@@ -107,6 +112,8 @@ def read_mapping(
             remedy="Pass at least one sample with at least one token",
         )
     check_finite(arguments)
+    if packed_carrier(arguments, forward) == carrier:
+        return packed_batch(arguments, carrier, module)
     _check_batch(arguments, carrier, stream)
     if stream == "image" or _is_picture(main, module, stream):
         found = image_processor_of(processor, module)
@@ -123,6 +130,7 @@ def read_mapping(
         stream=stream,
         tokenizer=tokenizer,
         groups=word_groups_in(mapping, carrier) if stream == "text" else None,
+        mask_name=PATCH_MASK if SHAPES in passed and stream != "text" else "attention_mask",
     ).batch()
 
 
@@ -165,8 +173,8 @@ def known_arguments(mapping: Mapping[str, Any], forward: Forward) -> dict[str, A
 def _carrier(arguments: Mapping[str, Any], forward: Forward, stream: str, module: nn.Module) -> str:
     """The key of the tokens or pixels."""
     usual = CARRIERS.get(stream)
-    if usual is None and config_of(module) is not None:
-        usual = (str(getattr(module, "main_input_name", "input_ids")),)
+    if usual is None and (named := main_argument(module)) and config_of(module) is not None:
+        usual = (named,)
     arrays = [key for key, value in arguments.items() if is_array(value)]
     if usual is None:
         # In the order of forward's arguments; in the mapping's if forward takes any keyword.

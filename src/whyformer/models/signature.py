@@ -92,7 +92,19 @@ def stream_of(module: nn.Module, family: Family | None) -> str:
         return family.stream
     if config_of(module) is None:
         return "tokens"
-    return STREAMS.get(getattr(module, "main_input_name", ""), "tokens")
+    return STREAMS.get(main_argument(module), "tokens")
+
+
+def main_argument(module: nn.Module) -> str:
+    """The argument that carries the tokens of a transformers model; "" if it is unknown.
+
+    It is the one that the class names, or else the first well-known one that its forward takes:
+    parts of larger models often inherit a name that they do not take.
+    """
+    named, names = str(getattr(module, "main_input_name", "input_ids")), forward_of(module).names
+    if named in names or not names:
+        return named
+    return next((name for name in STREAMS if name in names), "")
 
 
 def needed_streams(module: nn.Module, family: Family | None) -> set[str]:

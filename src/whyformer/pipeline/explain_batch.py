@@ -12,6 +12,7 @@ from whyformer.engine.block_search import search_blocks
 from whyformer.engine.generate import generate_ids
 from whyformer.engine.padding_reads import padding_reads
 from whyformer.engine.passes.attentions import attentions
+from whyformer.engine.patch_order import check_patch_order
 from whyformer.engine.result import MethodResult
 from whyformer.engine.run import MAPS, Run
 from whyformer.engine.scope import borrow_model
@@ -45,6 +46,12 @@ MERGED = Reason(
     "note",
     "Scores of image, video or sound are those of their placeholders in the text: the encoder that"
     " computed these tokens is not explained.",
+)
+BESIDE = Reason(
+    "layers",
+    "note",
+    "Scores are those of the model's own tokens: what its blocks read from encoder_hidden_states"
+    " counts as constant and is not explained.",
 )
 
 
@@ -103,7 +110,7 @@ def _explain_unjudged(request: Request, loaded: Loaded, batch: Batch, target: An
     if request.blocks is None and is_undeclared(module, family):
         with borrow_model(module):
             part = merging_part(module, batch.arguments)
-            chain = search_blocks(module, batch.arguments, batch.size, part)
+            chain = search_blocks(module, batch.arguments, batch.size, part, batch.packed)
     stacks = find_stacks(module, batch.stream, family, request.blocks, request.batch_first, chain)
     run = Run(
         module,
@@ -118,6 +125,9 @@ def _explain_unjudged(request: Request, loaded: Loaded, batch: Batch, target: An
     if stacks.outside or stacks.merged:
         with borrow_model(module):
             check_streams(run)
+    if batch.packed:
+        with borrow_model(module):
+            check_patch_order(run)
     # Only for declared families is it known that padding changes nothing.
     whole = bool(request.keep) or generation is not None or request.deciding is not None
     parts = [] if whole or family is None else split_by_length(batch, module, target)
@@ -172,6 +182,8 @@ def _explain_run(request: Request, loaded: Loaded, run: Run) -> Attribution:
             result = replace(result, reasons=(*result.reasons, *reads))
         if run.stacks.merged:
             result = replace(result, reasons=(*result.reasons, MERGED))
+        if run.family is None and run.batch.arguments.get("encoder_hidden_states") is not None:
+            result = replace(result, reasons=(*result.reasons, BESIDE))
         if request.keep & MAPS and not result.layers:
             result = _add_layers(run, result)
         forward = forward_reason(request, run, result, bool(execution.autocast))
