@@ -46,45 +46,54 @@ def mark_mixing_parameters(module: nn.Module) -> Iterator[None]:
     """
     with ExitStack() as scopes:
         for name in sorted({type(part).__module__ for part in modules_of(module)}):
-            if name in sys.modules:
+            if name in sys.modules and _recurrences_in(name):
                 scopes.enter_context(_scope_of(name)())
         yield
 
 
 def recurrence_hooks(module: nn.Module) -> list[tuple[nn.Module, str, Any]]:
     """Return the hooks that do the same for recurrences that are modules themselves."""
+    if not any(map(_hook_of, set(map(type, modules_of(module))))):
+        return []
     parts = parts_with_hooks(module)
-    # Without `self`.
-    found = {kind: _parameter_names(kind.forward)[1:] for kind in set(map(type, parts))}
-    hooks = {
-        kind: _hook(names, parameters)
-        for kind, names in found.items()
-        if (parameters := _mixing_names(names))
-    }
-    return [(part, "before", hooks[type(part)]) for part in parts if type(part) in hooks]
+    return [(part, "before", hook) for part in parts if (hook := _hook_of(type(part)))]
 
 
-def _hook(names: tuple[str, ...], parameters: frozenset[str]) -> Callable[..., Any]:
+@functools.cache  # every forward asks for every class of the model
+def _hook_of(kind: type[nn.Module]) -> Callable[..., Any] | None:
+    """The hook of a class of modules; None if it is no recurrence."""
+    names = _parameter_names(kind.forward)[1:]  # without `self`
+    parameters = _mixing_names(names)
+    if not parameters:
+        return None
     return lambda part, args, kwargs: _mark(names, parameters, args, kwargs)
+
+
+def _recurrences_in(name: str) -> tuple[str, ...]:
+    """The names of the recurrences in a Python module; a notebook gets new ones as it runs."""
+    return _search_recurrences(name) if name == "__main__" else _known_recurrences(name)
+
+
+def _search_recurrences(name: str) -> tuple[str, ...]:
+    functions = [one for one in vars(sys.modules[name]).items() if isinstance(one[1], FunctionType)]
+    return tuple(key for key, value in functions if _mixing_names(_parameter_names(value)))
+
+
+_known_recurrences = functools.cache(_search_recurrences)
 
 
 @functools.cache
 def _scope_of(name: str) -> SharedScope:
     """The scope in which the recurrences of a Python module are replaced."""
-    return SharedScope(lambda: _replace_recurrences(vars(sys.modules[name])))
+    return SharedScope(lambda: _replace_recurrences(name))
 
 
 @contextmanager
-def _replace_recurrences(namespace: dict[str, Any]) -> Iterator[None]:
-    functions = {
-        name: value for name, value in namespace.items() if isinstance(value, FunctionType)
-    }
-    replaced = {}
-    for name, function in functions.items():
-        parameters = _mixing_names(_parameter_names(function))
-        if parameters:
-            replaced[name] = function
-            namespace[name] = _marking(function, parameters)
+def _replace_recurrences(name: str) -> Iterator[None]:
+    namespace = vars(sys.modules[name])
+    replaced = {key: namespace[key] for key in _recurrences_in(name)}
+    for key, function in replaced.items():
+        namespace[key] = _marking(function, _mixing_names(_parameter_names(function)))
     try:
         yield
     finally:
