@@ -97,8 +97,16 @@ INERT = torch_functions(
 )
 # Getters of attributes that are views: `x.T` calls `Tensor.T.__get__`.
 VIEWS = frozenset(getattr(Tensor, name).__get__ for name in ("T", "mT", "H", "mH", "data", "real"))
+# Linear, between real and complex numbers.
+FOURIER: frozenset[Function] = frozenset(
+    getattr(torch.fft, f"{inverse}{real}fft{axes}")
+    for inverse in ("", "i")
+    for real in ("", "r", "h")
+    for axes in ("", "2", "n")
+)
 HOMOGENEOUS = (
     ADD_UP
+    | FOURIER
     | POOLING
     | NEGATE
     | POINTWISE_LINEAR
