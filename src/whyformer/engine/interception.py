@@ -19,6 +19,7 @@ from whyformer.engine.rules.operations import precision
 from whyformer.engine.rules.operations import spelled_softmax as spelled
 from whyformer.engine.rules.operations import tensor_tags as tags
 from whyformer.engine.rules.operations.arguments import put_in_order
+from whyformer.engine.rules.operations.batch_norm import plain_batch_norm
 from whyformer.engine.rules.operations.composite_ops import python_body
 from whyformer.engine.rules.operations.half_linear import plain_linear
 from whyformer.engine.rules.operations.in_place import is_in_place, out_of_place
@@ -85,6 +86,7 @@ class Interception(TorchFunctionMode):
         super().__init__()
         self.plain: Mapping[Function, Any] = {
             F.linear: plain_linear,
+            F.batch_norm: plain_batch_norm,
             **(precision.TABLE if double else {}),
         }
         self.own = own or {}
@@ -132,6 +134,8 @@ class Interception(TorchFunctionMode):
         args = tuple([self.constant(a) for a in args])  # a list is faster, and this runs often
         if kwargs:
             kwargs = {key: self.constant(value) for key, value in kwargs.items()}
+        if self.double and func in precision.INTO_ONE_PRECISION:
+            args = precision.match_target(args)
         if self.ledger.inside and not torch.is_grad_enabled():
             return self._run_without_gradients(func, args, kwargs)
         if func not in self.own and is_in_place(func, args, kwargs) and _any_tracked(args, kwargs):

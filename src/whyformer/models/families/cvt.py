@@ -1,16 +1,9 @@
 """CvT (Wu et al., 2021): convolutions before queries, keys and values, merged by stage.
 
 Scores are read at the patches that enter the first stage. A class token joins in the last one.
-torch 2.13 computes a wrong gradient of a batch norm in eval mode, on the CPU and for one sample, if
-the gradient that arrives is not contiguous. A view follows each batch norm, and its rule makes that
-gradient contiguous.
 """
 
 from __future__ import annotations
-
-from typing import Any
-
-from torch import Tensor
 
 from whyformer.models.families.family import Source, Stack, declare
 from whyformer.models.families.tiny import tiny_model
@@ -39,16 +32,6 @@ SIZES = {
 }
 
 
-def view_of_contiguous_gradient(
-    ledger: Any, function: Any, args: tuple, kwargs: dict[str, Any]
-) -> Tensor:
-    """x.view(...), whose gradient reaches x in one piece of memory."""
-    if args[0].requires_grad:
-        args[0].register_hook(Tensor.contiguous)
-    viewed: Tensor = function(*args, **kwargs)
-    return viewed
-
-
 cvt = declare(
     "cvt",
     title="CvT",
@@ -57,6 +40,5 @@ cvt = declare(
     sources=(Source("image", "pixel_values", kind="pixels"),),
     stacks=(Stack(("image",), "encoder.stages.0.layers", leaves="encoder.stages.-1.layers.-1"),),
     without_maps="it merges tokens",
-    rules={Tensor.view: view_of_contiguous_gradient},
     tiny=tiny_model("CvtForImageClassification", **SIZES),
 )

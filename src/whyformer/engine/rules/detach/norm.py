@@ -12,6 +12,7 @@ from torch.autograd import Function as AutogradFunction
 
 from whyformer.engine.rules.ledger import Ledger, is_tracked
 from whyformer.engine.rules.operations.arguments import bind
+from whyformer.engine.rules.operations.batch_norm import run_batch_norm
 from whyformer.engine.rules.operations.names import POWER, STATISTIC, Function, RuleTable
 
 
@@ -93,7 +94,7 @@ def group_norm(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str
 
 def batch_norm(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
     """Batch norm in eval mode, which is affine: its offset is a sink."""
-    output = function(*args, **kwargs)
+    output = run_batch_norm(function, args, kwargs)
     x = args[0] if args else kwargs["input"]
     if is_tracked(x) and ledger.active:
         with torch.no_grad():

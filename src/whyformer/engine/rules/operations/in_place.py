@@ -36,7 +36,7 @@ class Twin(NamedTuple):
 
 def is_in_place(function: Function, args: tuple, kwargs: dict[str, Any]) -> bool:
     """Whether the call overwrites its first argument, or the tensors passed as `out`."""
-    if _is_named_in_place(function):
+    if is_named_in_place(function):
         return True
     if kwargs and (kwargs.get("inplace") or kwargs.get("out") is not None):
         return True
@@ -61,7 +61,7 @@ def out_of_place(function: Function, args: tuple, kwargs: dict[str, Any]) -> Twi
 
 
 @functools.cache
-def _is_named_in_place(function: Function) -> bool:
+def is_named_in_place(function: Function) -> bool:
     """Whether the name says so: `x.add_(y)`, `x += y`, `x[0] = y`."""
     name = function.__name__
     if name.startswith("__i"):
@@ -80,7 +80,7 @@ def _position_of_inplace(function: Function) -> int | None:
 
 @functools.cache
 def _twin_of(function: Function) -> Function | None:
-    if not _is_named_in_place(function):
+    if not is_named_in_place(function):
         return function
     if function in _NO_TWIN:
         return None

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from whyformer.engine.rules.ledger import Ledger
 from whyformer.engine.rules.operations import tensor_tags as tags
+from whyformer.engine.rules.operations.in_place import is_named_in_place
 from whyformer.engine.rules.operations.names import (
     ADD_INTO,
     CONVOLUTION,
@@ -52,6 +53,23 @@ def widen_mixed(args: tuple) -> tuple:
     return tuple(a.double() if _is_single(a) else a for a in args)
 
 
+def match_target(args: tuple) -> tuple:
+    """The arguments of a call that writes into the first one, in the precision of that one."""
+    target, *others = args
+    if not (_is_single(target) or _is_double(target)):
+        return args
+    pair = (torch.float32, torch.float64)
+    return (
+        target,
+        *(
+            tags.copy_tag(a, a.to(target.dtype))
+            if isinstance(a, Tensor) and a.dtype in pair and a.dtype != target.dtype
+            else a
+            for a in others
+        ),
+    )
+
+
 def _is_single(value: Any) -> bool:
     return isinstance(value, Tensor) and value.dtype == torch.float32
 
@@ -69,13 +87,14 @@ DTYPE_ARGUMENT = SOFTMAX | torch_functions(
     "log_softmax zeros zeros_like new_zeros empty empty_like new_empty ones ones_like new_ones full"
     " full_like new_full sum mean cumsum prod"
 )
-# Functions that refuse tensors of two precisions, without those that write into one of them.
-ONE_PRECISION = frozenset(
-    function
-    for function in MATMUL
+_ONE_PRECISION = (
+    MATMUL
     | CONVOLUTION
     | ADD_INTO
     | torch_functions("linear grid_sampler addmm addbmm baddbmm index_copy index_put scatter")
-    if not function.__name__.removesuffix("__").endswith("_")
-    and not function.__name__.startswith("__i")
 )
+# Functions that refuse tensors of two precisions, and those that write into one of them.
+INTO_ONE_PRECISION = frozenset(
+    function for function in _ONE_PRECISION if is_named_in_place(function)
+) | {Tensor.__setitem__}
+ONE_PRECISION = _ONE_PRECISION - INTO_ONE_PRECISION

@@ -7,9 +7,7 @@ from functools import partial
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
-from torch.nn import grad
 
 from whyformer.engine.rules.ledger import Ledger, is_tracked
 from whyformer.engine.rules.operations import tensor_tags as tags
@@ -110,13 +108,12 @@ def convolution(
     function: Function,
     args: tuple,
     kwargs: Any,
-    input_gradient: Function,
 ) -> Tensor:
-    """A convolution as a linear layer; by the z^B rule if its input is an image's pixels.
-
-    `input_gradient(shape, w, share, **geometry)` is the backward of the convolution to its input.
-    """
-    names = "stride padding dilation groups"
+    """A convolution as a linear layer; by the z^B rule if its input is an image's pixels."""
+    transposed = "transpose" in function.__name__
+    names = (
+        f"stride padding {'output_padding groups dilation' if transposed else 'dilation groups'}"
+    )
     x, w, bias, *places = bind(f"input weight bias {names}", args, kwargs)
     if not is_tracked(x) or is_tracked(w):
         return run_without_rule(context.direction, function, args, kwargs)
@@ -131,7 +128,7 @@ def convolution(
         return function(*wide, **geometry).to(x.dtype)
 
     def back(share: Tensor, w: Tensor) -> Tensor:
-        return input_gradient(x.shape, w, share, **geometry)
+        return shares.vector_jacobian(lambda x: function(x, w, **geometry), [x], share)[0]
 
     def formula(relevance: Tensor, inputs: Sequence[Tensor], out: Tensor) -> list[Tensor]:
         if tags.has_tag(x, tags.PIXELS):
@@ -144,10 +141,3 @@ def convolution(
         return [above * back(first, w.clamp(min=0)) + below * back(second, w.clamp(max=0))]
 
     return use_formula(context.direction, formula, apply(x, w, bias), (x,))
-
-
-CONVOLUTIONS: dict[Function, Function] = {
-    F.conv1d: grad.conv1d_input,
-    F.conv2d: grad.conv2d_input,
-    F.conv3d: grad.conv3d_input,
-}

@@ -20,6 +20,7 @@ from whyformer.engine.rules.operations.names import (
     ADD,
     ADD_UP,
     CHOOSE,
+    CONVOLUTION,
     DIVIDE,
     JOIN,
     MATMUL,
@@ -72,10 +73,7 @@ def relevance_table(direction: Direction, variant: str, record: Record, hold: Ho
         **dict.fromkeys(MATMUL, with_context(products.matmul)),
         **dict.fromkeys(ADD_UP | POOLING | RESAMPLE, with_context(elementwise.add_up)),
         **dict.fromkeys(JOIN | CHOOSE | SELECT_LARGEST, elementwise.keep_backward),
-        **{
-            function: with_context(products.convolution, input_gradient=back)
-            for function, back in products.CONVOLUTIONS.items()
-        },
+        **dict.fromkeys(CONVOLUTION, with_context(products.convolution)),
         **dict.fromkeys((torch.addmm, Tensor.addmm), with_context(products.addmm)),
         F.linear: with_context(products.linear),
         F.scaled_dot_product_attention: with_context(fused_attention),
