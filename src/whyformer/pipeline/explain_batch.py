@@ -17,6 +17,7 @@ from whyformer.engine.run import MAPS, Run
 from whyformer.engine.scope import borrow_model
 from whyformer.engine.stacks import check_one_stream, find_stacks, is_undeclared, merging_part
 from whyformer.engine.structure import check_streams
+from whyformer.engine.token_places import place_tokens
 from whyformer.errors import ModelError, OptionError, UnsuitableMethodError, WhyformerError
 from whyformer.inputs.batch import Batch
 from whyformer.inputs.padding_layout import restore_padding
@@ -105,6 +106,9 @@ def _explain_unjudged(request: Request, loaded: Loaded, batch: Batch, target: An
             part = merging_part(module, batch.arguments)
             chain = search_blocks(module, batch.arguments, batch.size, part)
     stacks = find_stacks(module, batch.stream, family, request.blocks, request.batch_first, chain)
+    if request.blocks is not None or is_undeclared(module, family):
+        with borrow_model(module):
+            stacks = place_tokens(stacks, module, batch)
     run = Run(
         module,
         batch,
