@@ -11,18 +11,23 @@ from torch import Tensor, nn
 from tests.matrix.facts import watch
 
 PREFIX = 6  # at most so many class, distillation and register tokens
+_FEATURES = {3: (-1,), 4: (-1, 1)}  # axes of features, by rank
 Pick = Callable[[Any], Tensor]  # from an output to the explained value, (batch,)
 
 
 def gradients_x_input(model: nn.Module, inputs: Mapping[str, Any], pick: Pick) -> list[Tensor]:
-    """x * df/dx at what entered each module around the first attention, (batch, tokens) each."""
+    """x * df/dx at what entered each module around the first attention, (batch, tokens) each.
+
+    States with rows and columns count with features on the last axis and on the second one.
+    """
     attended, output = watch(model, inputs)
     if not attended.first:
         return []
     value = pick(output).sum()
     gradients = torch.autograd.grad(value, attended.first, allow_unused=True)
     pairs = zip(attended.first, gradients, strict=True)
-    return [(x * g).sum(-1).detach() for x, g in pairs if g is not None and x.ndim == 3]
+    products = [(x * g).detach() for x, g in pairs if g is not None]
+    return [one.sum(axis).flatten(1) for one in products for axis in _FEATURES.get(one.ndim, ())]
 
 
 def attention_maps(
