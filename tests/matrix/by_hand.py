@@ -18,7 +18,7 @@ Pick = Callable[[Any], Tensor]  # from an output to the explained value, (batch,
 def gradients_x_input(model: nn.Module, inputs: Mapping[str, Any], pick: Pick) -> list[Tensor]:
     """x * df/dx at what entered each module around the first attention, (batch, tokens) each.
 
-    States with rows and columns count with features on the last axis and on the second one.
+    (batch, rows, columns) of states with rows and columns, with features on either side of them.
     """
     attended, output = watch(model, inputs)
     if not attended.first:
@@ -27,7 +27,49 @@ def gradients_x_input(model: nn.Module, inputs: Mapping[str, Any], pick: Pick) -
     gradients = torch.autograd.grad(value, attended.first, allow_unused=True)
     pairs = zip(attended.first, gradients, strict=True)
     products = [(x * g).detach() for x, g in pairs if g is not None]
-    return [one.sum(axis).flatten(1) for one in products for axis in _FEATURES.get(one.ndim, ())]
+    return [one.sum(axis) for one in products for axis in _FEATURES.get(one.ndim, ())]
+
+
+def in_raster_order(
+    model: nn.Module, inputs: Mapping[str, Any], pick: Pick, grid: tuple[int, int]
+) -> list[Tensor]:
+    """x * df/dx of `gradients_x_input`, sorted by where the pixels of each token are.
+
+    For models that put patches into another order (Hiera: mask units; TimeSformer: time last). The
+    place of a token is the centre of its gradient at the pixels; tokens without one are left out.
+    """
+    name = next(k for k, v in inputs.items() if isinstance(v, Tensor) and v.ndim > 3)
+    pixels = inputs[name].detach().clone().requires_grad_()
+    attended, output = watch(model, {**inputs, name: pixels})
+    places = [x for x in attended.first if x.ndim == 3 and len(x) == len(pixels)]
+    gradients = torch.autograd.grad(
+        pick(output).sum(), places, allow_unused=True, retain_graph=True
+    )
+    found = []
+    for x, g in zip(places, gradients, strict=True):
+        centres = {n: c for n in range(x.shape[1]) if (c := _centre(x[0, n], pixels))}
+        if g is not None and len(centres) == grid[0] * grid[1]:
+            down = sorted(centres, key=lambda n: centres[n][:2])
+            rows = [down[i : i + grid[1]] for i in range(0, len(down), grid[1])]
+            order = [n for row in rows for n in sorted(row, key=lambda n: centres[n][2])]
+            found.append((x * g).sum(-1).detach()[:, order])
+    return found
+
+
+def _centre(token: Tensor, pixels: Tensor) -> tuple[float, float, float] | None:
+    """(frame, row, column) of the middle of what a token sees of the first sample."""
+    weights = torch.arange(token.numel(), dtype=token.dtype).cos()
+    (slope,) = torch.autograd.grad((token * weights).sum(), pixels, retain_graph=True)
+    seen = slope[0].abs().sum(-3)
+    seen = seen if seen.ndim == 3 else seen.unsqueeze(0)
+    if not bool(seen.any()):
+        return None
+    frame, row, column = (
+        (seen.sum([a for a in range(3) if a != axis]) * torch.arange(seen.shape[axis])).sum()
+        for axis in range(3)
+    )
+    total = seen.sum()
+    return float(frame / total), round(float(row / total), 3), float(column / total)
 
 
 def attention_maps(

@@ -29,11 +29,6 @@ from whyformer.inputs.batch import Batch
 
 # Modules that return (batch, channels, rows, columns).
 _FEATURE_MAPS = (_ConvNd, _BatchNorm, _MaxPoolNd, _AvgPoolNd)
-_ORDERS = (
-    StateAxes(proven=True),
-    StateAxes(batch_first=False, proven=True),
-    StateAxes(channels_first=True, proven=True),
-)
 VISIBLE = 1e-6  # of the largest state: less is rounding
 
 
@@ -62,7 +57,16 @@ def place_tokens(stacks: Stacks, module: nn.Module, batch: Batch) -> Stacks:
     if track is None or not track.chain or stacks.merged:
         return stacks
     places = find_places(module, batch, track.chain[0])
-    return stacks if places is None else replace(stacks, axes=places.axes, places=places)
+    if places is not None:
+        return replace(stacks, axes=places.axes, places=places)
+    if batch.stream == "video":
+        raise ModelError(
+            f"the token states that enter the first block of {type(module).__name__} are not one"
+            " per patch of a frame, or not in an order that whyformer can see",
+            argument="blocks",
+            remedy="If these are not the model's blocks, name them: blocks='path.to.blocks'",
+        )
+    return stacks
 
 
 def find_places(module: nn.Module, batch: Batch, block: nn.Module) -> Places | None:
@@ -71,6 +75,8 @@ def find_places(module: nn.Module, batch: Batch, block: nn.Module) -> Places | N
     It is found once for each module, block and shape of inputs. None too for states
     (batch, tokens, hidden) that are as many as the text's tokens: there is no other order.
     """
+    if batch.size == 1 and batch.can_take_rows(module):
+        batch = batch.take([0, 0])  # one sample cannot show which axis has the samples
     known = _known.setdefault(module, {})
     shapes = [(k, tuple(v.shape)) for k, v in batch.arguments.items() if isinstance(v, Tensor)]
     key = (id(block), *sorted(shapes))
@@ -85,11 +91,11 @@ def _search(probe: _Probe) -> Places | None:
     if states is None or states.dim() < 3:
         return None
     plain = states.dim() == 3 and states.shape[:2] == (batch.size, batch.count)
-    if plain and not batch.is_image and batch.size != batch.count:
+    if plain and not probe.has_pixels and batch.size != batch.count:
         return None
     again, _ = probe.run()
     if again is None or again.shape != states.shape or not torch.equal(again, states):
-        if batch.is_image:
+        if probe.has_pixels:
             raise _random(probe.module)
         return None
     for tokens in probe.candidates(maps):
@@ -120,6 +126,11 @@ class _Probe:
     module: nn.Module
     batch: Batch
     block: nn.Module
+
+    @property
+    def has_pixels(self) -> bool:
+        """Whether the tokens are patches of images or videos."""
+        return self.batch.is_image or self.batch.stream == "video"
 
     def run(
         self,
@@ -157,9 +168,9 @@ class _Probe:
 
     def candidates(self, maps: list[Tensor]) -> Iterator[_Tokens]:
         """The tokens of the input: cells of the last feature maps, patches, or tokens of a text."""
-        if self.batch.is_image:
+        if self.has_pixels:
             for number in reversed(range(len(maps))):
-                if maps[number].dim() == 4 and len(maps[number]) == self.batch.size:
+                if maps[number].dim() > 3 and len(maps[number]) % self.batch.size == 0:
                     yield self._cells(number, maps[number])
         carried = self.batch.arguments.get(self.batch.carrier)
         if not isinstance(carried, Tensor) or self.batch.count is None:
@@ -170,19 +181,23 @@ class _Probe:
             yield _Tokens(self.batch.mask.bool(), self.batch.grid, self._change_rows)
 
     def _cells(self, number: int, feature_map: Tensor) -> _Tokens:
-        """The cells of a feature map (batch, channels, rows, columns)."""
-        height, width = feature_map.shape[-2:]
+        """The cells of a feature map (batch, channels, rows, columns).
+
+        A video has (batch x frames, channels, ...) or (batch, channels, frames, ...). The rows of
+        its grid are those of the first frame, then of the next one.
+        """
+        count = feature_map[:, 0].numel() // self.batch.size
+        width = feature_map.shape[-1]
 
         def change(marked: Tensor) -> Tensor | None:
             def move(turn: int, output: Tensor) -> Tensor | None:
                 if turn != number:
                     return None
-                cells = marked.reshape(-1, 1, height, width)
-                return _moved(output, cells)
+                return _moved(output, marked.reshape(len(output), 1, *output.shape[2:]))
 
             return self.run(change=move)[0]
 
-        return _Tokens(self._all(height * width), (height, width), change)
+        return _Tokens(self._all(count), (count // width, width), change)
 
     def _change_patches(self, marked: Tensor) -> Tensor | None:
         """The states with the pixels of some patches changed."""
@@ -236,15 +251,22 @@ def _read(states: Tensor, tokens: _Tokens, batch: int) -> Places | None:
             return None
         by_set, by_unset = ((one - states).abs() > limit for one in found if one is not None)
         changed.append((by_set, by_unset))
-    for axes in _ORDERS:
-        flat = states.dim() == 3
-        if (flat and axes.channels_first) or not axes.fits(states, batch):
-            continue
+    for axes in _possible_axes(states, batch):
         hits = [tuple(axes.to_tokens(one, batch).any(-1) for one in pair) for pair in changed]
         columns = _columns(hits, numbers, real)
         if columns is not None:
             return Places(axes, hits[0][0].shape[1], columns, tokens.grid)
     return None
+
+
+def _possible_axes(states: Tensor, batch: int) -> list[StateAxes]:
+    """The layouts that states may have, by their shape."""
+    first, last = StateAxes(proven=True), StateAxes(batch_first=False, proven=True)
+    if states.dim() > 3:
+        found = [first, StateAxes(channels_first=True, proven=True)]
+    else:
+        found = [first, last] if len(states) == batch else [last, first]
+    return [axes for axes in found if axes.fits(states, batch)]
 
 
 def _columns(

@@ -105,7 +105,7 @@ class Balanced(Attentions):
             return (0,)
         shape = next(one.shape for one in blocks if one is not None)
         same = [i for i, one in enumerate(blocks) if one is not None and one.shape == shape]
-        if not self.run.stacks.tracks[stack].whole:
+        if self.run.family is None or not self.run.stacks.tracks[stack].whole:
             same = [i for i in same if not self._is_bypassed(stack, i)]
         chosen = tuple(i for i in wanted if i in same)
         if not chosen:
@@ -117,7 +117,10 @@ class Balanced(Attentions):
         return chosen
 
     def _is_bypassed(self, stack: str, block: int) -> bool:
-        """Whether relevance passes beside a block's input, as in a list of attentions alone."""
+        """Whether relevance passes beside a block's input.
+
+        As in a list of attentions alone, or where a head reads the outputs of several blocks.
+        """
         whole = dict.fromkeys(self.blocks, (0,))
         total, found = (self._mean({**whole, stack: (i,)}).total() for i in (0, block))
         return bool(((found - total).abs() > BYPASSED * total.abs()).any())
