@@ -11,14 +11,15 @@ from torch import Tensor, nn
 from tests.matrix.facts import watch
 
 PREFIX = 6  # at most so many class, distillation and register tokens
-_FEATURES = {3: (-1,), 4: (-1, 1)}  # axes of features, by rank
+_FEATURES = {3: ((2,),), 4: ((3,), (1,), (2, 3))}  # axes of features, by rank
 Pick = Callable[[Any], Tensor]  # from an output to the explained value, (batch,)
 
 
 def gradients_x_input(model: nn.Module, inputs: Mapping[str, Any], pick: Pick) -> list[Tensor]:
     """x * df/dx at what entered each module around the first attention, (batch, tokens) each.
 
-    (batch, rows, columns) of states with rows and columns, with features on either side of them.
+    (batch, rows, columns) of states with rows and columns, with features on either side of them,
+    and (batch, tokens) of states with features on all axes after the tokens.
     """
     attended, output = watch(model, inputs)
     if not attended.first:
@@ -27,7 +28,7 @@ def gradients_x_input(model: nn.Module, inputs: Mapping[str, Any], pick: Pick) -
     gradients = torch.autograd.grad(value, attended.first, allow_unused=True)
     pairs = zip(attended.first, gradients, strict=True)
     products = [(x * g).detach() for x, g in pairs if g is not None]
-    return [one.sum(axis) for one in products for axis in _FEATURES.get(one.ndim, ())]
+    return [one.sum(axes) for one in products for axes in _FEATURES.get(one.ndim, ())]
 
 
 def in_raster_order(

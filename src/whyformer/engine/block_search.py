@@ -47,11 +47,20 @@ def search_blocks(
 
 def choose_chain(dry: DryRun, module: nn.Module) -> Chain | None:
     """Return the blocks that contain the attentions; raise ModelError if that is ambiguous."""
-    # States with rows and columns only if there are no others: stages are longer than blocks.
-    found = _best_chain(dry, module) or _best_chain(replace(dry, loose=True), module)
+    lists = list(_list_chains(dry, module))
+    spread = _spread_chain(dry)
+    found = _best_chain(dry, lists)
+    if found is None and spread and spread[0].whole and not spread[1]:
+        found = spread[0]
+    # Lists that states of another layout go through come after blocks that are whole, but before
+    # mere attentions: the residual around an attention passes beside it.
+    if found is None:
+        others = replace(dry, loose=True)
+        found = _best_chain(others, list(_list_chains(others, module)))
+    if found is None and spread:
+        found = _best_chain(dry, [spread])
     if found is not None or not dry.attentions:
         return found
-    lists = list(_list_chains(dry, module))
     candidates = [chain.blocks[0].rpartition(".")[0] or chain.blocks[0] for chain, _ in lists]
     raise ModelError(
         f"cannot tell which modules of {type(module).__name__} are its transformer blocks: no list"
@@ -63,10 +72,8 @@ def choose_chain(dry: DryRun, module: nn.Module) -> Chain | None:
     )
 
 
-def _best_chain(dry: DryRun, module: nn.Module) -> Chain | None:
+def _best_chain(dry: DryRun, found: Sequence[tuple[Chain, Outside]]) -> Chain | None:
     """The chain that leaves out the fewest attentions; None if there is none."""
-    spread = _spread_chain(dry)
-    found = [*_list_chains(dry, module), *([spread] if spread else [])]
     # Attention after the blocks may be a pooler; before them there must be none.
     fitting = [one for one in found if all(a[-1] > _start(dry, one[0]) for a in one[1])]
     if not fitting:

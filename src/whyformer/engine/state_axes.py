@@ -15,12 +15,14 @@ class StateAxes:
         batch_first: Whether states are (batch, tokens, hidden) and not (tokens, batch, hidden).
         channels_first: Whether states with rows and columns are (batch, hidden, rows, columns)
             and not (batch, rows, columns, hidden).
+        joint: Whether states of higher rank are (batch, tokens, ...): features on all other axes.
         proven: Whether it was seen which tokens the states are (see `token_places`). Only then
             may states have rows and columns, or parts of a sample (windows) on the first axis.
     """
 
     batch_first: bool = True
     channels_first: bool = False
+    joint: bool = False
     proven: bool = False
 
     def fits(self, states: Tensor, batch: int) -> bool:
@@ -31,6 +33,8 @@ class StateAxes:
 
     def to_tokens(self, states: Tensor, batch: int) -> Tensor:
         """Return states as (batch, tokens, hidden)."""
+        if states.dim() > 3 and self.joint:
+            return states.flatten(2)
         if states.dim() > 3:
             states = states.movedim(1, -1) if self.channels_first else states
             return states.reshape(batch, -1, states.shape[-1])

@@ -12,6 +12,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -29,9 +30,11 @@ from whyformer.inputs.batch import Batch
 
 # Modules that return (batch, channels, rows, columns).
 _FEATURE_MAPS = (_ConvNd, _BatchNorm, _MaxPoolNd, _AvgPoolNd)
+TRIED = 4  # of the last feature maps
 VISIBLE = 1e-6  # of the largest state: less is rounding
 
 
+Hits = tuple[Tensor, Tensor]  # (batch, columns) each
 Change = Callable[[Tensor], Tensor | None]  # from marked tokens (batch, tokens) to the states
 
 
@@ -98,11 +101,22 @@ def _search(probe: _Probe) -> Places | None:
         if probe.has_pixels:
             raise _random(probe.module)
         return None
-    for tokens in probe.candidates(maps):
-        found = _read(states, tokens, batch.size)
+    for candidate in probe.candidates(maps, states[..., 0].numel() // batch.size):
+        found = _read(states, candidate, batch.size)
         if found is not None:
             return found
+    if batch.count is None and not probe.has_pixels and _ends_with_features(probe.block, states):
+        # Nothing says what the tokens are (patches of a time series): they are the states.
+        axes = StateAxes(proven=True)
+        tokens = axes.count(states, batch.size)
+        return Places(axes, tokens, tuple(range(tokens)), None)
     return None
+
+
+def _ends_with_features(block: nn.Module, states: Tensor) -> bool:
+    """Whether states (batch, ..., hidden) have features on their last axis: a linear layer says."""
+    widths = {part.in_features for part in block.modules() if isinstance(part, nn.Linear)}
+    return states.dim() > 3 and states.shape[-1] in widths and states.shape[1] not in widths
 
 
 def _random(module: nn.Module) -> ModelError:
@@ -130,7 +144,9 @@ class _Probe:
     @property
     def has_pixels(self) -> bool:
         """Whether the tokens are patches of images or videos."""
-        return self.batch.is_image or self.batch.stream == "video"
+        carried = self.batch.arguments.get(self.batch.carrier)
+        rank = carried.dim() if isinstance(carried, Tensor) and carried.is_floating_point() else 0
+        return self.batch.is_image or rank in (4, 5)
 
     def run(
         self,
@@ -166,17 +182,22 @@ class _Probe:
             pass  # the explanation runs the model again, and says what is wrong
         return None, maps
 
-    def candidates(self, maps: list[Tensor]) -> Iterator[_Tokens]:
-        """The tokens of the input: cells of the last feature maps, patches, or tokens of a text."""
+    def candidates(self, maps: list[Tensor], count: int) -> Iterator[_Tokens]:
+        """The tokens of the input: cells of the last feature maps, patches, or tokens of a text.
+
+        `count` is the number of states of each sample.
+        """
         if self.has_pixels:
-            for number in reversed(range(len(maps))):
+            for number in [*reversed(range(len(maps)))][:TRIED]:
                 if maps[number].dim() > 3 and len(maps[number]) % self.batch.size == 0:
                     yield self._cells(number, maps[number])
         carried = self.batch.arguments.get(self.batch.carrier)
-        if not isinstance(carried, Tensor) or self.batch.count is None:
+        if not isinstance(carried, Tensor):
             return
-        if self.batch.grid is not None and carried.dim() == 4:
-            yield _Tokens(self._all(self.batch.count), self.batch.grid, self._change_patches)
+        if self.has_pixels and carried.dim() == 4:
+            for grid in self._grids(carried, count):
+                change = partial(self._change_patches, grid)
+                yield _Tokens(self._all(grid[0] * grid[1]), grid, change)
         elif self.batch.mask is not None and carried.shape[:2] == self.batch.mask.shape:
             yield _Tokens(self.batch.mask.bool(), self.batch.grid, self._change_rows)
 
@@ -199,11 +220,20 @@ class _Probe:
 
         return _Tokens(self._all(count), (count // width, width), change)
 
-    def _change_patches(self, marked: Tensor) -> Tensor | None:
+    def _grids(self, pixels: Tensor, count: int) -> list[tuple[int, int]]:
+        """Grids of square patches, at most so many; first that of the config, then the finest."""
+        height, width = pixels.shape[-2:]
+        sides = [p for p in range(1, height + 1) if height % p == 0 and width % p == 0]
+        found = [(height // p, width // p) for p in sides]
+        # A coarser grid than half of the tokens would be a quarter of the right one.
+        fitting = [grid for grid in found if count // 2 <= grid[0] * grid[1] <= count]
+        own = [] if self.batch.grid is None else [self.batch.grid]
+        return list(dict.fromkeys(own + fitting))
+
+    def _change_patches(self, grid: tuple[int, int], marked: Tensor) -> Tensor | None:
         """The states with the pixels of some patches changed."""
-        assert self.batch.grid is not None
         pixels: Tensor = self.batch.arguments[self.batch.carrier]
-        cells = marked.reshape(-1, 1, *self.batch.grid).to(torch.float32)
+        cells = marked.reshape(-1, 1, *grid).to(torch.float32)
         cells = torch.nn.functional.interpolate(cells, size=pixels.shape[-2:])
         return self._run_with(_moved(pixels, cells > 0))
 
@@ -243,19 +273,27 @@ def _read(states: Tensor, tokens: _Tokens, batch: int) -> Places | None:
     numbers = torch.arange(total, device=states.device).reshape(batch, tokens.count)
     real = tokens.real.to(states.device)
     limit = VISIBLE * float(states.abs().max())
-    changed: list[tuple[Tensor, Tensor]] = []  # by bits that are set, and by those that are not
+    # By layout and bit: states that change with the tokens that have the bit, and with the others.
+    hits: dict[StateAxes, list[Hits]] = {axes: [] for axes in _possible_axes(states, batch)}
     for bit in range(max(1, (total - 1).bit_length())):
         is_set = ((numbers >> bit) & 1).bool()
-        found = [tokens.change(marked & real) for marked in (is_set, ~is_set)]
-        if any(one is None or one.shape != states.shape for one in found):
+        changed = []
+        for marked in (is_set, ~is_set):
+            found = tokens.change(marked & real)
+            if found is None or found.shape != states.shape:
+                return None
+            changed.append((found - states).abs() > limit)
+        for axes in [*hits]:
+            by_set, by_unset = (axes.to_tokens(one, batch).any(-1) for one in changed)
+            hits[axes].append((by_set, by_unset))
+            if bool((by_set & by_unset).any()):
+                del hits[axes]  # a state that comes from several tokens
+        if not hits:
             return None
-        by_set, by_unset = ((one - states).abs() > limit for one in found if one is not None)
-        changed.append((by_set, by_unset))
-    for axes in _possible_axes(states, batch):
-        hits = [tuple(axes.to_tokens(one, batch).any(-1) for one in pair) for pair in changed]
-        columns = _columns(hits, numbers, real)
+    for axes, own in hits.items():
+        columns = _columns(own, numbers, real)
         if columns is not None:
-            return Places(axes, hits[0][0].shape[1], columns, tokens.grid)
+            return Places(axes, own[0][0].shape[1], columns, tokens.grid)
     return None
 
 
@@ -263,15 +301,17 @@ def _possible_axes(states: Tensor, batch: int) -> list[StateAxes]:
     """The layouts that states may have, by their shape."""
     first, last = StateAxes(proven=True), StateAxes(batch_first=False, proven=True)
     if states.dim() > 3:
-        found = [first, StateAxes(channels_first=True, proven=True)]
+        found = [
+            first,
+            StateAxes(channels_first=True, proven=True),
+            StateAxes(joint=True, proven=True),
+        ]
     else:
         found = [first, last] if len(states) == batch else [last, first]
     return [axes for axes in found if axes.fits(states, batch)]
 
 
-def _columns(
-    hits: Sequence[tuple[Tensor, ...]], numbers: Tensor, real: Tensor
-) -> tuple[int, ...] | None:
+def _columns(hits: Sequence[Hits], numbers: Tensor, real: Tensor) -> tuple[int, ...] | None:
     """The column of each token; None unless every real token has one, the same in each sample.
 
     `hits` says which states (batch, columns) changed with the tokens that have a bit set, and with
@@ -279,7 +319,7 @@ def _columns(
     """
     moved = torch.stack([a | b for a, b in hits]).any(0)
     if any(bool(((a == b) & moved).any()) for a, b in hits):
-        return None  # a state that comes from several tokens
+        return None  # a change that does not show
     number = torch.zeros_like(moved, dtype=torch.long)
     for bit, (is_set, _) in enumerate(hits):
         number |= is_set.long() << bit

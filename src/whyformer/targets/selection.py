@@ -18,7 +18,6 @@ from whyformer.targets.heads import Head
 from whyformer.targets.labels import NAMES_SHOWN, ClassNames, Vocabulary
 from whyformer.targets.specs import Contrast, Query, Span, Token
 
-
 NOTHING = ("o", "no object")  # names of classes that stand for nothing found
 
 
