@@ -87,7 +87,8 @@ def explain(
             if the inputs have an image and `libragrad` otherwise; the result names the method
             that ran, and a note says why.
         target: What to explain. None for the predicted class (for a detector the most confident
-            query, for an encoder-decoder every token that it writes). Otherwise a class index, a
+            query, for a class per token or pixel the most confident one, for an encoder-decoder
+            every token that it writes). Otherwise a class index, a
             label, one of them per sample, `contrast`, `query`, `token`, `span`, a generated text
             as ids (batch, tokens), or a callable from the model's output to one value per sample.
         processor: The tokenizer or image processor, if it is not found beside the model.

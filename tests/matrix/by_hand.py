@@ -11,11 +11,16 @@ from torch import Tensor, nn
 from tests.matrix.facts import AttentionWatch, hooks_on, is_packed, watch
 
 PREFIX = 6  # at most so many class, distillation and register tokens
+_FEATURES = {3: ((2,),), 4: ((3,), (1,), (2, 3))}  # axes of features, by rank
 Pick = Callable[[Any], Tensor]  # from an output to the explained value, (batch,)
 
 
 def gradients_x_input(model: nn.Module, inputs: Mapping[str, Any], pick: Pick) -> list[Tensor]:
-    """x * df/dx at what entered each module around the first attention, (batch, tokens) each."""
+    """x * df/dx at what entered each module around the first attention, (batch, tokens) each.
+
+    (batch, rows, columns) of states with rows and columns, with features on either side of them,
+    and (batch, tokens) of states with features on all axes after the tokens.
+    """
     attended, output = watch(model, inputs)
     if not attended.first:
         return []
@@ -25,7 +30,49 @@ def gradients_x_input(model: nn.Module, inputs: Mapping[str, Any], pick: Pick) -
     products = [(x * g).detach() for x, g in pairs if g is not None]
     if is_packed(inputs):
         products = [one.unsqueeze(0) if one.ndim == 2 else one for one in products]
-    return [one.sum(-1) for one in products if one.ndim == 3]
+    return [one.sum(axes) for one in products for axes in _FEATURES.get(one.ndim, ())]
+
+
+def in_raster_order(
+    model: nn.Module, inputs: Mapping[str, Any], pick: Pick, grid: tuple[int, int]
+) -> list[Tensor]:
+    """x * df/dx of `gradients_x_input`, sorted by where the pixels of each token are.
+
+    For models that put patches into another order (Hiera: mask units; TimeSformer: time last). The
+    place of a token is the centre of its gradient at the pixels; tokens without one are left out.
+    """
+    name = next(k for k, v in inputs.items() if isinstance(v, Tensor) and v.ndim > 3)
+    pixels = inputs[name].detach().clone().requires_grad_()
+    attended, output = watch(model, {**inputs, name: pixels})
+    places = [x for x in attended.first if x.ndim == 3 and len(x) == len(pixels)]
+    gradients = torch.autograd.grad(
+        pick(output).sum(), places, allow_unused=True, retain_graph=True
+    )
+    found = []
+    for x, g in zip(places, gradients, strict=True):
+        centres = {n: c for n in range(x.shape[1]) if (c := _centre(x[0, n], pixels))}
+        if g is not None and len(centres) == grid[0] * grid[1]:
+            down = sorted(centres, key=lambda n: centres[n][:2])
+            rows = [down[i : i + grid[1]] for i in range(0, len(down), grid[1])]
+            order = [n for row in rows for n in sorted(row, key=lambda n: centres[n][2])]
+            found.append((x * g).sum(-1).detach()[:, order])
+    return found
+
+
+def _centre(token: Tensor, pixels: Tensor) -> tuple[float, float, float] | None:
+    """(frame, row, column) of the middle of what a token sees of the first sample."""
+    weights = torch.arange(token.numel(), dtype=token.dtype).cos()
+    (slope,) = torch.autograd.grad((token * weights).sum(), pixels, retain_graph=True)
+    seen = slope[0].abs().sum(-3)
+    seen = seen if seen.ndim == 3 else seen.unsqueeze(0)
+    if not bool(seen.any()):
+        return None
+    frame, row, column = (
+        (seen.sum([a for a in range(3) if a != axis]) * torch.arange(seen.shape[axis])).sum()
+        for axis in range(3)
+    )
+    total = seen.sum()
+    return float(frame / total), round(float(row / total), 3), float(column / total)
 
 
 def attention_maps(

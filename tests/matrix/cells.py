@@ -265,7 +265,12 @@ def _differs_from_autograd(case: Case, found: wf.Attribution) -> str:
         candidates = by_hand.gradients_x_input(case.model, case.inputs, pick)
     except (ValueError, RuntimeError):
         return ""
-    return _differs_everywhere(found.streams[found.main], candidates)
+    stream = found.streams[found.main]
+    fault = _differs_everywhere(stream, candidates)
+    if fault and stream.grid is not None and len(candidates) > 0:
+        ordered = by_hand.in_raster_order(case.model, case.inputs, pick, stream.grid)
+        return _differs_everywhere(stream, ordered) if ordered else fault
+    return fault
 
 
 def _differs_from_walk(case: Case, method: str, found: wf.Attribution) -> str:
@@ -294,6 +299,10 @@ def _differs_everywhere(stream: Any, candidates: list[Tensor]) -> str:
     best = float("inf")
     for expected in candidates:
         count = stream.scores.shape[1]
+        if expected.ndim == 3:
+            if expected[0].numel() != count:
+                continue
+            expected = expected.flatten(1)
         if expected.shape[0] != len(stream.scores) or expected.shape[1] < count:
             continue
         for kept in (expected[:, -count:], expected[:, :count]):

@@ -12,30 +12,31 @@ from whyformer.engine.run import Run
 
 
 class BlockRelevance:
-    """State x gradient at the input of every block, (batch, tokens) in the model's order of axes.
+    """State x gradient at the input of every block, (batch, tokens).
 
     Blocks are counted per stack, in the order they ran. None stands for a block that wrote into
-    its input: the states that entered it are gone.
+    its input, so that the states that entered it are gone, and for states of another layout.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, run: Run) -> None:
+        self._run = run
         self.by_stack: dict[str, list[Tensor | None]] = {}
 
     def watch(self, stack: str, states: Tensor) -> None:
         """Compute the relevance of a block's input when its gradient arrives."""
         blocks = self.by_stack.setdefault(stack, [])
         block, value, version = len(blocks), states.detach(), states._version
-        blocks.append(torch.zeros(value.shape[:-1], dtype=wide(value).dtype, device=value.device))
+        blocks.append(self._per_token(torch.zeros_like(value)))
 
         def note(gradient: Tensor) -> None:
             intact = value._version == version
-            blocks[block] = (wide(value) * wide(gradient)).sum(-1) if intact else None
+            blocks[block] = self._per_token(wide(value) * wide(gradient)) if intact else None
 
         if states.requires_grad:
             states.register_hook(note)
 
     def read(
-        self, run: Run, states: Mapping[str, Tensor], slopes: Sequence[Tensor]
+        self, states: Mapping[str, Tensor], slopes: Sequence[Tensor]
     ) -> dict[str, tuple[Tensor | None, ...]]:
         """Return the relevance at each block's input, (batch, tokens) by stack.
 
@@ -44,9 +45,12 @@ class BlockRelevance:
         """
         found = {}
         for (stack, lowest), slope in zip(states.items(), slopes, strict=True):
-            relevance = (wide(lowest.detach()) * wide(slope)).sum(-1)
-            above = self.by_stack.get(stack, [])[1:]
-            found[stack] = tuple(
-                None if one is None else run.put_batch_first(one) for one in (relevance, *above)
-            )
+            relevance = self._per_token(wide(lowest.detach()) * wide(slope))
+            found[stack] = (relevance, *self.by_stack.get(stack, [])[1:])
         return found
+
+    def _per_token(self, relevance: Tensor) -> Tensor | None:
+        """The sum over features, (batch, tokens)."""
+        if not self._run.stacks.axes.fits(relevance, self._run.batch.size):
+            return None
+        return self._run.put_batch_first(wide(relevance)).sum(-1)

@@ -15,7 +15,7 @@ from typing import Any
 from torch import nn
 
 from whyformer.engine.blocks import Chain
-from whyformer.engine.dry_run import DryRun, dry_run, is_states
+from whyformer.engine.dry_run import DryRun, dry_run
 from whyformer.errors import ModelError
 
 _LISTS = (nn.ModuleList, nn.Sequential, nn.ModuleDict)
@@ -45,28 +45,33 @@ def search_blocks(
         dry = dry_run(module, arguments, batch, packed)
         if dry is not None and inside is not None:
             dry = dry.inside(inside)
-        chain = None if dry is None else choose_chain(dry, module, batch)
+        chain = None if dry is None else choose_chain(dry, module)
         known[key] = chain and replace(chain, merged=inside is not None)
     return known[key]
 
 
-def choose_chain(dry: DryRun, module: nn.Module, batch: int) -> Chain | None:
+def choose_chain(dry: DryRun, module: nn.Module) -> Chain | None:
     """Return the blocks that contain the attentions; raise ModelError if that is ambiguous."""
-    lists = list(_list_chains(dry, module, batch))
-    spread = _spread_chain(dry, batch)
-    found = [*lists, spread] if spread and not _is_partial(dry, module, *spread) else lists
-    # Attention after the blocks may be a pooler; before them there must be none.
-    fitting = [one for one in found if all(a[-1] > _start(dry, one[0]) for a in one[1])]
-    if fitting:
-        chain, outside = min(fitting, key=lambda one: len(one[1]))  # of equals, the first
-        names = dict.fromkeys(dry.calls[one[-1]].name for one in outside)
-        return replace(chain, outside=tuple(names))
-    if not dry.attentions:
-        return None
-    if batch > 1 and any(not outside for _, outside in _list_chains(dry, module, 1)):
+    lists = list(_list_chains(dry, module))
+    spread = _spread_chain(dry)
+    if spread is not None and _is_partial(dry, module, *spread):
+        spread = None
+    whole = [spread] if spread and spread[0].whole and not spread[1] else []
+    found = _best_chain(dry, [*lists, *whole])
+    # Lists that states of another layout go through come after blocks that are whole, but before
+    # mere attentions: the residual around an attention passes beside it.
+    if found is None:
+        others = replace(dry, loose=True)
+        found = _best_chain(others, list(_list_chains(others, module)))
+    if found is None and spread:
+        found = _best_chain(dry, [spread])
+    if found is not None or not dry.attentions:
+        return found
+    joined = _list_chains(replace(dry, batch=1), module)
+    if dry.batch > 1 and any(not outside for _, outside in joined):
         raise ModelError(
-            f"{type(module).__name__} joins the {batch} samples into one row of tokens before its"
-            " blocks: whyformer cannot tell whose tokens are whose",
+            f"{type(module).__name__} joins the {dry.batch} samples into one row of tokens before"
+            " its blocks: whyformer cannot tell whose tokens are whose",
             argument="inputs",
             remedy="Explain one sample at a time",
         )
@@ -81,10 +86,21 @@ def choose_chain(dry: DryRun, module: nn.Module, batch: int) -> Chain | None:
     )
 
 
+def _best_chain(dry: DryRun, found: Sequence[tuple[Chain, Outside]]) -> Chain | None:
+    """The chain that leaves out the fewest attentions; None if there is none."""
+    # Attention after the blocks may be a pooler; before them there must be none.
+    fitting = [one for one in found if all(a[-1] > _start(dry, one[0]) for a in one[1])]
+    if not fitting:
+        return None
+    chain, outside = min(fitting, key=lambda one: len(one[1]))  # of equals, the first
+    names = dict.fromkeys(dry.calls[one[-1]].name for one in outside)
+    return replace(chain, outside=tuple(names))
+
+
 Outside = list[tuple[int, ...]]  # the calls around each attention that a chain does not contain
 
 
-def _list_chains(dry: DryRun, module: nn.Module, batch: int) -> Iterator[tuple[Chain, Outside]]:
+def _list_chains(dry: DryRun, module: nn.Module) -> Iterator[tuple[Chain, Outside]]:
     """Chains of lists of modules, those with most attentions and most weights first."""
     lists = {name: part for name, part in module.named_modules() if isinstance(part, _LISTS)}
     entry_of = [_entries_around(dry, one, lists) for one in dry.attentions]
@@ -96,7 +112,7 @@ def _list_chains(dry: DryRun, module: nn.Module, batch: int) -> Iterator[tuple[C
 
     used = {name for found in entry_of for name in found} if entry_of else set(lists)
     for name in sorted(used, key=rank, reverse=True):
-        chain = _list_chain(dry, name, lists, batch, strict=not entry_of)
+        chain = _list_chain(dry, name, lists, strict=not entry_of)
         if chain is not None:
             outside = zip(dry.attentions, entry_of, strict=True)
             yield chain, [one for one, found in outside if name not in found]
@@ -118,39 +134,43 @@ def _entries_around(
 
 
 def _list_chain(
-    dry: DryRun, name: str, lists: Mapping[str, nn.Module], batch: int, strict: bool
+    dry: DryRun, name: str, lists: Mapping[str, nn.Module], strict: bool
 ) -> Chain | None:
     """The chain of a list's entries that ran; None if token states do not go through them.
 
     `strict`: no attention ran, so that the entries alone must look like blocks.
     """
-    spans = _entry_spans(dry, name, lists[name], batch)
-    if not spans or not is_states(dry.calls[spans[-1][1]].gives, batch):
+    spans = _entry_spans(dry, name, lists[name])
+    if not spans or not dry.gives_states(spans[-1][1]):
         return None
     if strict:
         composite = any(part for child in lists[name].children() for part in child.children())
-        if not composite or not all(dry.calls[a].passes_states(batch) for a, _ in spans):
+        if not composite or not all(dry.passes_states(a) for a, _ in spans):
             return None
     whole = all(a == b for a, b in spans) and _follow(dry, [a for a, _ in spans], exactly=True)
     if not whole:
         # A block may be spread over several lists: norms, attentions and feed-forward layers.
         parent = name.rpartition(".")[0]
         beside = [
-            _entry_spans(dry, other, modules, batch)
+            _entry_spans(dry, other, modules)
             for other, modules in lists.items()
             if other != name and other.rpartition(".")[0] == parent
         ]
         equal = [spans, *(other for other in beside if len(other) == len(spans))]
-        spans = [
+        joined = [
             (min(a for a, _ in parts), max(b for _, b in parts))
             for parts in zip(*equal, strict=True)
         ]
+        # A list of patch embeddings starts at pixels: those are not token states yet.
+        spans = spans if dry.takes_input(joined[0][0]) else joined
+    if dry.loose and dry.takes_input(spans[0][0]):
+        return None
     return Chain(
         tuple(dry.calls[start].name for start, _ in spans), dry.calls[spans[-1][1]].name, whole
     )
 
 
-def _entry_spans(dry: DryRun, name: str, modules: nn.Module, batch: int) -> list[tuple[int, int]]:
+def _entry_spans(dry: DryRun, name: str, modules: nn.Module) -> list[tuple[int, int]]:
     """The first and the last call of each entry of a list, in the order they ran.
 
     Empty if an entry ran on something else than token states.
@@ -158,7 +178,7 @@ def _entry_spans(dry: DryRun, name: str, modules: nn.Module, batch: int) -> list
     spans = []
     for entry, _ in modules.named_children():
         calls = _top_calls(dry, f"{name}.{entry}" if name else entry)
-        states = [c for c in calls if is_states(dry.calls[c].takes, batch)]
+        states = [c for c in calls if dry.takes_states(c)]
         if calls and not states:
             return []
         if states:
@@ -175,14 +195,14 @@ def _top_calls(dry: DryRun, name: str) -> list[int]:
     return [i for i in sorted(below) if not below.intersection(dry.calls[i].outer)]
 
 
-def _spread_chain(dry: DryRun, batch: int) -> tuple[Chain, Outside] | None:
+def _spread_chain(dry: DryRun) -> tuple[Chain, Outside] | None:
     """The chain of the calls around the attentions, for blocks that are in no list.
 
     States must go from each to the next, so that two towers are not taken for one.
     """
     chosen: list[int] = []
     for attention in dry.attentions:
-        ways = [c for c in attention if dry.calls[c].passes_states(batch)]
+        ways = [c for c in attention if dry.passes_states(c)]
         # The outermost call that has this attention alone; else the innermost one.
         alone = [c for c in ways if sum(c in other for other in dry.attentions) == 1]
         block = alone[0] if alone else ways[-1] if ways else None

@@ -38,31 +38,56 @@ class Call:
     gives: Shape | None
     fed_by: int | None
 
-    def passes_states(self, batch: int) -> bool:
-        """Return whether token states (batch, tokens, hidden) enter and leave."""
-        return (
-            is_states(self.takes, batch)
-            and is_states(self.gives, batch)
-            and self.takes[:2] == self.gives[:2]  # type: ignore[index]
-        )
-
 
 @dataclass(frozen=True)
 class DryRun:
-    """The calls of a forward pass in order, and the calls around each attention."""
+    """What ran in a forward pass.
+
+    Attributes:
+        calls: The calls of modules, in order.
+        attentions: The calls around each attention, outermost first.
+        batch: The number of samples.
+        inputs: The shapes of the arguments.
+        loose: Whether token states may have rows and columns, or parts of samples on axis 0.
+    """
 
     calls: tuple[Call, ...]
-    attentions: tuple[tuple[int, ...], ...]  # outermost call first
+    attentions: tuple[tuple[int, ...], ...]
+    batch: int
+    inputs: frozenset[Shape] = frozenset()
+    loose: bool = False
 
     def inside(self, path: str) -> DryRun:
         """Return the run with only the attentions that ran inside the module at a path."""
         own = [one for one in self.attentions if any(self.calls[call].name == path for call in one)]
         return replace(self, attentions=tuple(own))
 
+    def takes_input(self, call: int) -> bool:
+        """Return whether an argument of the model enters a call, such as pixels."""
+        return self.calls[call].takes in self.inputs
 
-def is_states(shape: Shape | None, batch: int) -> bool:
-    """Return whether a shape is (batch, tokens, hidden) or (tokens, batch, hidden)."""
-    return shape is not None and len(shape) == 3 and batch in shape[:2]
+    def takes_states(self, call: int) -> bool:
+        """Return whether token states enter a call."""
+        return self._is_states(self.calls[call].takes)
+
+    def gives_states(self, call: int) -> bool:
+        """Return whether token states leave a call."""
+        return self._is_states(self.calls[call].gives)
+
+    def passes_states(self, call: int) -> bool:
+        """Return whether token states enter and leave a call, as many as before unless `loose`."""
+        takes, gives = self.calls[call].takes, self.calls[call].gives
+        if not (self._is_states(takes) and self._is_states(gives)):
+            return False
+        return self.loose or takes[:2] == gives[:2]  # type: ignore[index]
+
+    def _is_states(self, shape: Shape | None) -> bool:
+        """Whether a shape is (batch, tokens, hidden) or (tokens, batch, hidden)."""
+        if shape is None or len(shape) < 3:
+            return False
+        if self.loose:
+            return shape[0] % self.batch == 0
+        return len(shape) == 3 and self.batch in shape[:2]
 
 
 def dry_run(
@@ -114,7 +139,8 @@ def dry_run(
             module(**own)
     except Exception:
         return None  # the explanation runs the model again, and says what is wrong
-    return DryRun(tuple(calls), tuple(attentions))
+    inputs = frozenset(tuple(one.shape) for one in own.values() if isinstance(one, Tensor))
+    return DryRun(tuple(calls), tuple(attentions), batch, inputs)
 
 
 def _first_tensor(output: Any) -> Tensor | None:

@@ -88,11 +88,8 @@ class Run:
         )
 
     def put_batch_first(self, tensor: Tensor) -> Tensor:
-        """Return a block's tensor as (batch, tokens, ...), whatever order the model uses."""
-        if self.batch.packed:
-            has_batch = tensor.dim() > 2 or tensor.shape[:2] == (1, self.batch.count)
-            return tensor if has_batch else tensor.unsqueeze(0)
-        return tensor if self.stacks.batch_first else tensor.transpose(0, 1)
+        """Return a block's states as (batch, tokens, hidden), whatever order the model uses."""
+        return self.stacks.axes.to_tokens(tensor, self.batch.size)
 
     def by_stack(self, names: Mapping[str, Any], tensors: Iterable[Tensor]) -> dict[str, Tensor]:
         """Return the tensors under the names of their stacks, batch first."""

@@ -27,11 +27,21 @@ class Segment:
     stop: int
     mask: Tensor  # (batch, tokens), False at padding
     grid: Grid | None = None
+    order: tuple[int, ...] | None = None  # the column of each token, if they are not in a row
 
     @property
-    def columns(self) -> slice:
-        """The columns of its tokens."""
-        return slice(self.start, self.stop)
+    def columns(self) -> slice | list[int]:
+        """The columns of its tokens, as an index."""
+        return slice(self.start, self.stop) if self.order is None else list(self.order)
+
+    @property
+    def count(self) -> int:
+        """The number of its tokens."""
+        return self.mask.shape[1]
+
+    def column(self, token: int) -> int:
+        """Return the column of one of its tokens."""
+        return self.start + token if self.order is None else self.order[token]
 
 
 @dataclass(frozen=True)
@@ -63,7 +73,9 @@ def find_layout(run: Run, states: Mapping[str, Tensor]) -> TokenLayout:
     for name, tensor in states.items():
         counts[name] = count = tensor.shape[1]
         stack = run.stacks.tracks[name].stack
-        segments[name] = _find_segments(run, stack, count, prefix, tensor.device)
+        segments[name] = _placed_segment(run, stack, count, tensor.device) or _find_segments(
+            run, stack, count, prefix, tensor.device
+        )
         mask = tensor.new_ones(run.batch.size, count, dtype=torch.bool)
         for segment in segments[name]:
             mask[:, segment.columns] = segment.mask.to(mask.device)
@@ -71,6 +83,21 @@ def find_layout(run: Run, states: Mapping[str, Tensor]) -> TokenLayout:
             mask[:, segments[name][-1].stop :] = False
         masks[name] = mask
     return TokenLayout(counts, masks, segments)
+
+
+def _placed_segment(
+    run: Run, stack: Stack, tokens: int, device: torch.device
+) -> tuple[Segment, ...]:
+    """The stack's one stream where its tokens were found; nothing if they were not searched."""
+    places = run.stacks.places
+    if places is None or places.tokens != tokens:
+        return ()
+    (stream,) = stack.streams
+    columns = places.columns
+    start, stop = min(columns), max(columns) + 1
+    mask = _mask(run.batch.of(stream), run.batch.size, len(columns), places.grid, device)
+    order = None if columns == tuple(range(start, stop)) else columns
+    return (Segment(stream, start, stop, mask, places.grid, order),)
 
 
 def _find_segments(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor, nn
 
 from whyformer.engine.blocks import Chain, find_blocks, find_module, search_roots
+from whyformer.engine.state_axes import Places, StateAxes
 from whyformer.errors import ModelError
 from whyformer.models.families import Family, Pair, Stack
 from whyformer.models.weights import modules_of
@@ -57,7 +58,8 @@ class Stacks:
     Attributes:
         tracks: The stacks, by name.
         attention_modules: (module, pairs of stacks whose tokens its attention mixes).
-        batch_first: Whether token states are (batch, tokens, hidden).
+        axes: How token states are laid out.
+        places: Where the stream's tokens stand among them, in an undeclared model, if found.
         merged: Whether the first blocks read tokens that other encoders computed, such as an
             image's features at the placeholders in a text.
         outside: Paths of modules with attention after the blocks, in an undeclared model.
@@ -65,9 +67,15 @@ class Stacks:
 
     tracks: Mapping[str, Track]
     attention_modules: tuple[tuple[nn.Module, tuple[Pair, ...]], ...] = ()
-    batch_first: bool = True
+    axes: StateAxes = field(default_factory=StateAxes)
     outside: tuple[str, ...] = ()
     merged: bool = False
+    places: Places | None = None
+
+    @property
+    def batch_first(self) -> bool:
+        """Whether token states are (batch, tokens, hidden)."""
+        return self.axes.batch_first
 
     @property
     def only(self) -> Track | None:
@@ -115,7 +123,7 @@ def find_stacks(
     return Stacks(
         {track.name: track for track in tracks},
         _attention_modules(module, labels),
-        batch_first,
+        StateAxes(batch_first),
         chain.outside if chain else (),
         chain.merged if chain else False,
     )

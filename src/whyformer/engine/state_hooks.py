@@ -43,8 +43,7 @@ def _track_hooks(run: Run, track: Track, trace: Trace, ledger: Ledger) -> list[H
         _check_states(tensor, run)
         leaf = tensor
         if name in trace.replace:
-            leaf = run.put_batch_first(trace.replace[name].to(tensor.dtype))  # its own inverse
-            leaf = leaf.reshape(tensor.shape) if run.batch.packed else leaf
+            leaf = run.stacks.axes.from_tokens(trace.replace[name].to(tensor.dtype), tensor)
         trace.states[name] = leaf
         if not trace.track or leaf.requires_grad:
             return leaf
@@ -89,7 +88,7 @@ def _track_hooks(run: Run, track: Track, trace: Trace, ledger: Ledger) -> list[H
             return
         trace.entering.append(states)
         trace.entered.append(module)
-        ledger.place = Place(name, calls, run.put_batch_first(states).shape[1])
+        ledger.place = Place(name, calls, run.stacks.axes.count(states, run.batch.size))
         calls += 1
         if trace.blocks is not None:
             trace.blocks.watch(name, states)
@@ -214,9 +213,7 @@ def _without_gradients(run: Run) -> ModelError:
 def _check_states(tensor: Tensor, run: Run) -> None:
     """Raise ModelError unless the tensor is (batch, tokens, hidden) in the model's order."""
     axis = 0 if run.stacks.batch_first else 1
-    if tensor.dim() == 3 and tensor.shape[axis] == run.batch.size:
-        return
-    if run.batch.packed and tensor.dim() == 2:
+    if run.stacks.axes.fits(tensor, run.batch.size):
         return
     order = "(batch, tokens, hidden)" if axis == 0 else "(tokens, batch, hidden)"
     raise ModelError(

@@ -78,6 +78,23 @@ def feature_batch(
     )
 
 
+def video_batch(arguments: Mapping[str, Any], carrier: str, module: nn.Module) -> Batch:
+    """Return (batch, frames, channels, height, width) as a batch, for a model of no family.
+
+    How its pixels are cut into tokens is seen when the model runs.
+    """
+    placed = move_to_module(arguments, module)
+    video: Tensor = placed[carrier]
+    return Batch(
+        arguments=placed,
+        baseline_arguments={**placed, carrier: torch.zeros_like(video)},
+        carrier=carrier,
+        size=len(video),
+        stream="video",
+        content=contents(video),
+    )
+
+
 def _check_shape(source: Source, own: Mapping[str, Any], module: nn.Module) -> None:
     """Raise InputError if the model does not take this rank or these widths."""
     value: Tensor = own[source.carrier]

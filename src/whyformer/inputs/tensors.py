@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from whyformer.errors import InputError
 from whyformer.inputs.batch import NOT_PER_SAMPLE, Batch
+from whyformer.inputs.features import video_batch
 from whyformer.inputs.finite import check_finite
 from whyformer.inputs.images import channels_of, image_batch, patch_of
 from whyformer.inputs.packed import packed_batch, packed_carrier
@@ -115,6 +116,8 @@ def read_mapping(
     if packed_carrier(arguments, forward) == carrier:
         return packed_batch(arguments, carrier, module)
     _check_batch(arguments, carrier, stream)
+    if main.ndim == 5 and main.is_floating_point() and config_of(module) is not None:
+        return video_batch(arguments, carrier, module)
     if stream == "image" or _is_picture(main, module, stream):
         found = image_processor_of(processor, module)
         return image_batch(arguments, carrier, module, forward, found)

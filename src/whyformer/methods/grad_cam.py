@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import torch
 from torch import Tensor
 
 from whyformer.engine.passes.attentions import Attentions
@@ -58,8 +59,10 @@ def _weighted_heads(seen: Attentions, layer: AnyLayer, over: str) -> Callable[[T
     keys = masks[layer.answering].to(dtype)
     if over == "row":
         queries = seen.deciding.get(layer.asking, queries)
-        keys = keys.clone()
-        keys[:, : seen.layout.segments[layer.answering][0].start] = 0  # the patches only
+        patches = seen.layout.segments[layer.answering][0].columns
+        only = torch.zeros_like(keys)
+        only[:, patches] = keys[:, patches]
+        keys = only
     queries = queries.to(dtype)
     pairs = queries.sum(1) * keys.sum(1)
     weight = pooled_gradient(layer, queries, keys) / pairs.unsqueeze(1)

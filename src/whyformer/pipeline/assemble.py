@@ -77,8 +77,7 @@ def _stream(run: Run, result: MethodResult, stack: str, segment: Segment, scores
     inputs = run.batch.of(segment.stream)
     tokens = None if inputs is None else inputs.tokens
     if inputs is None and segment.stream == "queries":
-        count = segment.stop - segment.start
-        tokens = (tuple(f"query {i}" for i in range(count)),) * run.batch.size
+        tokens = (tuple(f"query {i}" for i in range(segment.count)),) * run.batch.size
     image = None if inputs is None else inputs.image
     pixels = result.pixels if image is not None else None
     states = result.forward.states.get(stack) if "states" in run.keep else None
@@ -101,7 +100,7 @@ def _stream(run: Run, result: MethodResult, stack: str, segment: Segment, scores
 
 def _has_prefix(layout: TokenLayout, stack: str) -> bool:
     """Whether some of a stack's tokens belong to no stream."""
-    in_streams = sum(segment.stop - segment.start for segment in layout.segments[stack])
+    in_streams = sum(segment.count for segment in layout.segments[stack])
     return in_streams != layout.counts[stack]
 
 
@@ -129,7 +128,7 @@ def _maps(run: Run, result: MethodResult, several: bool) -> dict[Pair, Tensor]:
         return {}
     segments = result.forward.layout.segments
     return {
-        (query.stream, key.stream): relevancy[:, query.columns, key.columns].cpu()
+        (query.stream, key.stream): relevancy[:, query.columns][:, :, key.columns].cpu()
         for (a, b), relevancy in result.maps.items()
         for query in segments.get(a, ())
         for key in segments.get(b, ())

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from torch import nn
+
 from whyformer.attribution import Attribution, Reason
 from whyformer.attribution.merge import merge_parts
 from whyformer.batching.split_by_length import BatchPart, split_by_length
 from whyformer.engine.block_search import search_blocks
+from whyformer.engine.blocks import Chain
 from whyformer.engine.generate import generate_ids
 from whyformer.engine.padding_reads import padding_reads
 from whyformer.engine.passes.attentions import attentions
@@ -18,6 +21,7 @@ from whyformer.engine.run import MAPS, Run
 from whyformer.engine.scope import borrow_model
 from whyformer.engine.stacks import check_one_stream, find_stacks, is_undeclared, merging_part
 from whyformer.engine.structure import check_streams
+from whyformer.engine.token_places import place_tokens
 from whyformer.errors import ModelError, OptionError, UnsuitableMethodError, WhyformerError
 from whyformer.inputs.batch import Batch
 from whyformer.inputs.padding_layout import restore_padding
@@ -109,9 +113,11 @@ def _explain_unjudged(request: Request, loaded: Loaded, batch: Batch, target: An
     chain = None
     if request.blocks is None and is_undeclared(module, family):
         with borrow_model(module):
-            part = merging_part(module, batch.arguments)
-            chain = search_blocks(module, batch.arguments, batch.size, part, batch.packed)
+            chain = _find_chain(module, batch)
     stacks = find_stacks(module, batch.stream, family, request.blocks, request.batch_first, chain)
+    if request.blocks is not None or is_undeclared(module, family):
+        with borrow_model(module):
+            stacks = place_tokens(stacks, module, batch)
     run = Run(
         module,
         batch,
@@ -137,6 +143,20 @@ def _explain_unjudged(request: Request, loaded: Loaded, batch: Batch, target: An
     if generation is None:
         return attribution
     return judge_generated(merge_generated(attribution, generation))
+
+
+def _find_chain(module: nn.Module, batch: Batch) -> Chain | None:
+    """The blocks of an undeclared model."""
+    part = merging_part(module, batch.arguments)
+    if batch.size == 1 and batch.can_take_rows(module):
+        # One sample cannot show which axis has the samples; two can, if the model allows two.
+        try:
+            found = search_blocks(module, batch.take([0, 0]).arguments, 2, part)
+        except ModelError:
+            found = None
+        if found is not None:
+            return found
+    return search_blocks(module, batch.arguments, batch.size, part, batch.packed)
 
 
 def _add_generated_text(

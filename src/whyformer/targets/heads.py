@@ -13,27 +13,30 @@ from whyformer.errors import TargetError
 from whyformer.inputs.batch import Batch
 from whyformer.models.signature import config_of
 
-CLASSES, NUMBER, NEXT_TOKEN, MASKED_TOKEN, TOKEN_CLASSES, SPANS, QUERIES = (
+CLASSES, NUMBER, NEXT_TOKEN, MASKED_TOKEN, TOKEN_CLASSES, PIXEL_CLASSES, SPANS, QUERIES = (
     "classes",
     "one number",
     "next tokens",
     "masked tokens",
     "a class per token",
+    "a class per pixel",
     "answer spans",
     "object queries",
 )
 # Names of the scores in model outputs, and a detector's entries after its classes.
-SCORES = ("logits", "question_answering_score", "itm_score")
+SCORES = ("logits", "question_answering_score", "itm_score", "class_queries_logits")
 BOX = ("no object", "x", "y", "width", "height")
 DUAL_ENCODERS = ("CLIP", "CustomTextCLIP")  # classes of open_clip, which return a tuple
 CAUSAL_NAMES = ("ForCausalLM", "LMHeadModel")
+# Models that write text or sound: the scores at a token are about what comes next.
+GENERATORS = (*CAUSAL_NAMES, "ForConditionalGeneration")
 PASS_CALLABLE = "Pass target=, a callable that takes the output and returns one value per sample"
 LOAD_HEAD = f"{PASS_CALLABLE}, or load the model with a head"
 
 
 @dataclass(frozen=True)
 class Head:
-    """Scores and their kind: (batch, classes), (batch, tokens, entries) or (batch, 1)."""
+    """Scores and their kind: (batch, classes), (batch, tokens or pixels, entries) or (batch, 1)."""
 
     kind: str
     scores: Tensor
@@ -66,8 +69,15 @@ def head_of(output: Any, module: nn.Module, batch: Batch) -> Head:
         count = getattr(getattr(module, "config", None), "num_labels", None)
         names = BOX[1:] if scores.shape[-1] == count else BOX
         return Head(QUERIES, torch.cat([scores, boxes.to(scores.dtype)], dim=-1), names)
+    if isinstance(output, Mapping) and scores is output.get("class_queries_logits"):
+        return Head(QUERIES, scores, BOX[:1])
+    if scores.ndim == 3 and batch.mask is None and scores.shape[1] == 1:
+        return Head(CLASSES, scores.squeeze(1))
     if scores.ndim == 3:
         return Head(_token_kind(scores, module, batch), scores)
+    if scores.ndim == 4 and batch.is_image:
+        # (batch, classes, rows, columns) of a segmentation.
+        return Head(PIXEL_CLASSES, scores.flatten(2).transpose(1, 2))
     raise TargetError(
         f"the output of {type(module).__name__} has rank {scores.ndim}, shape"
         f" {tuple(scores.shape)}, which is not a list of classes",
@@ -82,8 +92,11 @@ def _scores(output: Any, module: nn.Module) -> Tensor:
         return output
     if isinstance(output, Mapping):
         for name in SCORES:
-            if isinstance(output.get(name), Tensor):
-                return output[name]
+            scores = output.get(name)
+            if isinstance(scores, tuple | list) and scores and isinstance(scores[0], Tensor):
+                return scores[0]  # several heads read the same: the first one is the main one
+            if isinstance(scores, Tensor):
+                return scores
         tensors = {k: v for k, v in output.items() if isinstance(v, Tensor) and v.ndim}
         if len(tensors) == 1 and "last_hidden_state" not in tensors:
             return next(iter(tensors.values()))
@@ -159,7 +172,7 @@ def _token_kind(scores: Tensor, module: nn.Module, batch: Batch) -> str:
     if name.endswith("ForMaskedLM"):
         return MASKED_TOKEN
     vocabulary = getattr(config_of(module), "vocab_size", None)
-    if name.endswith(CAUSAL_NAMES) or scores.shape[-1] == vocabulary:
+    if name.endswith(GENERATORS) or scores.shape[-1] == vocabulary:
         return NEXT_TOKEN
     if batch.mask is not None and scores.shape[1] != batch.mask.shape[1]:
         raise TargetError(

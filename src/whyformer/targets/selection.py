@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -16,6 +17,8 @@ from whyformer.targets import heads
 from whyformer.targets.heads import Head
 from whyformer.targets.labels import NAMES_SHOWN, ClassNames, Vocabulary
 from whyformer.targets.specs import Contrast, Query, Span, Token
+
+NOTHING = ("o", "no object")  # names of classes that stand for nothing found
 
 
 @dataclass(frozen=True)
@@ -128,16 +131,39 @@ class Selector:
         return self.select_at(int(hidden[0]), target, sample)
 
     def select_token_class(self, target: Any, sample: int) -> Selection:
-        """Select the class of one token; there is no default token."""
+        """Select the class of one token, by default of the one with the most confident class.
+
+        A class that stands for nothing found ("O") does not count, unless there is no other.
+        """
         self.check_kind(target, Span)
         if isinstance(target, Token):
             return self.select_at(self.column(target.position, sample), target.token, sample)
-        raise TargetError(
-            f"{type(self.module).__name__} gives a class per token, and the target names no token."
-            f" The model predicts for sample {sample}: {self.predictions(sample)}",
-            argument="head",
-            remedy="Pass target=wf.token(position, label)",
-        )
+        if target is not None:
+            raise TargetError(
+                f"{type(self.module).__name__} gives {self.head.kind}, and the target names none."
+                f" The model predicts for sample {sample}: {self.predictions(sample)}",
+                argument="head",
+                remedy="Pass target=wf.token(position, label)",
+            )
+        column, index = self.most_confident(sample)
+        found = self.select_at(column, index, sample)
+        unit = "pixel" if self.head.kind == heads.PIXEL_CLASSES else "position"
+        return replace(found, label=f"{found.label} at {unit} {self.position(sample, column)}")
+
+    def most_confident(self, sample: int) -> tuple[int, int]:
+        """The column and the class with the highest probability, at real tokens."""
+        probabilities = self.scores[sample].float().softmax(-1)
+        count = probabilities.shape[-1]
+        if count == 1:
+            probabilities = self.scores[sample].float()
+        nothing = [i for i in range(count) if self.names.name(i).casefold() in NOTHING]
+        if len(nothing) < count:
+            probabilities[:, nothing] = -math.inf
+        mask = self.batch.mask
+        if mask is not None and mask.shape[1] == len(probabilities):
+            probabilities[~mask[sample].to(probabilities.device)] = -math.inf
+        best = int(probabilities.argmax())
+        return best // count, best % count
 
     def select_span(self, target: Any, sample: int) -> Selection:
         """Select the start plus the end of a span, by default of the best span of real tokens."""
@@ -170,8 +196,8 @@ class Selector:
         """
         classes = self.scores[sample, :, : -len(self.head.names)]
         if target is None:
-            if self.head.names == heads.BOX:
-                all_scores = self.scores[sample, :, : 1 - len(heads.BOX)]
+            if self.head.names[0] == heads.BOX[0]:  # with a class of "no object"
+                all_scores = self.scores[sample, :, : classes.shape[-1] + 1]
                 confidence = all_scores.softmax(-1)[:, :-1].amax(-1)
             else:
                 confidence = classes.amax(-1)
@@ -277,6 +303,7 @@ _SELECTORS: dict[str, Callable[[Selector, Any, int], Selection]] = {
     heads.NEXT_TOKEN: Selector.select_next_token,
     heads.MASKED_TOKEN: Selector.select_masked_token,
     heads.TOKEN_CLASSES: Selector.select_token_class,
+    heads.PIXEL_CLASSES: Selector.select_token_class,
     heads.SPANS: Selector.select_span,
     heads.QUERIES: Selector.select_query,
 }

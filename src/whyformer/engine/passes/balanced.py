@@ -203,7 +203,7 @@ def balanced(
         by_pair: Count attention layers per pair of stacks.
     """
     structure = find_structure(run) if maps else None
-    watched = BlockRelevance() if states else None
+    watched = BlockRelevance(run) if states else None
     trace, ledger = Trace(track=states, blocks=watched), run.new_ledger(states, per_token)
     recorder = AttentionRecorder(
         trace, ledger, run.stacks, start_graph=True, **recording_of(run, structure)
@@ -236,7 +236,7 @@ def balanced(
         forward, deciding, reads = with_deciding(run, forward, trace, slopes["exits"])
     slope_of = dict(zip(sloping, slopes["maps"], strict=True))
     every = make_layers(run, forward.layout, recorder, structure, gradient=slope_of)
-    relevance = watched.read(run, trace.states, slopes["states"]) if watched else {}
+    relevance = watched.read(trace.states, slopes["states"]) if watched else {}
     if states:
         bottom = [one[0] for one in relevance.values() if one[0] is not None]
         book_again_if_mixed_up(ledger, forward.goal.value, [*trace.states.values()], bottom)

@@ -120,8 +120,8 @@ class Game:
         stacks = {s.stream: stack for stack, every in layout.segments.items() for s in every}
         for sample, own in enumerate(scores):
             for feature, score in zip(self.features[sample], own, strict=True):
-                start = self.segments[feature.stream].start
-                columns = [start + column for column in feature.columns]
+                segment = self.segments[feature.stream]
+                columns = [segment.column(token) for token in feature.columns]
                 total[stacks[feature.stream]][sample, columns] += score / len(columns)
                 times[stacks[feature.stream]][sample, columns] += 1
         return {
