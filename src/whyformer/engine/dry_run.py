@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 
 from whyformer.engine.forward import is_double
 from whyformer.engine.interception import Interception
+from whyformer.engine.origins import Origins, origin_of, set_origin
 from whyformer.engine.rules.attention_maps import recording_table
 from whyformer.engine.rules.ledger import Ledger
 from whyformer.engine.scope import add_hooks, parts_with_hooks
@@ -30,6 +32,8 @@ class Call:
         takes: The shape of the first floating tensor that it got; None if there was none.
         gives: The shape of the first tensor that it returned.
         fed_by: The call that returned the tensor that it got.
+        origin: The bits of what that tensor was computed from; see `dry_run`.
+        left: The same of the tensor that it returned.
     """
 
     name: str
@@ -37,6 +41,8 @@ class Call:
     takes: Shape | None
     gives: Shape | None
     fed_by: int | None
+    origin: int = 0
+    left: int = 0
 
     def passes_states(self, batch: int) -> bool:
         """Return whether token states (batch, tokens, hidden) enter and leave."""
@@ -53,6 +59,7 @@ class DryRun:
 
     calls: tuple[Call, ...]
     attentions: tuple[tuple[int, ...], ...]  # outermost call first
+    meetings: tuple[tuple[str, int], ...] = ()  # (module, bits); see `dry_run`
 
     def inside(self, path: str) -> DryRun:
         """Return the run with only the attentions that ran inside the module at a path."""
@@ -65,27 +72,47 @@ def is_states(shape: Shape | None, batch: int) -> bool:
     return shape is not None and len(shape) == 3 and batch in shape[:2]
 
 
-def dry_run(module: nn.Module, arguments: Mapping[str, Any], batch: int) -> DryRun | None:
-    """Return what ran in one forward pass without gradients; None if the model fails."""
+def dry_run(
+    module: nn.Module,
+    arguments: Mapping[str, Any],
+    batch: int,
+    origins: Mapping[str, int] | None = None,
+    entries: Mapping[str, int] | None = None,
+    forget: bool = False,
+) -> DryRun | None:
+    """Return what ran in one forward pass without gradients; None if the model fails.
+
+    Args:
+        module: The model.
+        arguments: What its forward takes.
+        batch: The number of samples.
+        origins: A bit for each argument that is followed through the operations.
+        entries: A bit for each module, by its path, whose first input is followed as well.
+        forget: What enters at `entries` forgets which arguments it was computed from. The run then
+            has the calls in which such states meet what was computed from an argument directly.
+    """
     names = parts_with_hooks(module)
     calls: list[Call] = []
     running: list[int] = []
     attentions: list[tuple[int, ...]] = []
+    meetings: list[tuple[str, int]] = []
+    waiting = dict(entries or {})
 
     def before(part: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
         states = first_floating(args, kwargs)
         shape = None if states is None else tuple(states.shape)
-        calls.append(
-            Call(names[part], tuple(running), shape, None, getattr(states, _MADE_BY, None))
-        )
+        name, made_by = names[part], getattr(states, _MADE_BY, None)
+        calls.append(Call(name, tuple(running), shape, None, made_by, origin_of(states)))
         running.append(len(calls) - 1)
+        if states is not None and is_states(shape, batch) and name in waiting:
+            set_origin(states, waiting.pop(name) | (0 if forget else origin_of(states)))
 
     def after(part: nn.Module, args: tuple, output: Any) -> None:
         number = running.pop()
         found = _first_tensor(output)
         if found is not None:
-            call = calls[number]
-            calls[number] = Call(call.name, call.outer, call.takes, tuple(found.shape), call.fed_by)
+            shape, left = tuple(found.shape), origin_of(found)
+            calls[number] = replace(calls[number], gives=shape, left=left)
             if not any(found is a for a in args):  # dropout hands its input on
                 setattr(found, _MADE_BY, number)
 
@@ -97,16 +124,23 @@ def dry_run(module: nn.Module, arguments: Mapping[str, Any], batch: int) -> DryR
         attentions.append(tuple(running))
         return run(call)
 
+    def meet(bits: int) -> None:
+        meetings.append((calls[running[-1]].name if running else "", bits))
+
     hooks = [hook for part in names for hook in ((part, "before", before), (part, "after", after))]
     ledger = Ledger(batch, active=False)
     own = {k: v.detach() if isinstance(v, Tensor) else v for k, v in arguments.items()}
+    for name, bits in (origins or {}).items():
+        set_origin(own[name], bits)
+    followed = sum(waiting.values()) if forget else 0
+    follow = Origins(followed, meet) if origins else nullcontext()
     interception = Interception(recording_table(record, hold), ledger, is_double(module))
     try:
-        with add_hooks(hooks), interception, torch.no_grad():
+        with add_hooks(hooks), interception, follow, torch.no_grad():
             module(**own)
     except Exception:
         return None  # the explanation runs the model again, and says what is wrong
-    return DryRun(tuple(calls), tuple(attentions))
+    return DryRun(tuple(calls), tuple(attentions), tuple(dict.fromkeys(meetings)))
 
 
 def _first_tensor(output: Any) -> Tensor | None:

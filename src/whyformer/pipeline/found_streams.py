@@ -1,0 +1,50 @@
+"""Streams of a model that no family covers: found by what runs, before its inputs are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from torch import Tensor
+
+from whyformer.attribution import Reason
+from whyformer.engine.scope import borrow_model
+from whyformer.engine.stacks import several_streams
+from whyformer.engine.stream_search import search_streams
+from whyformer.inputs.sequence import move_to_module
+from whyformer.inputs.tensors import is_array, known_arguments, to_tensor
+from whyformer.errors import WhyformerError
+from whyformer.models.families import Family
+from whyformer.models.load import Loaded
+from whyformer.models.signature import forward_of
+
+
+def with_found_streams(loaded: Loaded, inputs: Any) -> Loaded:
+    """Return the model with the streams that the inputs bring, if it has several undeclared ones.
+
+    Inputs that cannot be read are left to `prepare`, which says what is wrong with them.
+    """
+    if loaded.family is not None or not isinstance(inputs, Mapping):
+        return loaded
+    try:
+        known = known_arguments(inputs, forward_of(loaded.module))
+        tensors = {k: to_tensor(v, k) if is_array(v) else v for k, v in known.items()}
+    except WhyformerError:
+        return loaded
+    arguments = move_to_module(tensors, loaded.module)
+    if not several_streams(loaded.module, arguments):
+        return loaded
+    with borrow_model(loaded.module):
+        return replace(loaded, found=search_streams(loaded.module, arguments))
+
+
+def found_reason(family: Family) -> Reason:
+    """Return the note about streams that nobody declared."""
+    places = [f"{', '.join(s.streams)} at '{s.paths[0]}'" for s in family.stacks]
+    return Reason(
+        "layers",
+        "note",
+        "No family declares this model: its token streams were found by what ran"
+        f" ({'; '.join(places)}). What computes token states before these blocks is not explained.",
+    )
