@@ -62,9 +62,10 @@ def head_of(output: Any, module: nn.Module, batch: Batch) -> Head:
         return Head(CLASSES, scores)
     if isinstance(output, Mapping) and isinstance(output.get("pred_boxes"), Tensor):
         boxes: Tensor = output["pred_boxes"]
-        # Detectors that were trained with a focal loss have no class of "no object".
+        # Detectors that were trained with a focal loss have no class of "no object", nor have
+        # those whose classes are texts.
         count = getattr(getattr(module, "config", None), "num_labels", None)
-        names = BOX[1:] if scores.shape[-1] == count else BOX
+        names = BOX if count is None or scores.shape[-1] == count + 1 else BOX[1:]
         return Head(QUERIES, torch.cat([scores, boxes.to(scores.dtype)], dim=-1), names)
     if scores.ndim == 3:
         return Head(_token_kind(scores, module, batch), scores)

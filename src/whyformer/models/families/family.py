@@ -76,6 +76,7 @@ class Stack:
     paths: tuple[str, ...] = ()  # the blocks themselves, in place of a path to their list
     whole: bool = True  # each block returns what enters the next one
     crosses: bool = False  # its blocks read other stacks
+    own: tuple[int, int] = (0, 0)  # the model's own tokens before and after those of the streams
 
     @property
     def name(self) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd import Function as AutogradFunction
@@ -18,10 +19,13 @@ from whyformer.engine.rules.operations.stabilise import HALF, wide
 
 
 def run_linear(function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
-    """Return `function(*args, **kwargs)`, for F.linear also if only the weight is half."""
+    """Return `function(*args, **kwargs)`, for F.linear also if only the weight is narrow."""
     if function is not F.linear:
         return function(*args, **kwargs)
     x, weight, bias = bind("input weight bias", args, kwargs)
+    if weight.dtype is torch.float32 and x.dtype is torch.float64:
+        # Switch Transformers casts the router's weights itself; the states stay float64.
+        return function(x, weight.double(), None if bias is None else bias.double())
     if weight.dtype not in HALF or x.dtype in HALF:
         return function(*args, **kwargs)
     # The rows are put into shape outside: an output that is a view could not be written into.
