@@ -118,7 +118,7 @@ def _pairs(output: Any, module: nn.Module, batch: Batch) -> Tensor | None:
     """The similarity of each text with its own image, (batch, 1), in a dual encoder."""
     scores = None
     if isinstance(output, Mapping):
-        scores = output.get("logits_per_image")
+        scores = output.get("logits_per_image", output.get("logits_per_video"))
         if scores is None and batch.arguments.get("use_itm_head") is False:
             scores = output.get("itm_score")
     if scores is None:

@@ -106,7 +106,8 @@ class Balanced(Attentions):
             return (0,)
         shape = next(one.shape for one in blocks if one is not None)
         same = [i for i, one in enumerate(blocks) if one is not None and one.shape == shape]
-        if not self.run.stacks.tracks[stack].whole:
+        found = self.run.family is not None and self.run.family.found
+        if found or not self.run.stacks.tracks[stack].whole:
             same = [i for i in same if not self._is_bypassed(stack, i)]
         chosen = tuple(i for i in wanted if i in same)
         if not chosen:

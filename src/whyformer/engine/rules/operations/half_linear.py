@@ -17,15 +17,17 @@ from whyformer.engine.rules.operations.arguments import bind
 from whyformer.engine.rules.operations.names import Function
 from whyformer.engine.rules.operations.stabilise import HALF, wide
 
+_SINGLE_AND_DOUBLE = {torch.float32, torch.float64}
+
 
 def run_linear(function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
     """Return `function(*args, **kwargs)`, for F.linear also if only the weight is narrow."""
     if function is not F.linear:
         return function(*args, **kwargs)
     x, weight, bias = bind("input weight bias", args, kwargs)
-    if weight.dtype is torch.float32 and x.dtype is torch.float64:
-        # Switch Transformers casts the router's weights itself; the states stay float64.
-        return function(x, weight.double(), None if bias is None else bias.double())
+    if x.dtype != weight.dtype and {x.dtype, weight.dtype} == _SINGLE_AND_DOUBLE:
+        # A model in float64 that casts states and weights to float32: only one of them is cast.
+        return function(x.double(), weight.double(), None if bias is None else bias.double())
     if weight.dtype not in HALF or x.dtype in HALF:
         return function(*args, **kwargs)
     # The rows are put into shape outside: an output that is a view could not be written into.
