@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from whyformer.engine.blocks import Chain
 from whyformer.inputs.images import patch_of
 from whyformer.models.families import Family, Source, Stack
+from whyformer.models.signature import forward_of
 
 # The stream of each argument; every other argument is "tokens".
 STREAMS = {
@@ -96,7 +97,9 @@ def _source(
         mask = "decoder_attention_mask" if name.startswith("decoder_") else "attention_mask"
         passed = arguments.get(mask)
         fits = isinstance(passed, Tensor) and passed.shape == value.shape
-        return Source(stream, name, mask=mask if fits else None), 0
+        takes = passed is None and forward_of(module).takes(mask)
+        own = mask if fits or takes else None
+        return Source(stream, name, mask=own, optional=stream == "generated"), 0
     tokens = home.counts[name]
     grid = _grid(module, home, value) if value.ndim == 4 else None
     if grid is None or not 0 <= tokens - grid[0] * grid[1] <= MOST_PREFIX:
