@@ -27,6 +27,7 @@ WRITES_IN_PLACE = {
     "deepseek_v3",
     "deformable_detr",
     "hubert",
+    "switch_transformers",
     "unispeech",
     "unispeech_sat",
     "wav2vec2",

@@ -28,6 +28,7 @@ STREAMS = {
     "future_values": "generated",
 }
 MAIN = ("source", "text", "image", "audio", "tokens")  # the first of these is the main stream
+UNKNOWN_MAPS = "whyformer cannot tell whose tokens each of its attention maps mixes"
 MOST_PREFIX = 8  # class and register tokens before an image's patches
 
 
@@ -39,6 +40,7 @@ class Home:
     counts: Mapping[str, int]  # how many tokens each argument has, in their order
     own: tuple[int, int] = (0, 0)  # the model's own tokens before and after these
     crosses: bool = False  # whether its blocks read the states of other homes
+    alone: bool = False  # whether all attention from its first block on is in its blocks
 
 
 def is_ids(value: Tensor) -> bool:
@@ -64,6 +66,7 @@ def make_family(module: nn.Module, arguments: Mapping[str, Any], homes: Sequence
             whole=home.chain.whole,
             crosses=home.crosses,
             own=home.own,
+            merged=home.alone,
         )
         for home in homes
     ]
@@ -74,6 +77,7 @@ def make_family(module: nn.Module, arguments: Mapping[str, Any], homes: Sequence
         sources=tuple(sources),
         stacks=tuple(stacks),
         prefix_tokens=lambda config: prefix,
+        without_maps="" if all(home.alone for home in homes) else UNKNOWN_MAPS,
         found=True,
     )
 

@@ -116,7 +116,7 @@ def find_stacks(
         _attention_modules(module, labels),
         batch_first,
         chain.outside if chain else (),
-        chain.merged if chain else False,
+        chain.merged if chain else any(stack.merged for stack in stacks),
     )
 
 

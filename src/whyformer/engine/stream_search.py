@@ -70,6 +70,8 @@ def _find_homes(
     dry = dry_run(module, arguments, batch, bits, followed, forget=True)
     if dry is None or dry.meetings:
         return None
+    if len(homes) == 1:
+        return [replace(homes[0], alone=_is_alone(dry, homes[0].chain))]
     return [replace(home, crosses=_crosses(dry, home, followed)) for home in homes]
 
 
@@ -181,6 +183,14 @@ def _among_own_tokens(
     if len(places) != 1:
         return None
     return {text: arguments[text].shape[1]}, (places[0], more - places[0])
+
+
+def _is_alone(dry: DryRun, chain: Chain) -> bool:
+    """Whether every attention from a chain's first block on runs in its blocks."""
+    start = first_call(dry, chain)
+    inside = [any(dry.calls[c].name in chain.blocks for c in one) for one in dry.attentions]
+    later = [one[-1] > start for one in dry.attentions]
+    return chain.whole and all(i or not l for i, l in zip(inside, later, strict=True))
 
 
 def _crosses(dry: DryRun, home: Home, followed: Mapping[str, int]) -> bool:

@@ -174,7 +174,7 @@ def _explain_run(request: Request, loaded: Loaded, run: Run) -> Attribution:
             result = replace(result, reasons=(*result.reasons, *reads))
         if run.family is not None and run.family.found:
             result = replace(result, reasons=(*result.reasons, found_reason(run.family)))
-        if run.stacks.merged:
+        elif run.stacks.merged:
             result = replace(result, reasons=(*result.reasons, MERGED))
         if request.keep & MAPS and not result.layers:
             result = _add_layers(run, result)

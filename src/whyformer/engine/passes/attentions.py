@@ -111,20 +111,18 @@ def attentions(
 
 def refuse_without_maps(run: Run) -> None:
     """Raise UnsuitableMethodError if the model's attention maps cannot be chained."""
-    if run.family is None:
+    if run.family is None or not run.family.without_maps:
         return
     if run.family.found:
         raise UnsuitableMethodError(
-            f"{run.name} has several token streams that no family declares, so whyformer cannot"
-            " tell whose tokens each of its attention maps mixes",
+            f"{run.name} has several token streams that no family declares: {run.family.without_maps}",
             unavailable="maps",
             remedy="Declare its streams once with whyformer.models.families.declare",
         )
-    if run.family.without_maps:
-        raise UnsuitableMethodError(
-            f"{run.name} has no attention maps between all its tokens: {run.family.without_maps}",
-            unavailable="maps",
-        )
+    raise UnsuitableMethodError(
+        f"{run.name} has no attention maps between all its tokens: {run.family.without_maps}",
+        unavailable="maps",
+    )
 
 
 def recording_of(run: Run, structure: Structure | None) -> dict[str, Any]:

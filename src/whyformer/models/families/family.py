@@ -77,6 +77,7 @@ class Stack:
     whole: bool = True  # each block returns what enters the next one
     crosses: bool = False  # its blocks read other stacks
     own: tuple[int, int] = (0, 0)  # the model's own tokens before and after those of the streams
+    merged: bool = False  # other encoders compute some of its tokens
 
     @property
     def name(self) -> str:
@@ -115,7 +116,7 @@ class Family:
     unread: tuple[str, ...] = ()  # prefixes of weights that forward does not use
     # Why methods that read attention maps do not apply, as a clause; empty if they do.
     without_maps: str = ""
-    found: bool = False  # not declared: found by what ran, so that nobody knows whose maps are whose
+    found: bool = False  # not declared: its streams were found by what ran
 
     @property
     def all_stacks(self) -> tuple[Stack, ...]:
