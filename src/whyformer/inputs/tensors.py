@@ -97,7 +97,9 @@ def read_mapping(
     main: Tensor = arguments[carrier]
     if stream == "text" and not main.is_floating_point():
         arguments = {**arguments, carrier: main.long()}
+    patches = _patch_mask(arguments, main) if stream == "image" else None
     single = {"text": 2 if main.is_floating_point() else 1, "image": 3}.get(stream)
+    single = single if patches is None else None
     arguments = add_batch_axis(arguments, carrier, single)
     main = arguments[carrier]
     if main.numel() == 0:
@@ -108,7 +110,7 @@ def read_mapping(
         )
     check_finite(arguments)
     _check_batch(arguments, carrier, stream)
-    if stream == "image" or _is_picture(main, module, stream):
+    if patches is None and (stream == "image" or _is_picture(main, module, stream)):
         found = image_processor_of(processor, module)
         return image_batch(arguments, carrier, module, forward, found)
     if stream == "text":
@@ -123,7 +125,20 @@ def read_mapping(
         stream=stream,
         tokenizer=tokenizer,
         groups=word_groups_in(mapping, carrier) if stream == "text" else None,
+        mask_name=patches or "attention_mask",
     ).batch()
+
+
+def _patch_mask(arguments: Mapping[str, Any], pixels: Tensor) -> str | None:
+    """The argument with one entry per patch, if the pixels come as patches: (batch, patch, width).
+
+    SigLIP 2 takes images of any shape that way.
+    """
+    for name, value in arguments.items():
+        fits = isinstance(value, Tensor) and name.endswith("_mask") and pixels.ndim == 3
+        if fits and value.shape == pixels.shape[:2]:
+            return name
+    return None
 
 
 def to_tensor(value: Any, name: str) -> Tensor:
