@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 import whyformer as wf
-from tests.undeclared import WIDTH, Attention, Block, Projections, attend
+from tests.undeclared import WIDTH, Attention, Block, Classifier, Projections, attend
 from whyformer.engine.stream_search import search_streams
-from whyformer.errors import ModelError
+from whyformer.errors import ModelError, TargetError
 from whyformer.models.families import Family
 from whyformer.models.families.encoder_decoder import SIZES
 from whyformer.models.families.tiny import tiny_model
@@ -245,6 +246,108 @@ def test_methods_that_read_maps_are_refused(method: str) -> None:
         wf.explain(TEXT_AND_IMAGE, Towers(), method=method)
     assert "declare" in str(caught.value)
     assert "'libragrad'" in str(caught.value)
+
+
+def test_a_joint_sequence_has_one_walk_over_its_maps() -> None:
+    """Image tokens before the text: all maps of the text's blocks mix the same tokens."""
+    model = Caption()
+    a = wf.explain(TEXT_AND_IMAGE, model, method="gae", target=1)
+    maps: list[Tensor] = []
+    for block in model.text:
+        block.mixer.maps = maps
+    model(**TEXT_AND_IMAGE)[:, 1].sum().backward()
+    walk = torch.eye(9).double().expand(2, -1, -1)
+    for attention in maps:
+        assert attention.grad is not None
+        walk = walk + (attention * attention.grad).clamp(min=0).mean(1) @ walk
+    torch.testing.assert_close(a.streams["image"].scores, walk[:, -1, :4].detach())
+    torch.testing.assert_close(a.streams["text"].scores, walk[:, -1, 4:].detach())
+
+
+class Speaker(Caption):
+    """Scores for every token of the joint sequence, those of the image included."""
+
+    def build(self) -> None:
+        self.config = SimpleNamespace(vocab_size=3)
+
+    def forward(self, input_ids: Tensor, pixel_values: Tensor) -> Tensor:
+        image = run(self.image, self.embed(pixel_values))
+        return self.head(run(self.text, torch.cat([image, self.words(input_ids)], 1)))
+
+
+class SpeakerForCausalLM(Speaker):
+    pass
+
+
+def test_positions_in_the_text_leave_the_image_out() -> None:
+    model = SpeakerForCausalLM()
+    logits = model(**TEXT_AND_IMAGE).detach()
+    last = wf.explain(TEXT_AND_IMAGE, model)
+    torch.testing.assert_close(last.output, logits[:, -1].amax(-1))
+    second = wf.explain(TEXT_AND_IMAGE, model, target=wf.token(1, 2))
+    torch.testing.assert_close(second.output, logits[:, 4 + 1, 2])
+    with pytest.raises(TargetError, match="0 to 4"):
+        wf.explain(TEXT_AND_IMAGE, model, target=wf.token(5, 2))
+
+
+class Compared(Towers):
+    """The similarity of text and image, as an einsum."""
+
+    def forward(self, input_ids: Tensor, pixel_values: Tensor) -> Tensor:
+        text, image = run(self.text, self.words(input_ids)), run(self.image, self.embed(pixel_values))
+        return torch.einsum("bd,bd->b", text.mean(1), image.mean(1)).unsqueeze(1)
+
+
+@pytest.mark.parametrize("method", ["libragrad", "attn_lrp", "lrp_ah_ln"])
+def test_an_einsum_of_two_towers_counts_once(method: str) -> None:
+    options = {"activations": "identity"} if method == "lrp_ah_ln" else {}
+    a = wf.explain(TEXT_AND_IMAGE, Compared(), method=method, **options)
+    total = sum(stream.scores.sum(1) for stream in a.streams.values()) + sum(a.sinks.values())
+    torch.testing.assert_close(total, a.output, rtol=1e-9, atol=1e-9)
+
+
+class Patches(Several):
+    """Images of any shape: (batch, patches, width), with a mask."""
+
+    main_input_name = "pixel_values"
+
+    def build(self) -> None:
+        self.numbers = nn.Linear(6, WIDTH)
+        self.config = SimpleNamespace(model_type="patches")
+
+    def forward(self, pixel_values: Tensor, pixel_attention_mask: Tensor) -> Tensor:
+        real = pixel_attention_mask.unsqueeze(-1).double()
+        states = run(self.image, self.numbers(pixel_values))
+        return self.head((states * real).sum(1) / real.sum(1))
+
+
+def test_images_as_patches_are_a_batch_and_not_one_image() -> None:
+    pixels = torch.randn(2, 4, 6, generator=torch.Generator().manual_seed(2)).double()
+    mask = torch.ones(2, 4, dtype=torch.long)
+    inputs = {"pixel_values": pixels, "pixel_attention_mask": mask}
+    a = wf.explain(inputs, Patches(), method="libragrad")
+    assert a.main == "image"
+    assert a.scores.shape == (2, 4)
+
+
+class CastsItsRouter(Classifier):
+    """A gate that is computed in float32, and whose weights the model casts itself."""
+
+    def __init__(self) -> None:
+        super().__init__(Attention)
+        self.router = nn.Linear(WIDTH, 2).double()
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.blocks[0](self.embedding(ids))
+        self.router = self.router.to(torch.float32)
+        weights = self.router(x.to(torch.float32)).softmax(-1).to(x.dtype)
+        return self.head((x * weights[..., :1])[:, 0])
+
+
+@pytest.mark.parametrize("method", ["libragrad", "gae", "transformer_attribution"])
+def test_a_model_in_float64_may_cast_its_weights_to_float32(method: str) -> None:
+    a = wf.explain(IDS, CastsItsRouter(), method=method)
+    assert a.scores.isfinite().all()
 
 
 @pytest.mark.parametrize("kind", [Bypass, NoBlocks], ids=lambda kind: kind.__name__)
