@@ -55,6 +55,11 @@ def target_of(name: str) -> Any:
     return None if name in SIMILARITIES else 1
 
 
+def index_of(name: str) -> int:
+    """The class or token of `target_of`."""
+    return int(target_of(name) is not None and name not in ONE_CLASS)
+
+
 def value_of(name: str, model: nn.Module, inputs: dict[str, Tensor]) -> Tensor:
     """The value of `target_of` in a plain forward of the model, (batch,)."""
     known = tiny_models()[name][0]
@@ -76,7 +81,7 @@ def value_of(name: str, model: nn.Module, inputs: dict[str, Tensor]) -> Tensor:
     if name in DETECTORS:
         return scores[:, 1, 1]
     if name in ONE_CLASS:
-        return scores[:, 1, 0]
+        return scores[:, 1, 0].to(next(model.parameters()).dtype)  # it narrows its own output
     if scores.ndim == 2:
         return scores[:, 1]
     generated = [s for s in known.sources if s.stream == "generated"]

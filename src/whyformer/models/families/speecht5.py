@@ -1,5 +1,7 @@
 """SpeechT5 (Ao et al., 2022), from speech to text: wav2vec 2.0's convolutions before T5."""
 
+from dataclasses import replace
+
 from whyformer.models.families.encoder_decoder import SIZES, encoder_decoder
 from whyformer.models.families.speech import SPEECH, WAVEFORM
 from whyformer.models.families.tiny import tiny_model
@@ -24,7 +26,7 @@ speecht5 = encoder_decoder(
     title="SpeechT5, speech to text",
     model_types=("speecht5",),
     classes=("SpeechT5ForSpeechToText",),
-    source=WAVEFORM,
+    source=replace(WAVEFORM, padding=False),  # a convolution of positions reads it
     encoder="speecht5.encoder.wrapped_encoder.layers",
     decoder="speecht5.decoder.wrapped_decoder.layers",
     within="speecht5.decoder.wrapped_decoder.layers.*.self_attn",
