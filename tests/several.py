@@ -14,7 +14,15 @@ from whyformer.models.families.tiny import tiny_inputs, tiny_models
 
 QUERIES_OF_ZEROS = {"conditional_detr", "detr", "table_transformer"}
 DETECTORS = QUERIES_OF_ZEROS | {"deformable_detr", "yolos"}
-SIMILARITIES = {"altclip", "chinese_clip", "clip", "metaclip_2", "siglip"}
+ONE_CLASS = {"owlv2", "owlvit"}  # detectors whose only class is the text
+SIMILARITIES = {
+    "altclip",
+    "chinese_clip",
+    "clip",
+    "metaclip_2",
+    "siglip",
+    "vision_text_dual_encoder",
+}
 # VisualBERT reads the token before the last. Without a tokenizer nobody knows which two tokens are
 # special and must stay, so removed ones have to keep their places.
 FILLS = {"visual_bert": "zero"}
@@ -27,6 +35,7 @@ WRITES_IN_PLACE = {
     "deepseek_v3",
     "deformable_detr",
     "hubert",
+    "switch_transformers",
     "unispeech",
     "unispeech_sat",
     "wav2vec2",
@@ -41,7 +50,14 @@ def target_of(name: str) -> Any:
     """Class or token 1; a detector's query 1; None for models of similarity."""
     if name in DETECTORS:
         return wf.query(1, 1)
+    if name in ONE_CLASS:
+        return wf.query(1, 0)
     return None if name in SIMILARITIES else 1
+
+
+def index_of(name: str) -> int:
+    """The class or token of `target_of`."""
+    return int(target_of(name) is not None and name not in ONE_CLASS)
 
 
 def value_of(name: str, model: nn.Module, inputs: dict[str, Tensor]) -> Tensor:
@@ -64,6 +80,8 @@ def value_of(name: str, model: nn.Module, inputs: dict[str, Tensor]) -> Tensor:
     )
     if name in DETECTORS:
         return scores[:, 1, 1]
+    if name in ONE_CLASS:
+        return scores[:, 1, 0].to(next(model.parameters()).dtype)  # it narrows its own output
     if scores.ndim == 2:
         return scores[:, 1]
     generated = [s for s in known.sources if s.stream == "generated"]

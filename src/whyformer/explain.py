@@ -33,6 +33,7 @@ from whyformer.models.processors import merge_processors
 from whyformer.models.sentence_encoder import SentenceEncoder
 from whyformer.options import DEFAULT_METHOD
 from whyformer.pipeline.explain_batch import explain_batch
+from whyformer.pipeline.found_streams import with_found_streams
 from whyformer.pipeline.request import Request, make_request
 from whyformer.pipeline.sentence_pairs import PairSimilarity, pair_similarity, split_pairs
 
@@ -153,7 +154,7 @@ def explain(
         return _show_progress(attributions, series_length(inputs)) if progress else attributions
     refuse_series_settings(batch_size, on_error, progress)
     kind = _default_kind(model, inputs)
-    loaded = load_model(model, processor, kind, device, dtype)
+    loaded = with_found_streams(load_model(model, processor, kind, device, dtype), inputs)
     batch, implied = _prepare(inputs, loaded, truncation, tokens, kind)
     return explain_batch(request, loaded, batch, implied if target is None else target)
 
@@ -232,7 +233,7 @@ def explain_each(
         An iterator of one `Answer` per ask.
     """
     kind = _default_kind(model, inputs)
-    loaded = load_model(model, processor, kind)
+    loaded = with_found_streams(load_model(model, processor, kind), inputs)
     batch, implied = inputs, None
     if not isinstance(inputs, Batch):
         batch, implied = _prepare(inputs, loaded, truncation, tokens, kind)
@@ -271,6 +272,7 @@ def _explain_series(request: Request, series: _Series, on_error: str) -> Iterato
     if first:
         kind = _default_kind(series.model, first[0].inputs)
         loaded = load_model(series.model, series.processor, kind, **series.place)
+        loaded = with_found_streams(loaded, first[0].inputs)
         planner = SeriesPlanner(loaded, series.batch_size, series.truncation, series.tokens)
         results = InOrder()
         for batch in read_batches(reader, planner, first, sort=not request.keep):

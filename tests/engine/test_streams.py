@@ -12,7 +12,7 @@ from torch import Tensor, nn
 import whyformer as wf
 from tests.several import SEVERAL, SIMILARITIES, refuses, target_of
 from whyformer.errors import ModelError
-from whyformer.models.families import Source, Stack, declare, families
+from whyformer.models.families import Family, Source, Stack, declare, families
 from whyformer.models.families.tiny import tiny_inputs, tiny_model, tiny_models
 
 IDS = torch.arange(5, 11).unsqueeze(0)
@@ -227,10 +227,19 @@ def test_a_model_of_ones_own_is_explained_once_declared(
         assert set(a.maps) >= {("text", "text"), ("text", "image"), ("image", "image")}
 
 
-def test_before_it_is_declared_it_is_refused() -> None:
-    with pytest.raises(ModelError, match="several token streams"):
-        wf.explain(region_inputs(), AsksRegions().double().eval(), target=1)
-    assert "asks_regions" not in families
+@pytest.mark.parametrize("method", ["libragrad", "attn_lrp", "gradient_x_input"])
+def test_before_it_is_declared_its_streams_are_found(asks_regions: nn.Module, method: str) -> None:
+    """The scores are the same, except for methods that read attention maps."""
+    declared = wf.explain(region_inputs(), asks_regions, method=method, target=1)
+    families._entries.pop("asks_regions")
+    try:
+        found = wf.explain(region_inputs(), asks_regions, method=method, target=1)
+        with pytest.raises(ModelError, match="several token streams"):
+            wf.explain(region_inputs(), asks_regions, method="gae", target=1)
+    finally:
+        families._entries["asks_regions"] = Family("asks_regions", "text")
+    for name, stream in declared.streams.items():
+        torch.testing.assert_close(found.streams[name].scores, stream.scores)
 
 
 def test_an_attention_that_the_declaration_forgets_is_an_error(asks_regions: nn.Module) -> None:

@@ -23,6 +23,7 @@ from tests.several import (
     WITHOUT_MAPS,
     WRITES_IN_PLACE,
     columns_of,
+    index_of,
     mask_of,
     only,
     padded,
@@ -121,7 +122,7 @@ def test_batch_equals_singles(name: str, method: str, dtype: torch.dtype) -> Non
             loose = max(loose, 2 * float32_noise(name, method) / promised)
         assert_same(alone, together[i], together, loose)
         torch.testing.assert_close(alone.output, together[i].output, rtol=1e-4, atol=1e-5)
-        assert together.target[i] == alone.target[0] == (target_of(name) is not None)
+        assert together.target[i] == alone.target[0] == index_of(name)
 
 
 @every_cell

@@ -10,7 +10,7 @@ from torch import Tensor
 
 import whyformer as wf
 from tests.evaluation.making import classifier, sentences, shortened
-from tests.several import DETECTORS, columns_of, only, sources_of
+from tests.several import DETECTORS, ONE_CLASS, columns_of, only, sources_of
 from whyformer.engine import rerun as module_under_test
 from whyformer.engine.rerun import Grids, Rerun
 from whyformer.errors import ModelError
@@ -184,7 +184,7 @@ def test_a_batch_is_as_good_as_singles(name: str, monkeypatch: pytest.MonkeyPatc
     module = tiny_models()[name][1]().double()
     inputs = tiny_inputs(module, (8, 5))
     loaded = Loaded(module, None, "tiny")
-    if name in DETECTORS:
+    if name in DETECTORS | ONE_CLASS:
         with pytest.raises(ModelError, match="object queries"):
             asking(loaded, inputs)({"image": inputs["pixel_values"][:, 0].flatten(1) < torch.inf})
         return

@@ -42,7 +42,7 @@ def search_blocks(
     key = (inside, batch > 1, *given)  # some models join samples
     chain = known.get(key)
     if key not in known or (chain is not None and not names.issuperset(chain.blocks)):
-        dry = dry_run(module, arguments, batch, packed)
+        dry = dry_run(module, arguments, batch, packed=packed)
         if dry is not None and inside is not None:
             dry = dry.inside(inside)
         chain = None if dry is None else choose_chain(dry, module)
@@ -89,12 +89,32 @@ def choose_chain(dry: DryRun, module: nn.Module) -> Chain | None:
 def _best_chain(dry: DryRun, found: Sequence[tuple[Chain, Outside]]) -> Chain | None:
     """The chain that leaves out the fewest attentions; None if there is none."""
     # Attention after the blocks may be a pooler; before them there must be none.
-    fitting = [one for one in found if all(a[-1] > _start(dry, one[0]) for a in one[1])]
+    fitting = [one for one in found if all(a[-1] > first_call(dry, one[0]) for a in one[1])]
     if not fitting:
         return None
     chain, outside = min(fitting, key=lambda one: len(one[1]))  # of equals, the first
     names = dict.fromkeys(dry.calls[one[-1]].name for one in outside)
     return replace(chain, outside=tuple(names))
+
+
+def all_chains(dry: DryRun, module: nn.Module) -> list[Chain]:
+    """Return the chains of blocks that contain the attentions, in the order they ran.
+
+    Of nested lists the outermost counts whose entries token states go through.
+    """
+    lists = {name: part for name, part in module.named_modules() if isinstance(part, _LISTS)}
+    chains: dict[str, Chain | None] = {}
+    for attention in dry.attentions:
+        around = _entries_around(dry, attention, lists)
+        if any(chains.get(name) for name in around):
+            continue
+        for name in around:
+            if name not in chains:
+                chains[name] = _list_chain(dry, name, lists, strict=False)
+            if chains[name]:
+                break
+    found = [chain for chain in chains.values() if chain is not None]
+    return sorted(found, key=lambda chain: first_call(dry, chain))
 
 
 Outside = list[tuple[int, ...]]  # the calls around each attention that a chain does not contain
@@ -243,6 +263,6 @@ def _follow(dry: DryRun, calls: Sequence[int], exactly: bool = False) -> bool:
     return True
 
 
-def _start(dry: DryRun, chain: Chain) -> int:
-    """The first call of a chain."""
+def first_call(dry: DryRun, chain: Chain) -> int:
+    """Return the number of a chain's first call."""
     return min(i for i, call in enumerate(dry.calls) if call.name == chain.blocks[0])

@@ -53,7 +53,7 @@ def mark_mixing_parameters(module: nn.Module) -> Iterator[None]:
 
 def recurrence_hooks(module: nn.Module) -> list[tuple[nn.Module, str, Any]]:
     """Return the hooks that do the same for recurrences that are modules themselves."""
-    if not any(map(_hook_of, set(map(type, modules_of(module))))):
+    if not any(_hook_of(kind) for kind in {type(part) for part in modules_of(module)}):
         return []
     parts = parts_with_hooks(module)
     return [(part, "before", hook) for part in parts if (hook := _hook_of(type(part)))]

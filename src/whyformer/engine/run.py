@@ -83,7 +83,7 @@ class Run:
             self.batch.size,
             self.stacks.batch_first,
             active=conserve,
-            declared=self.family is not None,
+            declared=self.family is not None and not self.family.found,
             per_token=per_token,
         )
 

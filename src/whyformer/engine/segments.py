@@ -108,6 +108,8 @@ def _find_segments(
     `prefix` is the number of tokens that the family puts before an image's patches. None if there
     is no family: then at most one class token is assumed.
     """
+    ahead, behind = stack.own
+    tokens -= ahead + behind
     inputs = {stream: run.batch.of(stream) for stream in stack.streams}
     counts = {stream: None if one is None else one.count for stream, one in inputs.items()}
     spare = tokens - sum(count for count in counts.values() if count is not None)
@@ -132,7 +134,7 @@ def _find_segments(
         or len(unknown) > 1
     ):
         raise _mismatch(run.name, tokens, inputs)
-    segments, column = [], 0
+    segments, column = [], ahead
     for stream, one in inputs.items():
         count = counts[stream]
         assert count is not None

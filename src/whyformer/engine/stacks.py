@@ -26,6 +26,9 @@ CARRIERS = (
     "input_values",
     "decoder_input_ids",
     "decoder_inputs_embeds",
+    "pixel_values_videos",
+    "past_values",
+    "future_values",
 )
 
 # Settings of a config: the id in the text that stands for a token of another stream.
@@ -84,6 +87,8 @@ class Stacks:
 
     def reads_another(self, name: str) -> bool:
         """Return whether a block of this stack attends to another stack."""
+        if self.tracks[name].stack.crosses:
+            return True
         crossing = [
             part
             for part, pairs in self.attention_modules
@@ -125,7 +130,7 @@ def find_stacks(
         _attention_modules(module, labels),
         StateAxes(batch_first),
         chain.outside if chain else (),
-        chain.merged if chain else False,
+        chain.merged if chain else any(stack.merged for stack in stacks),
     )
 
 
@@ -138,7 +143,11 @@ def _track(module: nn.Module, stack: Stack, found: Chain | None = None) -> Track
     if found is not None:
         blocks = tuple(module.get_submodule(path) for path in found.blocks)
         return Track(stack, blocks, module.get_submodule(found.exit), found.whole)
-    chain: Sequence[nn.Module] = () if stack.hidden else find_blocks(module, stack.blocks)
+    chain: Sequence[nn.Module]
+    if stack.paths:
+        chain = [module.get_submodule(path) for path in stack.paths]
+    else:
+        chain = [] if stack.hidden else find_blocks(module, stack.blocks)
     leaves = find_module(module, stack.leaves) if stack.leaves else chain[-1]
     if leaves is None:
         raise ModelError(
@@ -146,7 +155,7 @@ def _track(module: nn.Module, stack: Stack, found: Chain | None = None) -> Track
             argument="model",
             remedy="Correct `leaves` in the declaration of its family",
         )
-    return Track(stack, tuple(chain), leaves)
+    return Track(stack, tuple(chain), leaves, stack.whole)
 
 
 def _attention_modules(
@@ -196,31 +205,40 @@ def merging_part(module: nn.Module, arguments: Mapping[str, Any]) -> str | None:
     return paths.get(find()) or None
 
 
-def check_one_stream(module: nn.Module, arguments: Mapping[str, Any]) -> None:
-    """Raise ModelError if a model without a family has several token streams."""
+def carriers_of(arguments: Mapping[str, Any]) -> list[str]:
+    """Return the names of the arguments that bring tokens."""
+    return [name for name in CARRIERS if isinstance(arguments.get(name), Tensor)]
+
+
+def several_streams(module: nn.Module, arguments: Mapping[str, Any]) -> str:
+    """Return why a model without a family has several token streams; empty if it has one."""
     if merging_part(module, arguments) is not None:
-        return
+        return ""
     config = getattr(module, "config", None)
     carriers = [name for name in CARRIERS if arguments.get(name) is not None]
     reasons = {
         f"its inputs {' and '.join(carriers)} each bring tokens": len(carriers) > 1,
         "it has an encoder and a decoder": getattr(config, "is_encoder_decoder", False) is True
         or any(isinstance(m, (nn.Transformer, nn.TransformerDecoder)) for m in module.modules()),
-        "its config describes a text and a vision model": all(
-            getattr(config, part, None) is not None for part in ("text_config", "vision_config")
-        ),
+        "its config describes a text and a vision model": len(carriers) != 1
+        and all(getattr(config, part, None) is not None for part in ("text_config", "vision_config")),
     }
-    for reason, holds in reasons.items():
-        if holds:
-            raise ModelError(
-                f"{type(module).__name__} has several token streams: {reason}. No known family"
-                " covers it, so whyformer cannot tell whose tokens its attention mixes",
-                argument="model",
-                remedy="Declare it once, before explain():\n"
-                f"{_DECLARATION.format(type(module).__name__)}"
-                "To explain one part alone, pass that part (such as model.get_encoder()) with a"
-                " target for its output",
-            )
+    return next((reason for reason, holds in reasons.items() if holds), "")
+
+
+def check_one_stream(module: nn.Module, arguments: Mapping[str, Any]) -> None:
+    """Raise ModelError if a model without a family has several token streams."""
+    reason = several_streams(module, arguments)
+    if reason:
+        raise ModelError(
+            f"{type(module).__name__} has several token streams: {reason}. No known family"
+            " covers it, so whyformer cannot tell whose tokens its attention mixes",
+            argument="model",
+            remedy="Declare it once, before explain():\n"
+            f"{_DECLARATION.format(type(module).__name__)}"
+            "To explain one part alone, pass that part (such as model.get_encoder()) with a"
+            " target for its output",
+        )
 
 
 _DECLARATION = """

@@ -71,11 +71,11 @@ _known: weakref.WeakKeyDictionary[nn.Module, dict[Any, Structure]] = weakref.Wea
 
 
 def find_structure(run: Run) -> Structure | None:
-    """Return the structure of a model without a family; None if a family declares it.
+    """Return the structure of a model that no family declares; None if one does.
 
     It is found once for each module, kind of inputs and batch size.
     """
-    if run.family is not None:
+    if run.family is not None and not run.family.found:
         return None
     known = _known.setdefault(run.module, {})
     # Packed images have a map each.

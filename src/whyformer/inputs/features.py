@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from whyformer.errors import InputError
 from whyformer.inputs.batch import Batch
+from whyformer.inputs.images import display_pixels
 from whyformer.inputs.regions import RegionGrid
 from whyformer.inputs.sequence import check_mask, contents, move_to_module
 from whyformer.models.families import Source
@@ -92,6 +93,28 @@ def video_batch(arguments: Mapping[str, Any], carrier: str, module: nn.Module) -
         size=len(video),
         stream="video",
         content=contents(video),
+    )
+
+
+def number_batch(
+    source: Source, own: Mapping[str, Any], module: nn.Module, processor: Any | None
+) -> Batch:
+    """Return numbers of any shape as a batch; what ran has told how many tokens they give."""
+    value: Tensor = own[source.carrier]
+    placed = move_to_module(own, module)
+    carried: Tensor = placed[source.carrier]
+    is_picture = value.ndim == 4 and value.shape[1] in (1, 3)
+    mask = torch.ones(len(value), source.tokens, dtype=torch.bool, device=carried.device)
+    return Batch(
+        arguments=placed,
+        baseline_arguments={**placed, source.carrier: torch.zeros_like(carried)},
+        carrier=source.carrier,
+        size=len(value),
+        stream=source.stream,
+        content=contents(value),
+        mask=None if source.grid is not None else mask,
+        grid=None if source.grid is None else source.grid(None, tuple(value.shape)),
+        image=display_pixels(value, processor) if is_picture else None,
     )
 
 

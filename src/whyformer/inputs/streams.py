@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from whyformer.errors import InputError
 from whyformer.inputs.batch import Batch
-from whyformer.inputs.features import feature_batch
+from whyformer.inputs.features import feature_batch, number_batch
 from whyformer.inputs.finite import check_finite
 from whyformer.inputs.images import image_batch
 from whyformer.inputs.raw_inputs import STREAM_NAMES, RawInputs
@@ -90,7 +90,8 @@ def _tensors(
         check_tensor(made[source.carrier], source.carrier)
         if source.kind == "ids" and not made[source.carrier].is_floating_point():
             made[source.carrier] = made[source.carrier].long()
-        tensors |= add_batch_axis(made, source.carrier, _RANKS[source.kind] - 1)
+        rank = _RANKS.get(source.kind)
+        tensors |= made if rank is None else add_batch_axis(made, source.carrier, rank - 1)
     return {k: to_tensor(v, f"'{k}'") if is_array(v) else v for k, v in tensors.items()}
 
 
@@ -162,6 +163,8 @@ def _read_stream(
         found = raw.image_processors.get(source.stream) or image_processor_of(processor, module)
         images = image_batch(own, source.carrier, part, forward, found)
         return _mark_padding(images, source)
+    if source.kind == "numbers":
+        return number_batch(source, own, module, image_processor_of(processor, module))
     _check_padding(source, own.get(source.mask or ""), module, "samples")
     return feature_batch(source, own, module, raw.pictures.get(source.stream))
 

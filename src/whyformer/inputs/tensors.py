@@ -29,8 +29,6 @@ BY_PRODUCTS = (
     "length",
     "overflow_to_sample_mapping",
 )
-# Rows and columns of patches of each image, and the mask of patches that are no padding.
-SHAPES, PATCH_MASK = "spatial_shapes", "pixel_attention_mask"
 # The arguments that can carry a stream's tokens.
 CARRIERS = {"text": ("input_ids", "inputs_embeds"), "image": ("pixel_values",)}
 
@@ -89,8 +87,6 @@ def read_mapping(
             argument="inputs",
             remedy=f"Add '{carrier}', or pass tokens= with another argument's name",
         )
-    if stream == "image" and SHAPES in passed:
-        stream = "tokens"  # (batch, patches, numbers): the image is cut into patches already
     tokenizer = tokenizer_of(processor, module) if stream != "image" else None
     if stream == "text":
         mask = "attention_mask" if forward.takes("attention_mask") else None
@@ -103,7 +99,9 @@ def read_mapping(
     main: Tensor = arguments[carrier]
     if stream == "text" and not main.is_floating_point():
         arguments = {**arguments, carrier: main.long()}
+    patches = _patch_mask(arguments, main) if stream == "image" else None
     single = {"text": 2 if main.is_floating_point() else 1, "image": 3}.get(stream)
+    single = single if patches is None else None
     arguments = add_batch_axis(arguments, carrier, single)
     main = arguments[carrier]
     if main.numel() == 0:
@@ -118,7 +116,7 @@ def read_mapping(
     _check_batch(arguments, carrier, stream)
     if main.ndim == 5 and main.is_floating_point() and config_of(module) is not None:
         return video_batch(arguments, carrier, module)
-    if stream == "image" or _is_picture(main, module, stream):
+    if patches is None and (stream == "image" or _is_picture(main, module, stream)):
         found = image_processor_of(processor, module)
         return image_batch(arguments, carrier, module, forward, found)
     if stream == "text":
@@ -133,8 +131,20 @@ def read_mapping(
         stream=stream,
         tokenizer=tokenizer,
         groups=word_groups_in(mapping, carrier) if stream == "text" else None,
-        mask_name=PATCH_MASK if SHAPES in passed and stream != "text" else "attention_mask",
+        mask_name=patches or "attention_mask",
     ).batch()
+
+
+def _patch_mask(arguments: Mapping[str, Any], pixels: Tensor) -> str | None:
+    """The argument with one entry per patch, if the pixels come as patches: (batch, patch, width).
+
+    SigLIP 2 takes images of any shape that way.
+    """
+    for name, value in arguments.items():
+        fits = isinstance(value, Tensor) and name.endswith("_mask") and pixels.ndim == 3
+        if fits and value.shape == pixels.shape[:2]:
+            return name
+    return None
 
 
 def to_tensor(value: Any, name: str) -> Tensor:

@@ -49,11 +49,12 @@ class Loaded:
     module: nn.Module
     processor: Any | None
     name: str
+    found: Family | None = None  # streams that were found by what ran, if no family covers it
 
     @cached_property
     def family(self) -> Family | None:
-        """The declared family of the module, None if no family covers it."""
-        return family_of(self.module)
+        """The family of the module, declared or found; None if it has one undeclared stream."""
+        return family_of(self.module) or self.found
 
 
 def load_model(

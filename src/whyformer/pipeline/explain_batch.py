@@ -40,6 +40,7 @@ from whyformer.pipeline.checks.precision import (
     precision_reasons,
     rounding_noise,
 )
+from whyformer.pipeline.found_streams import found_reason
 from whyformer.pipeline.request import Request
 from whyformer.pipeline.trust import judge_generated, judge_run, judge_values, refuse_or_warn
 from whyformer.targets.generated_text import merge_generated
@@ -136,7 +137,8 @@ def _explain_unjudged(request: Request, loaded: Loaded, batch: Batch, target: An
             check_patch_order(run)
     # Only for declared families is it known that padding changes nothing.
     whole = bool(request.keep) or generation is not None or request.deciding is not None
-    parts = [] if whole or family is None else split_by_length(batch, module, target)
+    whole = whole or family is None or family.found
+    parts = [] if whole else split_by_length(batch, module, target)
     attribution = _explain_parts(request, loaded, run, parts)
     layouts = {one.stream: one.layout for one in batch if one.layout is not None}
     attribution = restore_padding(attribution, layouts)
@@ -200,7 +202,9 @@ def _explain_run(request: Request, loaded: Loaded, run: Run) -> Attribution:
         if not any(reason.kind == "target" for reason in result.reasons):
             reads = padding_reads(run, result.scores, result.forward.layout.masks)
             result = replace(result, reasons=(*result.reasons, *reads))
-        if run.stacks.merged:
+        if run.family is not None and run.family.found:
+            result = replace(result, reasons=(*result.reasons, found_reason(run.family)))
+        elif run.stacks.merged:
             result = replace(result, reasons=(*result.reasons, MERGED))
         if run.family is None and run.batch.arguments.get("encoder_hidden_states") is not None:
             result = replace(result, reasons=(*result.reasons, BESIDE))

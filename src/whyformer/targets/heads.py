@@ -65,9 +65,10 @@ def head_of(output: Any, module: nn.Module, batch: Batch) -> Head:
         return Head(CLASSES, scores)
     if isinstance(output, Mapping) and isinstance(output.get("pred_boxes"), Tensor):
         boxes: Tensor = output["pred_boxes"]
-        # Detectors that were trained with a focal loss have no class of "no object".
+        # Detectors that were trained with a focal loss have no class of "no object", nor have
+        # those whose classes are texts.
         count = getattr(getattr(module, "config", None), "num_labels", None)
-        names = BOX[1:] if scores.shape[-1] == count else BOX
+        names = BOX if count is None or scores.shape[-1] == count + 1 else BOX[1:]
         return Head(QUERIES, torch.cat([scores, boxes.to(scores.dtype)], dim=-1), names)
     if isinstance(output, Mapping) and scores is output.get("class_queries_logits"):
         return Head(QUERIES, scores, BOX[:1])
@@ -130,7 +131,7 @@ def _pairs(output: Any, module: nn.Module, batch: Batch) -> Tensor | None:
     """The similarity of each text with its own image, (batch, 1), in a dual encoder."""
     scores = None
     if isinstance(output, Mapping):
-        scores = output.get("logits_per_image")
+        scores = output.get("logits_per_image", output.get("logits_per_video"))
         if scores is None and batch.arguments.get("use_itm_head") is False:
             scores = output.get("itm_score")
     if scores is None:

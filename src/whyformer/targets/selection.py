@@ -107,8 +107,16 @@ class Selector:
             return self.select_at(self.column(target.position, sample), target.token, sample)
         mask = self.batch.mask
         width = self.scores.shape[1]
-        last = width - 1 if mask is None else int(mask[sample].nonzero().max())
+        last = width - 1 if mask is None else self.ahead + int(mask[sample].nonzero().max())
         return self.select_at(min(last, width - 1), target, sample)
+
+    @property
+    def ahead(self) -> int:
+        """How many scores come before those of the text: a language model's image tokens."""
+        mask = self.batch.mask
+        if self.head.kind != heads.NEXT_TOKEN or mask is None or self.batch.stream != "text":
+            return 0
+        return max(0, self.scores.shape[1] - mask.shape[1])
 
     def select_masked_token(self, target: Any, sample: int) -> Selection:
         """Select a token in place of the first mask token, by default the likeliest."""
@@ -246,7 +254,7 @@ class Selector:
     def column(self, position: Any, sample: int) -> int:
         """The model's column of a user's position; raise TargetError if no token is there."""
         mask, layout = self.batch.mask, self.batch.layout
-        count = self.scores.shape[1] if layout is None else layout.user_columns
+        count = self.scores.shape[1] - self.ahead if layout is None else layout.user_columns
         if isinstance(position, bool) or not isinstance(position, int):
             raise TargetError(
                 f"the position {position!r} is not an integer",
@@ -256,7 +264,7 @@ class Selector:
         if 0 <= position < count:
             column = position if layout is None else layout.column(sample, position)
             if mask is None or (column < mask.shape[1] and bool(mask[sample, column])):
-                return column
+                return self.ahead + column
         real = range(count)
         if mask is not None:
             columns = mask[sample].nonzero().flatten().tolist()

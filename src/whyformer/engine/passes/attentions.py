@@ -80,6 +80,7 @@ def attentions(
     Layers are counted per query stack, or per pair of stacks if `by_pair`. The graph begins at
     the lowest attention map, so nothing below it costs anything.
     """
+    refuse_without_maps(run)
     keeps_gradient = "gradient" in run.keep
     gradient = gradient or keeps_gradient
     structure = find_structure(run)
@@ -108,6 +109,22 @@ def attentions(
     )
 
 
+def refuse_without_maps(run: Run) -> None:
+    """Raise UnsuitableMethodError if the model's attention maps cannot be chained."""
+    if run.family is None or not run.family.without_maps:
+        return
+    if run.family.found:
+        raise UnsuitableMethodError(
+            f"{run.name} has several token streams that no family declares: {run.family.without_maps}",
+            unavailable="maps",
+            remedy="Declare its streams once with whyformer.models.families.declare",
+        )
+    raise UnsuitableMethodError(
+        f"{run.name} has no attention maps between all its tokens: {run.family.without_maps}",
+        unavailable="maps",
+    )
+
+
 def recording_of(run: Run, structure: Structure | None) -> dict[str, Any]:
     """Return the settings of the recorder: how maps are stored, and which have a known order."""
     if structure is None:
@@ -129,11 +146,6 @@ def with_deciding(
 
     `slopes` is the gradient of the explained value at each stack's exit.
     """
-    if run.family is not None and run.family.without_maps:
-        raise UnsuitableMethodError(
-            f"{run.name} has no attention maps between all its tokens: {run.family.without_maps}",
-            unavailable="maps",
-        )
     gradients = run.by_stack(trace.exits, slopes)
     layout = forward.layout.add_exits(
         {

@@ -24,6 +24,7 @@ from whyformer.engine.passes.attentions import (
     Attentions,
     reasons_of,
     recording_of,
+    refuse_without_maps,
     with_deciding,
 )
 from whyformer.engine.passes.forward_only import differentiable_value, intercept
@@ -202,6 +203,8 @@ def balanced(
         end: The layer after the last one.
         by_pair: Count attention layers per pair of stacks.
     """
+    if maps:
+        refuse_without_maps(run)
     structure = find_structure(run) if maps else None
     watched = BlockRelevance(run) if states else None
     trace, ledger = Trace(track=states, blocks=watched), run.new_ledger(states, per_token)

@@ -16,6 +16,7 @@ from whyformer.engine.passes.attentions import (
     Attentions,
     reasons_of,
     recording_of,
+    refuse_without_maps,
     with_deciding,
 )
 from whyformer.engine.passes.forward_only import (
@@ -74,6 +75,7 @@ def relevances(
         reach: How far down relevance goes: "attention", "states" or "pixels".
         by_pair: Count layers per pair of stacks.
     """
+    refuse_without_maps(run)
     keeps_gradient, keeps_relevance = "gradient" in run.keep, "relevance" in run.keep
     gradient = gradient or keeps_gradient
     per_block = keeps_relevance and run.stacks.only is not None

@@ -19,7 +19,11 @@ VISION = {k: v for k, v in IMAGE.items() if k != "num_labels"}
 
 
 def two_towers(name: str, *, text_blocks: str, **facts: Any) -> Family:
-    """Register a family of text and image encoders; `text_blocks` is the path of the text's."""
+    """Register a family of text and image encoders; `text_blocks` is the path of the text's.
+
+    `inside` is the path of the module that holds both, if the model itself does not.
+    """
+    inside = f"{facts.pop('inside')}." if "inside" in facts else ""
     return declare(
         name,
         stream="text",
@@ -29,9 +33,9 @@ def two_towers(name: str, *, text_blocks: str, **facts: Any) -> Family:
                 "input_ids",
                 mask="attention_mask",
                 beside=facts.pop("beside", ("position_ids",)),
-                part="text_model",
+                part=f"{inside}text_model",
             ),
-            Source("image", "pixel_values", kind="pixels", part="vision_model"),
+            Source("image", "pixel_values", kind="pixels", part=f"{inside}vision_model"),
         ),
         stacks=(
             Stack(("text",), text_blocks),

@@ -28,21 +28,21 @@ def encoder_decoder(
         decoder: Path of the decoder's blocks.
         within: Pattern of the decoder's self-attentions.
         between: Pattern of the decoder's cross-attentions.
-        **facts: More fields of `Family`; `generated` is the decoder's input, `pads` tells whether
-            the encoder pads its input further.
+        **facts: More fields of `Family`; `generated` is the decoder's input; `pads` and `whole` are
+            those of the encoder's stack.
     """
     generated = facts.pop("generated", GENERATED)
-    pads = facts.pop("pads", False)
+    stack = {name: facts.pop(name) for name in ("pads", "whole") if name in facts}
     return declare(
         name,
         stream=source.stream,
         sources=(source, generated),
         stacks=(
-            Stack((source.stream,), encoder, read=False, pads=pads),
+            Stack((source.stream,), encoder, read=False, **stack),
             Stack((generated.stream,), decoder),
         ),
         attention={
-            "encoder": (source.stream, source.stream),
+            encoder.removesuffix(".**"): (source.stream, source.stream),
             within: (generated.stream, generated.stream),
             between: (generated.stream, source.stream),
         },

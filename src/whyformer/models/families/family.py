@@ -25,7 +25,7 @@ class Source:
     carrier: str
     # Token "ids", "pixels" that are cut into patches, "features" (one row per token), or sound:
     # "waveform" (batch, samples), "frames" (batch, frames, width), "sound" (batch, width, frames).
-    # "video": (batch, frames, channels, height, width).
+    # "video": (batch, frames, channels, height, width). "numbers" of any shape: `tokens` states.
     kind: str = "ids"
     mask: str | None = None  # the argument that is 0 at this stream's padding
     beside: tuple[str, ...] = ()  # other arguments with one entry per token
@@ -42,6 +42,7 @@ class Source:
     # False, or false of the config: the model ignores the mask and reads this stream's padding.
     padding: bool | Callable[[Any], bool] = True
     full: bool = False  # texts are padded to the model's last position, without a mask
+    tokens: int = 0  # how many token states "numbers" give, as found by what ran
 
     def submodule(self, module: nn.Module) -> nn.Module:
         """The sub-module of a model whose config describes this stream."""
@@ -66,11 +67,17 @@ class Stack:
     """
 
     streams: tuple[str, ...]  # in the order of their tokens
-    blocks: str  # dotted path to the list of blocks, from the model or from its base model
+    blocks: str = ""  # dotted path to the list of blocks, from the model or from its base model
     leaves: str = ""  # the module whose output the head reads, if not the last block
     read: bool = True  # False: no head reads it, only other stacks attend to it
     hidden: bool = False  # not tokens of the input, but an attention pooler's probe
     pads: bool = False  # the model itself adds padding after the tokens
+    # -- only for stacks that were found by what ran -----------------------------------------------
+    paths: tuple[str, ...] = ()  # the blocks themselves, in place of a path to their list
+    whole: bool = True  # each block returns what enters the next one
+    crosses: bool = False  # its blocks read other stacks
+    own: tuple[int, int] = (0, 0)  # the model's own tokens before and after those of the streams
+    merged: bool = False  # other encoders compute some of its tokens
 
     @property
     def name(self) -> str:
@@ -109,6 +116,7 @@ class Family:
     unread: tuple[str, ...] = ()  # prefixes of weights that forward does not use
     # Why methods that read attention maps do not apply, as a clause; empty if they do.
     without_maps: str = ""
+    found: bool = False  # not declared: its streams were found by what ran
 
     @property
     def all_stacks(self) -> tuple[Stack, ...]:

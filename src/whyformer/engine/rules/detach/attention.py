@@ -132,17 +132,25 @@ def detach_in_products(table: RuleTable) -> RuleTable:
 def detach_in_einsum(
     ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]
 ) -> Tensor:
-    """einsum with detached attention maps; other operands get equal parts, as in a matmul."""
+    """einsum with detached attention maps; other operands share the relevance, as in a matmul."""
+    return _einsum(ledger, function, args, Tensor.detach)
+
+
+def _einsum(
+    ledger: Ledger, function: Function, args: tuple, detach: Callable[[Tensor], Tensor]
+) -> Tensor:
     equation, operands = einsum_operands(args)
-    ledger.count("attention", sum(tags.has_tag(o, tags.ATTENTION) for o in operands))
-    detached = [o.detach() if tags.has_tag(o, tags.ATTENTION) else o for o in operands]
-    return function(equation, *_share_equally(ledger, detached))
-
-
-def _share_equally(ledger: Ledger, operands: Sequence[Any]) -> Sequence[Any]:
-    """The factors of a product; tracked ones get equal parts if the method conserves."""
-    count = sum(map(is_tracked, operands))
-    return [share(o, 1 / count) for o in operands] if ledger.active and count > 1 else operands
+    is_map = [tags.has_tag(operand, tags.ATTENTION) for operand in operands]
+    ledger.count("attention", sum(is_map))
+    sharing = sum(is_tracked(o) for o, m in zip(operands, is_map, strict=True) if not m)
+    part = 1 / sharing if ledger.active and sharing > 1 else 1.0
+    return function(
+        equation,
+        *(
+            detach(o) if m else share(o, part) if part < 1 else o
+            for o, m in zip(operands, is_map, strict=True)
+        ),
+    )
 
 
 def detach_places(
@@ -178,12 +186,7 @@ def detached_and_recorded(record: Record, hold: Hold) -> RuleTable:
         return function(record(args[0].detach()), *args[1:], **kwargs)
 
     def einsum(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
-        equation, operands = einsum_operands(args)
-        is_map = [tags.has_tag(operand, tags.ATTENTION) for operand in operands]
-        ledger.count("attention", sum(is_map))
-        detached = [o.detach() if m else o for o, m in zip(operands, is_map, strict=True)]
-        shared = zip(_share_equally(ledger, detached), is_map, strict=True)
-        return function(equation, *(record(o) if m else o for o, m in shared))
+        return _einsum(ledger, function, args, lambda attention: record(attention.detach()))
 
     return {
         **DETACHED,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd import Function as AutogradFunction
@@ -16,12 +17,28 @@ from whyformer.engine.rules.operations.arguments import bind
 from whyformer.engine.rules.operations.names import Function
 from whyformer.engine.rules.operations.stabilise import HALF, wide
 
+_SINGLE_AND_DOUBLE = {torch.float32, torch.float64}
+
+
+def make_double(
+    x: Tensor, weight: Tensor, bias: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Return the arguments of F.linear in float64, if some are float64 and some float32.
+
+    A model in float64 may cast its states and weights to float32, and whyformer keeps the states.
+    """
+    if x.dtype == weight.dtype or {x.dtype, weight.dtype} != _SINGLE_AND_DOUBLE:
+        return x, weight, bias
+    return x.double(), weight.double(), None if bias is None else bias.double()
+
 
 def run_linear(function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
-    """Return `function(*args, **kwargs)`, for F.linear also if only the weight is half."""
+    """Return `function(*args, **kwargs)`, for F.linear also if only the weight is narrow."""
     if function is not F.linear:
         return function(*args, **kwargs)
     x, weight, bias = bind("input weight bias", args, kwargs)
+    if x.dtype != weight.dtype and {x.dtype, weight.dtype} == _SINGLE_AND_DOUBLE:
+        return function(*make_double(x, weight, bias))
     if weight.dtype not in HALF or x.dtype in HALF:
         return function(*args, **kwargs)
     # The rows are put into shape outside: an output that is a view could not be written into.
