@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor, nn
@@ -67,7 +67,7 @@ class Stacks:
 
     tracks: Mapping[str, Track]
     attention_modules: tuple[tuple[nn.Module, tuple[Pair, ...]], ...] = ()
-    axes: StateAxes = StateAxes()
+    axes: StateAxes = field(default_factory=StateAxes)
     outside: tuple[str, ...] = ()
     merged: bool = False
     places: Places | None = None
