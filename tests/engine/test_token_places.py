@@ -184,13 +184,10 @@ def test_random_masking_is_refused() -> None:
         wf.explain(PIXELS, model, target=1)
 
 
-def test_patches_that_overlap_are_counted_as_before() -> None:
-    model = Images(line)
-    model.embed = nn.Sequential(
-        nn.Conv2d(3, WIDTH, SIDE, SIDE), nn.Conv2d(WIDTH, WIDTH, 3, padding=1)
-    ).double()
-    found = wf.explain({"pixel_values": PIXELS}, model, method="gradient_x_input", target=1)
-    assert found.scores.shape == (2, PATCHES)
+def test_patches_that_are_mixed_before_the_blocks_are_counted() -> None:
+    model = Images(lambda x: line(x) + line(x).mean(1, keepdim=True))
+    found = wf.explain(PIXELS, model, method="gradient_x_input", target=1)
+    assert found.streams["image"].grid == (ROWS, COLUMNS)
 
 
 TEXTS: dict[str, tuple[To, To, To]] = {

@@ -49,9 +49,8 @@ def choose_chain(dry: DryRun, module: nn.Module) -> Chain | None:
     """Return the blocks that contain the attentions; raise ModelError if that is ambiguous."""
     lists = list(_list_chains(dry, module))
     spread = _spread_chain(dry)
-    found = _best_chain(dry, lists)
-    if found is None and spread and spread[0].whole and not spread[1]:
-        found = spread[0]
+    is_complete = spread is not None and spread[0].whole and not spread[1]
+    found = _best_chain(dry, [*lists, spread] if spread and is_complete else lists)
     # Lists that states of another layout go through come after blocks that are whole, but before
     # mere attentions: the residual around an attention passes beside it.
     if found is None:
