@@ -43,8 +43,21 @@ def test_patches_follow_the_prefix_that_the_model_counts(prefix: int) -> None:
             torch.testing.assert_close(a.conservation, ones, rtol=0, atol=1e-8)
 
 
-def test_a_wrong_count_is_refused() -> None:
-    model = Registers(5)
+def test_a_wrong_count_does_not_matter_where_patches_are_seen() -> None:
+    right, wrong = Registers(5), Registers(5)
+    wrong.num_prefix_tokens = 3
+    ours, theirs = (wf.explain(PIXELS, m, method="libragrad", target=1) for m in (wrong, right))
+    torch.testing.assert_close(ours.scores, theirs.scores)
+
+
+def test_a_wrong_count_is_refused_where_they_are_not() -> None:
+    class Mixed(Registers):
+        def forward(self, x: Tensor) -> Tensor:
+            x = self.patches(x).flatten(2).transpose(1, 2)
+            x = x + x.mean(1, keepdim=True)  # every state comes from all patches
+            return self.head(self.blocks(torch.cat([self.prefix.expand(2, -1, -1), x], 1)).mean(1))
+
+    model = Mixed(5)
     model.num_prefix_tokens = 3
     with pytest.raises(wf.errors.ModelError, match="cannot tell which states are patches"):
         wf.explain(PIXELS, model, target=1)

@@ -281,6 +281,35 @@ def test_no_mask_to_explain(build: Build, wordpiece: Any) -> None:
     assert resolve(token(1), output, module, prepared).value.shape == (2,)
 
 
+def test_a_class_per_pixel() -> None:
+    logits = torch.zeros(1, 3, 2, 4)  # (batch, classes, rows, columns)
+    logits[0, 2, 1, 3], logits[0, 1, 0, 0] = 5.0, 4.0
+    goal = ask(None, {"logits": logits}, size=1, grid=(2, 2))
+    assert goal.value.tolist() == [5.0]
+    assert goal.index.tolist() == [2]
+    assert goal.labels[0].endswith("at pixel 7")
+    assert ask(token(0), {"logits": logits}, size=1, grid=(2, 2)).value.tolist() == [4.0]
+
+
+def test_class_queries_of_a_segmentation() -> None:
+    # Query 0 is sure that there is nothing, query 1 nearly sure of class 0.
+    scores = torch.tensor([[[0.0, 1.0, 9.0], [3.0, 0.0, 0.0]]])
+    output = {"class_queries_logits": scores, "last_hidden_state": torch.zeros(1, 2, 4)}
+    goal = ask(None, output, size=1)
+    assert goal.value.tolist() == [3.0]
+    assert goal.labels[0].endswith("at query 1")
+    assert ask(query(0, 1), output, size=1).value.tolist() == [1.0]
+
+
+def test_the_first_of_several_heads() -> None:
+    logits = torch.tensor([[[0.0, 2.0], [1.0, 0.0]]])
+    assert ask(None, {"logits": (logits, logits + 7)}, size=1).value.tolist() == [2.0]
+
+
+def test_classes_with_an_axis_of_one() -> None:
+    assert ask(None, {"logits": torch.tensor([[[0.0, 2.0]]])}, size=1).value.tolist() == [2.0]
+
+
 # -- a class per token ------------------------------------------------------------------------
 
 
@@ -306,11 +335,24 @@ def test_token_classification(build: Build, wordpiece: Any) -> None:
         resolve(token(1, "persona"), output, module, prepared)
 
 
+def test_the_most_confident_token_is_the_default(build: Build, wordpiece: Any) -> None:
+    module = build("BertForTokenClassification", id2label={0: "O", 1: "Person", 2: "place"})
+    output, prepared = run(module, ["a film", "good"], wordpiece)
+    assert prepared.mask is not None
+    goal = resolve(None, output, module, prepared)
+    for i, logits in enumerate(output.logits):
+        confidence = logits[prepared.mask[i]].softmax(-1)[:, 1:]
+        column, index = divmod(int(confidence.argmax()), 2)
+        assert goal.index[i] == index + 1
+        assert goal.value[i] == logits[column, index + 1]
+        assert goal.labels[i].endswith(f"at position {column}")
+
+
 def test_token_classes_as_many_as_the_vocabulary(build: Build) -> None:
     module = build("BertForTokenClassification", num_labels=60)
     output, prepared = run(module, torch.tensor([[2, 5, 3]]))
     with pytest.raises(TargetError, match="a class per token"):
-        resolve(None, output, module, prepared)
+        resolve(1, output, module, prepared)
 
 
 # -- answer spans -----------------------------------------------------------------------------

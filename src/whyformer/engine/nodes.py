@@ -89,7 +89,7 @@ class NodeRecorder:
 
     def __init__(self, run: Run, trace: Trace, ledger: Ledger) -> None:
         """Start to record; the trace will read the relevance of block inputs too."""
-        trace.blocks = trace.blocks or BlockRelevance()
+        trace.blocks = trace.blocks or BlockRelevance(run)
         self._run, self._trace, self._ledger = run, trace, ledger
         self._inside: list[str] = []  # the stack whose block runs now
         self._calls = 0  # of blocks
@@ -212,7 +212,7 @@ class NodeRecorder:
     ) -> dict[str, Nodes]:
         """Return the nodes of every stack from the gradients at `places` and at the "states"."""
         assert self._trace.blocks is not None
-        blocks = self._trace.blocks.read(self._run, self._trace.states, slopes["states"])
+        blocks = self._trace.blocks.read(self._trace.states, slopes["states"])
         heads = [(n, n.relevance(g)) for n, g in zip(self._heads, slopes[_HEADS], strict=True)]
         units = [(n, n.relevance(g)) for n, g in zip(self._units, slopes[_UNITS], strict=True)]
         return {

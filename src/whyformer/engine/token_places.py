@@ -131,7 +131,7 @@ def _random(module: nn.Module) -> ModelError:
     )
 
 
-class _ReachedError(Exception):
+class _BlockReachedError(Exception):
     """The states have entered the first block, and the rest of the model need not run."""
 
 
@@ -165,7 +165,7 @@ class _Probe:
         def before(part: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
             states = first_floating(args, kwargs)
             reached.append(None if states is None else states.detach().clone())
-            raise _ReachedError
+            raise _BlockReachedError
 
         def after(part: nn.Module, args: tuple, output: Any) -> Any:
             maps.append(output.detach())
@@ -178,7 +178,7 @@ class _Probe:
         try:
             with add_hooks(hooks), torch.no_grad():
                 self.module(**given)
-        except _ReachedError:
+        except _BlockReachedError:
             return reached[0], maps
         except Exception:
             pass  # the explanation runs the model again, and says what is wrong
@@ -266,7 +266,7 @@ def _other_ids(ids: Tensor, real: Tensor) -> Tensor:
     known = ids[real].unique()
     if len(known) == 1:
         return ids - 1 if int(known) > 1 else ids + 1
-    return known.roll(-1)[torch.searchsorted(known, ids).clamp(max=len(known) - 1)]
+    return known.roll(-1)[torch.searchsorted(known, ids.contiguous()).clamp(max=len(known) - 1)]
 
 
 def _read(states: Tensor, tokens: _Tokens, batch: int) -> Places | None:
