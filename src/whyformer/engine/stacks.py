@@ -171,7 +171,8 @@ def merging_part(module: nn.Module, arguments: Mapping[str, Any]) -> str | None:
     """Return the path of the language model that reads text with placeholders for other tokens.
 
     None unless the config names the ids of placeholders and the text has some, or there is only
-    text, or an argument marks the placeholders. Some models add image features inside the blocks too: those are the sink "constant".
+    text, or an argument marks the placeholders. Some models add image features inside the blocks
+    too: those are the sink "constant".
     """
     config, ids = getattr(module, "config", None), arguments.get("input_ids")
     find = getattr(module, "get_decoder", None)
