@@ -11,6 +11,7 @@ from torch import Tensor, nn
 import whyformer as wf
 from tests.undeclared import results
 from whyformer.engine.result import MethodResult
+from whyformer.engine.stacks import merging_part
 from whyformer.errors import ModelError
 from whyformer.models.families.tiny import DECODER, tiny_model
 
@@ -92,3 +93,14 @@ def test_the_text_is_read_also_if_the_image_is_the_main_input() -> None:
     found = wf.explain(inputs(), model, method="gradient_x_input", target=3)
     assert found.main == "text"
     torch.testing.assert_close(found.scores, expected.scores)
+
+
+def test_an_argument_may_mark_the_placeholders() -> None:
+    """As in Kosmos-2, where no id stands for the image."""
+    model, given = llava(), inputs()
+    given["input_ids"] = torch.full_like(given["input_ids"], 5)
+    marks = torch.zeros_like(given["input_ids"])
+    assert merging_part(model, {**given, "image_embeds_position_mask": marks}) is None
+    marks[:, 1:5] = 1
+    part = merging_part(model, {**given, "image_embeds_position_mask": marks})
+    assert part == "model.language_model"

@@ -16,7 +16,10 @@ SAME = 1e-7  # of the largest value: the model answers a sample alone as in a ba
 SOFTMAX = {F.softmax, torch.softmax, Tensor.softmax, torch.special.softmax}
 WHOLE = {F.scaled_dot_product_attention, F.multi_head_attention_forward}
 # Arguments with one entry per token of the text, which padding makes longer.
-COLUMNS = ("input_ids", "attention_mask", "bbox", "mm_token_type_ids", "token_type_ids")
+COLUMNS = (
+    *("input_ids", "attention_mask", "bbox", "mm_token_type_ids", "token_type_ids"),
+    "image_embeds_position_mask",
+)
 
 
 def tensors_of(value: Any) -> Iterator[Tensor]:

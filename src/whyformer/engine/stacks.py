@@ -32,11 +32,13 @@ CARRIERS = (
 )
 
 # Settings of a config: the id in the text that stands for a token of another stream.
-PLACEHOLDERS = tuple(
-    f"{stream}_token_{ending}"
-    for stream in ("image", "video", "audio")
-    for ending in ("id", "index")
+PLACEHOLDERS = (
+    *(f"{stream}_token_id" for stream in ("image", "img", "video", "audio", "speech")),
+    *(f"{stream}_token_index" for stream in ("image", "video", "audio", "speech")),
+    *("image_pad_token_id", "audio_pad_token_id", "image_patch_id", "media_placeholder_token_id"),
 )
+# The argument that marks the tokens of another stream in the text, where no id stands for them.
+MARKS = "image_embeds_position_mask"
 
 
 @dataclass(frozen=True)
@@ -190,7 +192,8 @@ def merging_part(module: nn.Module, arguments: Mapping[str, Any]) -> str | None:
     """Return the path of the language model that reads text with placeholders for other tokens.
 
     None unless the config names the ids of placeholders and the text has some, or there is only
-    text. Some models add image features inside the blocks too: those are the sink "constant".
+    text, or an argument marks the placeholders. Some models add image features inside the blocks
+    too: those are the sink "constant".
     """
     config, ids = getattr(module, "config", None), arguments.get("input_ids")
     find = getattr(module, "get_decoder", None)
@@ -198,8 +201,11 @@ def merging_part(module: nn.Module, arguments: Mapping[str, Any]) -> str | None:
         return None
     found = [one for name in PLACEHOLDERS if isinstance(one := getattr(config, name, None), int)]
     only_text = not any(arguments.get(name) is not None for name in CARRIERS if name != "input_ids")
+    marks = arguments.get(MARKS)
+    is_marked = isinstance(marks, Tensor) and bool(marks.any())
     has_placeholders = any(bool((ids == one).any()) for one in found)
-    if config.is_encoder_decoder or not found or not (only_text or has_placeholders):
+    is_merged = is_marked or (bool(found) and (only_text or has_placeholders))
+    if config.is_encoder_decoder or not is_merged:
         return None
     paths = {part: path for path, part in module.named_modules()}
     return paths.get(find()) or None
