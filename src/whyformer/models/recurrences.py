@@ -10,18 +10,18 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import FunctionType
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
+from torch.overrides import handle_torch_function, has_torch_function_unary
 
-from whyformer.engine.rules.operations.mixing_parameter import mixing_parameter
-from whyformer.engine.scope import parts_with_hooks
 from whyformer.models.shared_scope import SharedScope
 from whyformer.models.weights import modules_of
 
+Names = tuple[str, ...]  # of a function's parameters, in order
 # What decides the mixing, by kind. A function that takes all names of a kind is a recurrence.
 _KINDS = tuple(
     frozenset(names.split())
@@ -36,6 +36,16 @@ _KINDS = tuple(
 )
 
 
+def mixing_parameter(value: Any) -> Any:
+    """Return the value itself; torch function modes see it as an operation, which can have a rule.
+
+    Recurrences call it on what decides their mixing, while they are marked.
+    """
+    if isinstance(value, Tensor) and has_torch_function_unary(value):
+        return handle_torch_function(mixing_parameter, (value,), value)
+    return value
+
+
 @contextmanager
 def mark_mixing_parameters(module: nn.Module) -> Iterator[None]:
     """A scope in which recurrences call `mixing_parameter` on what decides their mixing.
@@ -46,25 +56,23 @@ def mark_mixing_parameters(module: nn.Module) -> Iterator[None]:
     """
     with ExitStack() as scopes:
         for name in sorted({type(part).__module__ for part in modules_of(module)}):
-            if name in sys.modules:
+            if name in sys.modules and _recurrences_in(vars(sys.modules[name])):
                 scopes.enter_context(_scope_of(name)())
         yield
 
 
-def recurrence_hooks(module: nn.Module) -> list[tuple[nn.Module, str, Any]]:
-    """Return the hooks that do the same for recurrences that are modules themselves."""
-    parts = parts_with_hooks(module)
-    # Without `self`.
-    found = {kind: _parameter_names(kind.forward)[1:] for kind in set(map(type, parts))}
-    hooks = {
-        kind: _hook(names, parameters)
-        for kind, names in found.items()
-        if (parameters := _mixing_names(names))
-    }
+def recurrence_hooks(parts: Iterable[nn.Module]) -> list[tuple[nn.Module, str, Any]]:
+    """Return hooks before those parts that are recurrences themselves, with the same effect."""
+    parts = tuple(parts)
+    hooks = {}
+    for kind, part in {type(part): part for part in parts}.items():
+        names = _parameter_names(part.forward)
+        if parameters := _mixing_names(names):
+            hooks[kind] = _hook(names, parameters)
     return [(part, "before", hooks[type(part)]) for part in parts if type(part) in hooks]
 
 
-def _hook(names: tuple[str, ...], parameters: frozenset[str]) -> Callable[..., Any]:
+def _hook(names: Names, parameters: frozenset[str]) -> Callable[..., Any]:
     return lambda part, args, kwargs: _mark(names, parameters, args, kwargs)
 
 
@@ -76,24 +84,27 @@ def _scope_of(name: str) -> SharedScope:
 
 @contextmanager
 def _replace_recurrences(namespace: dict[str, Any]) -> Iterator[None]:
-    functions = {
-        name: value for name, value in namespace.items() if isinstance(value, FunctionType)
-    }
-    replaced = {}
-    for name, function in functions.items():
-        parameters = _mixing_names(_parameter_names(function))
-        if parameters:
-            replaced[name] = function
-            namespace[name] = _marking(function, parameters)
+    found = _recurrences_in(namespace)
+    namespace.update({name: _marking(function) for name, function in found.items()})
     try:
         yield
     finally:
-        namespace.update(replaced)
+        namespace.update(found)
 
 
-def _marking(function: FunctionType, parameters: frozenset[str]) -> Callable[..., Any]:
+def _recurrences_in(namespace: dict[str, Any]) -> dict[str, FunctionType]:
+    """The recurrences among the functions of a Python module, by name."""
+    return {
+        name: value
+        for name, value in [*namespace.items()]
+        if isinstance(value, FunctionType) and _mixing_names(_parameter_names(value))
+    }
+
+
+def _marking(function: FunctionType) -> Callable[..., Any]:
     """The function, which marks its mixing parameters before it runs."""
     names = _parameter_names(function)
+    parameters = _mixing_names(names)
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -104,7 +115,7 @@ def _marking(function: FunctionType, parameters: frozenset[str]) -> Callable[...
 
 
 def _mark(
-    names: tuple[str, ...], parameters: frozenset[str], args: tuple, kwargs: dict[str, Any]
+    names: Names, parameters: frozenset[str], args: tuple, kwargs: dict[str, Any]
 ) -> tuple[tuple, dict[str, Any]]:
     """The arguments of a call, with those of `parameters` marked."""
     named = zip(names, args, strict=False)  # a call may leave out the last ones
@@ -115,17 +126,18 @@ def _mark(
     }
 
 
-def _mixing_names(names: tuple[str, ...]) -> frozenset[str]:
+def _mixing_names(names: Names) -> frozenset[str]:
     """The names of what decides the mixing; empty if a function with these names is none."""
     return next((kind for kind in _KINDS if kind.issubset(names)), frozenset())
 
 
-def _parameter_names(function: Any) -> tuple[str, ...]:
-    """The names of a function's parameters, in order; none for one that is not written in Python.
+def _parameter_names(function: Any) -> Names:
+    """The names of a function's parameters, without `self`; none if it is not written in Python.
 
     The function below its decorators counts: they often take any arguments.
     """
     code = getattr(inspect.unwrap(function), "__code__", None)
     if code is None:
         return ()
-    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return names[1:] if names[:1] == ("self",) else names
