@@ -15,12 +15,12 @@ from whyformer.engine.custom_functions import open_functions
 from whyformer.engine.failures import forward_failure
 from whyformer.engine.half_precision import in_float32
 from whyformer.engine.interception import HIDDEN, Interception
-from whyformer.engine.recurrences import mark_mixing_parameters, recurrence_hooks
 from whyformer.engine.rules.operations import tensor_tags as tags
 from whyformer.engine.run import Run
-from whyformer.engine.scope import add_hooks
+from whyformer.engine.scope import add_hooks, parts_with_hooks
 from whyformer.errors import ModelError, WhyformerError
 from whyformer.models.families import Pair
+from whyformer.models.recurrences import mark_mixing_parameters, recurrence_hooks
 
 
 @dataclass
@@ -67,7 +67,7 @@ def run_forward(
     part = find_module(run.module, path) if path else None
     if part is not None:
         hooks = [*hooks, (part, "after", lambda m, args, out: part_outputs.append(out))]
-    hooks = [*hooks, *recurrence_hooks(run.module)]
+    hooks = [*hooks, *recurrence_hooks(parts_with_hooks(run.module))]
     marked = mark_mixing_parameters(run.module)
     try:
         with (

@@ -17,11 +17,11 @@ from transformers.models.qwen3_next import modeling_qwen3_next as qwen3_next
 from transformers.models.rwkv import modeling_rwkv as rwkv
 
 from whyformer.engine.interception import Interception
-from whyformer.engine.recurrences import mark_mixing_parameters, recurrence_hooks
 from whyformer.engine.rules.detach.tables import detach_table
 from whyformer.engine.rules.ledger import Ledger, Place
 from whyformer.engine.rules.operations import tensor_tags as tags
 from whyformer.engine.scope import add_hooks
+from whyformer.models.recurrences import mark_mixing_parameters, recurrence_hooks
 
 Random = Callable[..., Tensor]
 Mix = Callable[[Tensor], Tensor]
@@ -44,7 +44,7 @@ def relevance_under(table: Mapping[Any, Any], model: nn.Module, x: Tensor) -> tu
     leaf = tags.add_tag(x.clone().requires_grad_(), tags.LEAF)
     ledger = Ledger(batch=len(x))
     ledger.place = Place("tokens", 0, x.shape[1])
-    hooks = add_hooks(recurrence_hooks(model))
+    hooks = add_hooks(recurrence_hooks(model.modules()))
     with hooks, mark_mixing_parameters(model), Interception(table, ledger, double=True):
         output = model(leaf.clone())
         value = (output * _weights(output)).sum()

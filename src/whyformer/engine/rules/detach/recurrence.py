@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from whyformer.engine.rules.ledger import Ledger, is_tracked
-from whyformer.engine.rules.operations.mixing_parameter import mixing_parameter
 from whyformer.engine.rules.operations.names import EXPONENTIAL, Function, RuleTable
+from whyformer.models.recurrences import mixing_parameter
 
 
 def decay(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:

@@ -17,8 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch._ops import OpOverload, OpOverloadPacket
 
-from whyformer.engine.rules.operations.mixing_parameter import mixing_parameter
 from whyformer.engine.rules.operations.names import Function
+from whyformer.models.recurrences import mixing_parameter
 
 _DISPATCH = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
 

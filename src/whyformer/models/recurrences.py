@@ -10,18 +10,18 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import FunctionType
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
+from torch.overrides import handle_torch_function, has_torch_function_unary
 
-from whyformer.engine.rules.operations.mixing_parameter import mixing_parameter
-from whyformer.engine.scope import parts_with_hooks
 from whyformer.models.shared_scope import SharedScope
 from whyformer.models.weights import modules_of
 
+Names = tuple[str, ...]  # of a function's parameters, in order
 # What decides the mixing, by kind. A function that takes all names of a kind is a recurrence.
 _KINDS = tuple(
     frozenset(names.split())
@@ -36,6 +36,16 @@ _KINDS = tuple(
 )
 
 
+def mixing_parameter(value: Any) -> Any:
+    """Return the value itself; torch function modes see it as an operation, which can have a rule.
+
+    Recurrences call it on what decides their mixing, while they are marked.
+    """
+    if isinstance(value, Tensor) and has_torch_function_unary(value):
+        return handle_torch_function(mixing_parameter, (value,), value)
+    return value
+
+
 @contextmanager
 def mark_mixing_parameters(module: nn.Module) -> Iterator[None]:
     """A scope in which recurrences call `mixing_parameter` on what decides their mixing.
@@ -46,63 +56,60 @@ def mark_mixing_parameters(module: nn.Module) -> Iterator[None]:
     """
     with ExitStack() as scopes:
         for name in sorted({type(part).__module__ for part in modules_of(module)}):
-            if name in sys.modules and _recurrences_in(name):
+            if name in sys.modules and _recurrences_in(vars(sys.modules[name])):
                 scopes.enter_context(_scope_of(name)())
         yield
 
 
-def recurrence_hooks(module: nn.Module) -> list[tuple[nn.Module, str, Any]]:
-    """Return the hooks that do the same for recurrences that are modules themselves."""
-    if not any(_hook_of(kind) for kind in {type(part) for part in modules_of(module)}):
-        return []
-    parts = parts_with_hooks(module)
-    return [(part, "before", hook) for part in parts if (hook := _hook_of(type(part)))]
+def recurrence_hooks(parts: Iterable[nn.Module]) -> list[tuple[nn.Module, str, Any]]:
+    """Return hooks before those parts that are recurrences themselves, with the same effect."""
+    parts = tuple(parts)
+    hooks = {}
+    for kind, part in {type(part): part for part in parts}.items():
+        names = _parameter_names(part.forward)
+        if parameters := _mixing_names(names):
+            hooks[kind] = _hook(names, parameters)
+    return [(part, "before", hooks[type(part)]) for part in parts if type(part) in hooks]
 
 
-@functools.cache  # every forward asks for every class of the model
-def _hook_of(kind: type[nn.Module]) -> Callable[..., Any] | None:
-    """The hook of a class of modules; None if it is no recurrence."""
-    names = _parameter_names(kind.forward)[1:]  # without `self`
-    parameters = _mixing_names(names)
-    if not parameters:
-        return None
+def _hook(names: Names, parameters: frozenset[str]) -> Callable[..., Any]:
     return lambda part, args, kwargs: _mark(names, parameters, args, kwargs)
-
-
-def _recurrences_in(name: str) -> tuple[str, ...]:
-    """The names of the recurrences in a Python module; a notebook gets new ones as it runs."""
-    return _search_recurrences(name) if name == "__main__" else _known_recurrences(name)
-
-
-def _search_recurrences(name: str) -> tuple[str, ...]:
-    functions = [one for one in vars(sys.modules[name]).items() if isinstance(one[1], FunctionType)]
-    return tuple(key for key, value in functions if _mixing_names(_parameter_names(value)))
-
-
-_known_recurrences = functools.cache(_search_recurrences)
 
 
 @functools.cache
 def _scope_of(name: str) -> SharedScope:
     """The scope in which the recurrences of a Python module are replaced."""
-    return SharedScope(lambda: _replace_recurrences(name))
+    return SharedScope(lambda: _replace_recurrences(vars(sys.modules[name])))
 
 
 @contextmanager
-def _replace_recurrences(name: str) -> Iterator[None]:
-    namespace = vars(sys.modules[name])
-    replaced = {key: namespace[key] for key in _recurrences_in(name)}
-    for key, function in replaced.items():
-        namespace[key] = _marking(function, _mixing_names(_parameter_names(function)))
+def _replace_recurrences(namespace: dict[str, Any]) -> Iterator[None]:
+    found = _recurrences_in(namespace)
+    namespace.update({name: _marking(function) for name, function in found.items()})
     try:
         yield
     finally:
-        namespace.update(replaced)
+        namespace.update(found)
 
 
-def _marking(function: FunctionType, parameters: frozenset[str]) -> Callable[..., Any]:
+def _recurrences_in(namespace: dict[str, Any]) -> dict[str, FunctionType]:
+    """The recurrences among the functions of a Python module, by name."""
+    return {
+        name: value
+        for name, value in [*namespace.items()]
+        if isinstance(value, FunctionType) and _is_recurrence(value)
+    }
+
+
+@functools.cache  # every forward asks for every function of a Python module
+def _is_recurrence(function: FunctionType) -> bool:
+    return bool(_mixing_names(_parameter_names(function)))
+
+
+def _marking(function: FunctionType) -> Callable[..., Any]:
     """The function, which marks its mixing parameters before it runs."""
     names = _parameter_names(function)
+    parameters = _mixing_names(names)
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -113,7 +120,7 @@ def _marking(function: FunctionType, parameters: frozenset[str]) -> Callable[...
 
 
 def _mark(
-    names: tuple[str, ...], parameters: frozenset[str], args: tuple, kwargs: dict[str, Any]
+    names: Names, parameters: frozenset[str], args: tuple, kwargs: dict[str, Any]
 ) -> tuple[tuple, dict[str, Any]]:
     """The arguments of a call, with those of `parameters` marked."""
     named = zip(names, args, strict=False)  # a call may leave out the last ones
@@ -124,17 +131,18 @@ def _mark(
     }
 
 
-def _mixing_names(names: tuple[str, ...]) -> frozenset[str]:
+def _mixing_names(names: Names) -> frozenset[str]:
     """The names of what decides the mixing; empty if a function with these names is none."""
     return next((kind for kind in _KINDS if kind.issubset(names)), frozenset())
 
 
-def _parameter_names(function: Any) -> tuple[str, ...]:
-    """The names of a function's parameters, in order; none for one that is not written in Python.
+def _parameter_names(function: Any) -> Names:
+    """The names of a function's parameters, without `self`; none if it is not written in Python.
 
     The function below its decorators counts: they often take any arguments.
     """
     code = getattr(inspect.unwrap(function), "__code__", None)
     if code is None:
         return ()
-    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return names[1:] if names[:1] == ("self",) else names
