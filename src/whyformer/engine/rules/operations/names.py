@@ -52,7 +52,8 @@ REARRANGE = torch_functions(
     "bfloat16 cpu getitem select narrow index_select gather take_along_dim chunk split unbind "
     "tensor_split roll flip repeat repeat_interleave tile view_as reshape_as dropout alpha_dropout "
     "dropout1d dropout2d identity detach alias as_strided diagonal tril triu unfold fold "
-    "pixel_shuffle pixel_unshuffle masked_select requires_grad positive"
+    "pixel_shuffle pixel_unshuffle masked_select requires_grad positive view_as_complex "
+    "view_as_real resolve_conj resolve_neg"
 )
 # Linear in their one input: each entry of the output is a weighted sum.
 RESAMPLE = torch_functions("fold interpolate")
