@@ -25,7 +25,10 @@ SIMILARITIES = {
 }
 # VisualBERT reads the token before the last. Without a tokenizer nobody knows which two tokens are
 # special and must stay, so removed ones have to keep their places.
-FILLS = {"visual_bert": "zero"}
+# Funnel pools tokens, and fails on too few.
+FILLS = {"funnel": "zero", "visual_bert": "zero"}
+# It is not known which pixels belong to which of their tokens.
+WITHOUT_REMOVAL = {"deformable_detr"}
 # Their attention is no map between all tokens; `blend` then leaves out its walk over maps.
 WITHOUT_MAPS = [name for name, (known, _) in tiny_models().items() if known.without_maps]
 # Speech models write zeros at padding, detectors add to boxes, experts add to a sum: relevance
@@ -91,8 +94,13 @@ def value_of(name: str, model: nn.Module, inputs: dict[str, Tensor]) -> Tensor:
 
 
 def refuses(name: str, method: str) -> bool:
-    """Whether the method cannot read this model: it has no attention maps, or writes in place."""
+    """Whether the method cannot read this model.
+
+    It has no attention maps, writes in place, or has tokens that cannot be removed.
+    """
     needs = wf.methods()[method].needs
+    if name in WITHOUT_REMOVAL and "removal" in needs:
+        return True
     if name in WRITES_IN_PLACE and "relevance" in needs:
         return True
     return name in WITHOUT_MAPS and "attention" in needs and method != "blend"
