@@ -29,11 +29,12 @@ def libragrad(
 ) -> MethodResult:
     """Relevance that adds up, with the mean of the sinks, to the explained value.
 
-    Attention weights, norm deviations and activation gates are constants. At the input of each
-    block, state x gradient and the sinks above it sum to the explained value, and so does their
-    mean over the blocks `start_layer` to `end_layer`. A product of two branches gives "half" to
-    each, or by products="gate" all to the branch without the activation. biases="tokens" adds the
-    relevance of each bias to the token at which it was added.
+    Attention weights, the parameters of recurrences, norm deviations and activation gates are
+    constants. At the input of each block, state x gradient and the sinks above it sum to the
+    explained value, and so does their mean over the blocks `start_layer` to `end_layer`; blocks
+    that relevance passes beside are left out. A product of two branches gives "half" to each, or by
+    products="gate" all to the branch without the activation. biases="tokens" adds the relevance of
+    each bias to the token at which it was added.
     """
     check_choice("products", products, ("half", "gate"))
     check_choice("biases", biases, ("sinks", "tokens"))
