@@ -235,6 +235,7 @@ ADAPTERS = [
     ("LoraConfig", {"init_lora_weights": False}),
     ("LoraConfig", {"init_lora_weights": False, "use_dora": True}),
     ("IA3Config", {"init_ia3_weights": False}),
+    ("AdaLoraConfig", {"init_lora_weights": False, "init_r": 4, "total_step": 10}),
 ]
 
 

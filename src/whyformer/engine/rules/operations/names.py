@@ -84,7 +84,7 @@ SELECT_LARGEST = torch_functions(
 ACTIVATION = torch_functions(
     "gelu silu mish tanh sigmoid hardswish hardsigmoid hardtanh elu selu celu softplus softsign "
     "logsigmoid tanhshrink erf expit pow square relu6 hardshrink softshrink rrelu prelu clamp clip "
-    "clamp_min clamp_max nan_to_num threshold expm1 log1p sin sinh asinh atan arctan"
+    "clamp_min clamp_max nan_to_num threshold expm1"
 )
 # Activations that serve as gates, in a composite activation (x * sigmoid(x)) or a gated unit.
 SQUASHING = torch_functions("tanh sigmoid hardsigmoid erf expit")
