@@ -588,7 +588,7 @@ def test_texts_longer_than_the_model(loaded: Loaded, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("BertForTokenClassification", "gives a class per token"),
+        ("BertForTokenClassification", "a class per token"),
         ("BertForMaskedLM", "has no mask token"),
         ("BertModel", "has no head"),
     ],
