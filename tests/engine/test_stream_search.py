@@ -294,7 +294,10 @@ class Compared(Towers):
     """The similarity of text and image, as an einsum."""
 
     def forward(self, input_ids: Tensor, pixel_values: Tensor) -> Tensor:
-        text, image = run(self.text, self.words(input_ids)), run(self.image, self.embed(pixel_values))
+        text, image = (
+            run(self.text, self.words(input_ids)),
+            run(self.image, self.embed(pixel_values)),
+        )
         return torch.einsum("bd,bd->b", text.mean(1), image.mean(1)).unsqueeze(1)
 
 

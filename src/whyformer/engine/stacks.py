@@ -207,7 +207,9 @@ def several_streams(module: nn.Module, arguments: Mapping[str, Any]) -> str:
         "it has an encoder and a decoder": getattr(config, "is_encoder_decoder", False) is True
         or any(isinstance(m, (nn.Transformer, nn.TransformerDecoder)) for m in module.modules()),
         "its config describes a text and a vision model": len(carriers) != 1
-        and all(getattr(config, part, None) is not None for part in ("text_config", "vision_config")),
+        and all(
+            getattr(config, part, None) is not None for part in ("text_config", "vision_config")
+        ),
     }
     return next((reason for reason, holds in reasons.items() if holds), "")
 

@@ -12,8 +12,6 @@ pegasus_x = encoder_decoder(
     pads=True,
     whole=False,  # global tokens go beside the states
     without_maps="its encoder attends within blocks of neighbouring tokens",
-    tiny=tiny_model(
-        "PegasusXForConditionalGeneration", **SIZES, num_global_tokens=2, block_size=4
-    ),
+    tiny=tiny_model("PegasusXForConditionalGeneration", **SIZES, num_global_tokens=2, block_size=4),
     **BART,
 )
