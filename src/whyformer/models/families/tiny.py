@@ -117,7 +117,8 @@ def tiny_inputs(
             sizes = sizes if source.allows_padding(model) else [6] * len(lengths)
             inputs |= _tiny_tokens(source, part.config, sizes, padding, generator)
             if type(model).__name__ in POOLS_AT_END:
-                _put_at_end(inputs[source.carrier], inputs[source.mask], part.config.eos_token_id)
+                mask = inputs[source.mask or "attention_mask"]
+                _put_at_end(inputs[source.carrier], mask, part.config.eos_token_id)
     return inputs
 
 
