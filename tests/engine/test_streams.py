@@ -17,16 +17,6 @@ from whyformer.models.families.tiny import tiny_inputs, tiny_model, tiny_models
 
 IDS = torch.arange(5, 11).unsqueeze(0)
 SMALL = {"vocab_size": 60, "num_layers": 2, "num_heads": 4, "d_model": 32, "d_kv": 8, "d_ff": 48}
-BART = {
-    "vocab_size": 60,
-    "d_model": 32,
-    "encoder_layers": 2,
-    "decoder_layers": 2,
-    "encoder_attention_heads": 4,
-    "decoder_attention_heads": 4,
-    "encoder_ffn_dim": 48,
-    "decoder_ffn_dim": 48,
-}
 
 
 @pytest.mark.parametrize(
@@ -56,17 +46,17 @@ def test_declared_streams_are_explained(name: str, method: str) -> None:
 @pytest.mark.parametrize("method", ["lrp_ah_ln", "gae", "transformer_attribution"])
 def test_undeclared_streams_are_refused_with_a_declaration_to_copy(method: str) -> None:
     """A head that no family covers: the message shows the declaration, with this class's name."""
-    model = tiny_model("BartForSequenceClassification", **BART, eos_token_id=10)()
+    model = tiny_model("T5ForSequenceClassification", **SMALL, eos_token_id=10)()
     with pytest.raises(ModelError, match="several token streams") as caught:
         wf.explain({"input_ids": IDS}, model, method=method)
     message = str(caught.value)
     assert "from whyformer.models.families import Source, Stack, declare" in message
-    assert 'classes=("BartForSequenceClassification",)' in message
+    assert 'classes=("T5ForSequenceClassification",)' in message
     declaration = message[message.index("    from whyformer") : message.index("To explain one")]
     lines = "\n".join(line.removeprefix("    ") for line in declaration.splitlines())
     try:
         exec(lines, {})  # what the user is told to run must run
-        assert families["mine"].classes == ("BartForSequenceClassification",)
+        assert families["mine"].classes == ("T5ForSequenceClassification",)
     finally:
         families._entries.pop("mine", None)
 

@@ -17,7 +17,7 @@ from whyformer.errors import ModelError
 from whyformer.inputs.prepare import prepare
 from whyformer.inputs.removal import FILL_TEXTS, Removal
 from whyformer.models.families import family_of
-from whyformer.models.families.tiny import tiny_inputs, tiny_models
+from whyformer.models.families.tiny import POOLS_AT_END, tiny_inputs, tiny_models
 from whyformer.models.load import Loaded
 
 
@@ -174,6 +174,8 @@ def test_all_fills_go_through(loaded: Loaded, texts: list[str], mask: Tensor, fi
 # Their softmax runs in float32 whatever the model's precision. MPT's bias counts from the end of
 # the batch, padding included, so that padding changes the rounding.
 NARROWED = {"mpt"}
+# Its softmax is in float32, in the model's own forward.
+SINGLE_SOFTMAX = {"t5gemma"}
 
 
 @pytest.mark.parametrize("name", list(tiny_models()))
@@ -195,6 +197,8 @@ def test_a_batch_is_as_good_as_singles(name: str, monkeypatch: pytest.MonkeyPatc
         mask = torch.ones(2, grid[0] * grid[1]).bool() if prepared.mask is None else prepared.mask
         kept = drawn(mask, 1)
         kept[:, :2] = True
+        if type(module).__name__ in POOLS_AT_END:
+            kept |= prepared.arguments[source.carrier] == module.config.eos_token_id
         grids = {source.stream: grid}
         found = asking(loaded, inputs, grids=grids)({source.stream: kept})
         for i in range(2):
@@ -202,4 +206,5 @@ def test_a_batch_is_as_good_as_singles(name: str, monkeypatch: pytest.MonkeyPatc
             padded = columns_of(module, source, inputs)
             stay = kept[i : i + 1, mask[i]] if padded else kept[i : i + 1]
             one = alone({source.stream: stay})
-            torch.testing.assert_close(found[i : i + 1], one, rtol=1e-7, atol=1e-9)
+            loose = 1000 if name in SINGLE_SOFTMAX else 1
+            torch.testing.assert_close(found[i : i + 1], one, rtol=loose * 1e-7, atol=loose * 1e-9)

@@ -36,9 +36,9 @@ class EnteringStates:
         """Return the tokens that enter a module otherwise if an argument's entries move."""
         if name not in self._changed:
             self._changed[name] = self._run({**self._arguments, name: self.moved(name)})
-        before, after = self._states[path], self._changed[name][path]
-        if before.shape != after.shape:
-            return [*range(before.shape[1])]
+        before, after = self._states[path], self._changed[name].get(path)
+        if after is None or before.shape != after.shape:
+            return [*range(before.shape[1])]  # it never got there, or with other tokens
         return (before != after).any(-1).any(0).nonzero().flatten().tolist()
 
     def moved(self, name: str) -> Tensor:
@@ -58,6 +58,9 @@ class EnteringStates:
             return before
 
         hooks = [(self._module.get_submodule(path), "before", reader(path)) for path in self._paths]
-        with add_hooks(hooks), torch.no_grad():
-            self._module(**arguments)
+        try:
+            with add_hooks(hooks), torch.no_grad():
+                self._module(**arguments)
+        except Exception:
+            return entered  # changed inputs may not fit; what was entered before counts
         return entered

@@ -1,4 +1,4 @@
-"""Which arguments of forward each tensor was computed from: sets of bits that operations pass on."""
+"""Which arguments of forward a tensor was computed from: sets of bits that operations pass on."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Origins(TorchFunctionMode):
         output = func(*args, **kwargs)
         if func in _SHAPED_LIKE:
             return output
-        read = [one for one in _tensors(args[:1] if func in _FIRST_ONLY else (args, kwargs))]
+        read = [*_tensors(args[:1] if func in _FIRST_ONLY else (args, kwargs))]
         bits = 0
         for one in read:
             bits |= origin_of(one)

@@ -140,7 +140,8 @@ def _find_segments(
         assert count is not None
         column += before if stream == patched else 0
         grid = _grid(one, count)
-        mask = _mask(one, run.batch.size, count, grid, device)
+        padded = run.batch.of(stack.like) if one is None and stack.like else one
+        mask = _mask(padded, run.batch.size, count, grid, device)
         segments.append(Segment(stream, column, column + count, mask, grid))
         column += count
     return tuple(segments)

@@ -145,11 +145,9 @@ def _track(module: nn.Module, stack: Stack, found: Chain | None = None) -> Track
     if found is not None:
         blocks = tuple(module.get_submodule(path) for path in found.blocks)
         return Track(stack, blocks, module.get_submodule(found.exit), found.whole)
-    chain: Sequence[nn.Module]
-    if stack.paths:
-        chain = [module.get_submodule(path) for path in stack.paths]
-    else:
-        chain = [] if stack.hidden else find_blocks(module, stack.blocks)
+    chain = [module.get_submodule(path) for path in stack.paths]
+    if not (stack.paths or stack.hidden):
+        chain = find_blocks(module, stack.blocks)
     leaves = find_module(module, stack.leaves) if stack.leaves else chain[-1]
     if leaves is None:
         raise ModelError(

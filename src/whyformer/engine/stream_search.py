@@ -124,7 +124,7 @@ def _origin(
 def _choose(
     origins: Mapping[Chain, int], bits: Mapping[str, int], bit_of: Mapping[str, int]
 ) -> dict[Chain, tuple[str, ...]]:
-    """The chains that token states enter, with the arguments that are new there; none if unclear."""
+    """The chains that token states enter, with what is new there; no chains if that is unclear."""
     homes: dict[Chain, tuple[str, ...]] = {}
     for chain, origin in origins.items():
         read = [name for name, bit in bits.items() if origin & bit]
@@ -189,7 +189,7 @@ def _is_alone(dry: DryRun, chain: Chain) -> bool:
     """Whether every attention from a chain's first block on runs in its blocks."""
     start = first_call(dry, chain)
     later = [one for one in dry.attentions if one[-1] > start]
-    inside = [any(dry.calls[c].name in chain.blocks for c in one) for one in later]
+    inside = [any(dry.calls[call].name in chain.blocks for call in one) for one in later]
     return chain.whole and all(inside)
 
 

@@ -141,6 +141,9 @@ def _explain_unjudged(request: Request, loaded: Loaded, batch: Batch, target: An
     parts = [] if whole else split_by_length(batch, module, target)
     attribution = _explain_parts(request, loaded, run, parts)
     layouts = {one.stream: one.layout for one in batch if one.layout is not None}
+    for track in stacks.tracks.values():
+        if track.stack.like in layouts:
+            layouts |= dict.fromkeys(track.stack.streams, layouts[track.stack.like])
     attribution = restore_padding(attribution, layouts)
     if generation is None:
         return attribution

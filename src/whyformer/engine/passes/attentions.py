@@ -115,7 +115,8 @@ def refuse_without_maps(run: Run) -> None:
         return
     if run.family.found:
         raise UnsuitableMethodError(
-            f"{run.name} has several token streams that no family declares: {run.family.without_maps}",
+            f"{run.name} has several token streams that no family declares:"
+            f" {run.family.without_maps}",
             unavailable="maps",
             remedy="Declare its streams once with whyformer.models.families.declare",
         )

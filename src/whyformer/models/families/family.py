@@ -72,6 +72,7 @@ class Stack:
     read: bool = True  # False: no head reads it, only other stacks attend to it
     hidden: bool = False  # not tokens of the input, but an attention pooler's probe
     pads: bool = False  # the model itself adds padding after the tokens
+    like: str = ""  # the stream whose padding it has, if its tokens are not in the inputs
     # -- only for stacks that were found by what ran -----------------------------------------------
     paths: tuple[str, ...] = ()  # the blocks themselves, in place of a path to their list
     whole: bool = True  # each block returns what enters the next one

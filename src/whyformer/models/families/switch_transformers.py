@@ -1,4 +1,4 @@
-"""Switch Transformers (Fedus et al., 2022): T5 with a router that sends each token to one expert."""
+"""Switch Transformers (Fedus et al., 2022): T5 whose router sends each token to one expert."""
 
 from whyformer.models.families.encoder_decoder import TEXT_SOURCE, encoder_decoder
 from whyformer.models.families.t5 import BLOCKS, SIZES

@@ -1,6 +1,8 @@
 """T5Gemma (Zhang et al., 2025): Gemma's blocks as an encoder and a decoder."""
 
-from whyformer.models.families.encoder_decoder import BART, TEXT_SOURCE, encoder_decoder
+from dataclasses import replace
+
+from whyformer.models.families.encoder_decoder import BART, GENERATED, TEXT_SOURCE, encoder_decoder
 from whyformer.models.families.tiny import DECODER, tiny_model
 
 _SIZES = {**DECODER, "sliding_window": 64, "query_pre_attn_scalar": 8}
@@ -9,8 +11,10 @@ t5gemma = encoder_decoder(
     "t5gemma",
     title="T5Gemma",
     model_types=("t5gemma",),
-    classes=("T5GemmaForConditionalGeneration", "T5GemmaModel"),
-    source=TEXT_SOURCE,
+    classes=("T5GemmaForConditionalGeneration",),
+    # Each has word embeddings of its own.
+    source=replace(TEXT_SOURCE, part="model.encoder"),
+    generated=replace(GENERATED, part="model.decoder"),
     tiny=tiny_model(
         "T5GemmaForConditionalGeneration",
         encoder=_SIZES,

@@ -43,6 +43,8 @@ EXPERTS = {
     "moe_intermediate_size": 16,
     "experts_implementation": "eager",  # the grouped product has no float64
 }
+# Classes that pool at the end-of-text token, as CLIP does.
+POOLS_AT_END = ("BartForSequenceClassification",)
 IMAGE = {**SIZES, "image_size": 12, "patch_size": 4, "num_labels": 3}
 
 
@@ -114,6 +116,9 @@ def tiny_inputs(
             sizes = [max(1, length - 3 * (number > 0)) for length in lengths]
             sizes = sizes if source.allows_padding(model) else [6] * len(lengths)
             inputs |= _tiny_tokens(source, part.config, sizes, padding, generator)
+            if type(model).__name__ in POOLS_AT_END:
+                mask = inputs[source.mask or "attention_mask"]
+                _put_at_end(inputs[source.carrier], mask, part.config.eos_token_id)
     return inputs
 
 
@@ -189,10 +194,14 @@ def _tiny_tokens(
         mask[i, place] = 1
     last = getattr(config, "eos_token_id", None)
     if config.model_type in ("clip_text_model", "metaclip_2_text_model") and last is not None:
-        # CLIP pools at the first end-of-text token.
-        for row, real in zip(ids, mask, strict=True):
-            row[real.nonzero().flatten()[-1]] = last
+        _put_at_end(ids, mask, last)
     return {source.carrier: ids, source.mask or "attention_mask": mask}
+
+
+def _put_at_end(ids: Tensor, mask: Tensor, token: int) -> None:
+    """Write a token over the last one of each text."""
+    for row, real in zip(ids, mask, strict=True):
+        row[real.nonzero().flatten()[-1]] = token
 
 
 def tiny_models() -> dict[str, tuple[Family, Callable[..., nn.Module]]]:

@@ -7,7 +7,7 @@ detaching the softmax when it multiplies the values; other softmaxes keep their 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
