@@ -17,8 +17,6 @@ from torch import Tensor
 from torch.autograd.function import FunctionCtx, _is_setup_context_defined, _SingleLevelFunction
 from torch.overrides import TorchFunctionMode
 
-from whyformer.models.shared_scope import SharedScope
-
 _OWN = "whyformer."
 _this_thread = threading.local()
 
@@ -40,21 +38,29 @@ def runs_closed_function() -> bool:
     return getattr(_this_thread, "closed", 0) > 0
 
 
+_lock = threading.Lock()
+_entered = 0  # how many threads explain now
+
+
 @contextmanager
-def _new_apply() -> Iterator[None]:
+def _replaced_apply() -> Iterator[None]:
     """A scope in which functions of an explaining thread run in the open.
 
     `Function.apply` looks its implementation up in this class, also if a model holds on to `apply`.
+    The last thread that leaves restores it.
     """
+    global _entered
     scope: Any = _SingleLevelFunction
-    scope.apply = classmethod(_apply)
+    with _lock:
+        _entered += 1
+        scope.apply = classmethod(_apply)
     try:
         yield
     finally:
-        del scope.apply
-
-
-_replaced_apply = SharedScope(_new_apply)
+        with _lock:
+            _entered -= 1
+            if _entered == 0:
+                del scope.apply
 
 
 def _apply(function: Any, *args: Any, **kwargs: Any) -> Any:
