@@ -233,6 +233,8 @@ def backward_error(model: nn.Module, method: str, block: nn.Module, at: str) -> 
     return bool(met)
 
 
+# The planted target of a language model reads padding, which is not the point here.
+@pytest.mark.filterwarnings("ignore::whyformer.errors.TrustWarning")
 @pytest.mark.parametrize("at", ["head", "block"])
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", FAILING)
