@@ -15,7 +15,7 @@ export HF_HUB_OFFLINE := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-all test-numeric check format docs bench clean
+.PHONY: help venv demo test test-all test-slow test-numeric check format docs bench clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -46,6 +46,9 @@ test: $(READY) ## run the quick tests, about four minutes on two cores
 
 test-all: $(READY) ## run all tests, the slow ones too, about ten minutes on two cores
 	$(PYTEST) -m "" --hypothesis-profile=new
+
+test-slow: $(READY) ## run the tests that `make test` leaves out
+	$(PYTEST) -m slow --hypothesis-profile=new
 
 test-numeric: $(READY) ## run the quick tests of what depends on the processor's arithmetic
 	$(PYTEST) $(NUMERIC)

@@ -40,8 +40,19 @@ class Multiplies(Block):
         return (mix @ super().forward(x).float()).to(x.dtype)
 
 
+class Reduces(Block):
+    """Reduces integers in float32 by arguments with names, as TAPAS does with positions."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        places, total = torch.arange(x.shape[1]), torch.zeros(1, dtype=torch.float)
+        first = total.scatter_reduce(
+            dim=0, index=0 * places, src=places.float(), reduce="amin", include_self=False
+        )
+        return super().forward(x) + first.to(x.dtype)
+
+
 @pytest.mark.parametrize("method", ["libragrad", "gradient_x_input", "gae"])
-@pytest.mark.parametrize("kind", [Accumulates, Samples, Multiplies])
+@pytest.mark.parametrize("kind", [Accumulates, Samples, Multiplies, Reduces])
 def test_they_are_explained_in_float64(kind: type[Block], method: str) -> None:
     plain, model = Net(), Net()
     model.blocks = nn.ModuleList([kind(F.silu) for _ in range(3)])

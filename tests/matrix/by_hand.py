@@ -108,6 +108,8 @@ def attention_maps(
                 return None
             if maps[0].shape[2] != maps[0].shape[3] or not all(m.requires_grad for m in maps):
                 return None
+            if any(bool((m < 0).any()) for m in maps):
+                return None  # SqueezeBERT returns the scores before the softmax
             layers = [_maps_beside(one, [*together.values()]) for one in maps]
             every = [one for layer in layers for one in layer]
             gradients = torch.autograd.grad(pick(output).sum(), every, allow_unused=True)

@@ -141,7 +141,7 @@ class Interception(TorchFunctionMode):
         if func not in self.own and is_in_place(func, args, kwargs) and _any_tracked(args, kwargs):
             return self._overwrite(func, types, args, kwargs)
         if self.double and func in precision.ONE_PRECISION:
-            args = precision.widen_mixed(args)
+            args, kwargs = precision.widen_mixed(args, kwargs)
         rule = self.table.get(func)
         if kwargs and (rule is not None or func in MATMUL or func in DIVIDE):
             args, kwargs = put_in_order(func, args, kwargs)

@@ -43,14 +43,18 @@ def skip_float(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str
     return args[0] if _is_double(args[0]) else tags.copy_tag(args[0], function(*args, **kwargs))
 
 
-def widen_mixed(args: tuple) -> tuple:
+def widen_mixed(args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
     """The arguments in float64 if they mix it with float32.
 
     Some came from a cast that was skipped, others from integers or a default dtype.
     """
-    if not any(map(_is_double, args)):
-        return args
-    return tuple(a.double() if _is_single(a) else a for a in args)
+    if not any(map(_is_double, (*args, *kwargs.values()))):
+        return args, kwargs
+    return tuple(map(_widen, args)), {key: _widen(value) for key, value in kwargs.items()}
+
+
+def _widen(value: Any) -> Any:
+    return value.double() if _is_single(value) else value
 
 
 def match_target(args: tuple) -> tuple:
@@ -91,7 +95,9 @@ _ONE_PRECISION = (
     MATMUL
     | CONVOLUTION
     | ADD_INTO
-    | torch_functions("linear grid_sampler addmm addbmm baddbmm index_copy index_put scatter")
+    | torch_functions(
+        "linear grid_sampler addmm addbmm baddbmm index_copy index_put scatter scatter_reduce"
+    )
 )
 # Functions that refuse tensors of two precisions, and those that write into one of them.
 INTO_ONE_PRECISION = frozenset(
