@@ -226,7 +226,7 @@ def test_the_search_runs_once_for_a_model(monkeypatch: pytest.MonkeyPatch) -> No
 
     runs: list[Any] = []
     dry_run = block_search.dry_run
-    monkeypatch.setattr(block_search, "dry_run", lambda *a: runs.append(a) or dry_run(*a))
+    monkeypatch.setattr(block_search, "dry_run", lambda *a, **k: runs.append(a) or dry_run(*a, **k))
     model = Classifier(Attention, Attention)
     for _ in range(3):
         wf.explain(IDS, model, method="gradient_x_input", target=1)

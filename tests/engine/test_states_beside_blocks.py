@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 from torch import Tensor, nn
 
 import whyformer as wf
-from whyformer.errors import ModelError
 
 WIDTH = 8
 
@@ -47,6 +45,10 @@ class Model(nn.Module):
         return states.mean((1, 2))
 
 
-def test_an_attention_that_states_go_around_is_not_the_block() -> None:
-    with pytest.raises(ModelError, match="cannot tell which modules of Model"):
-        wf.explain(torch.rand(2, 5, WIDTH), Model(), method="gradient_x_input", target=0)
+def test_the_blocks_and_not_the_attention_inside_are_read() -> None:
+    torch.manual_seed(0)
+    model, x = Model().double(), torch.rand(2, 5, WIDTH, dtype=torch.float64)
+    found = wf.explain(x, model, method="gradient_x_input", target=0)
+    x.requires_grad_()
+    (gradient,) = torch.autograd.grad(model(x)[:, 0].sum(), x)
+    torch.testing.assert_close(found.scores, (x * gradient).sum(-1).detach())

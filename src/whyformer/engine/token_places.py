@@ -108,8 +108,11 @@ def _search(probe: _Probe) -> Places | None:
         if found is not None:
             return found
     if batch.count is None and not probe.has_pixels and _ends_with_features(probe.block, states):
-        # Nothing says what the tokens are (patches of a time series): they are the states.
-        axes = StateAxes(proven=True)
+        # Nothing says what the tokens are (patches of a time series): they are the states. But an
+        # input with as many rows as the states has one token per row, with several states each.
+        carried = batch.arguments[batch.carrier]
+        joint = carried.dim() == 3 and carried.shape[:2] == states.shape[:2]
+        axes = StateAxes(joint=joint, proven=True)
         tokens = axes.count(states, batch.size)
         return Places(axes, tokens, tuple(range(tokens)), None)
     return None

@@ -18,6 +18,7 @@ from whyformer.inputs.packed import packed_batch, packed_carrier
 from whyformer.inputs.padding import pad_rows, padding_id
 from whyformer.inputs.sequence import Groups, Sequences, move_to_module
 from whyformer.inputs.text import word_groups
+from whyformer.models.families import family_of
 from whyformer.models.processors import image_processor_of, tokenizer_of
 from whyformer.models.signature import Forward, config_of, main_argument
 
@@ -114,7 +115,7 @@ def read_mapping(
     if packed_carrier(arguments, forward) == carrier:
         return packed_batch(arguments, carrier, module)
     _check_batch(arguments, carrier, stream)
-    if main.ndim == 5 and main.is_floating_point() and config_of(module) is not None:
+    if main.ndim == 5 and main.is_floating_point() and _may_read_video(module):
         return video_batch(arguments, carrier, module)
     if patches is None and (stream == "image" or _is_picture(main, module, stream)):
         found = image_processor_of(processor, module)
@@ -133,6 +134,11 @@ def read_mapping(
         groups=word_groups_in(mapping, carrier) if stream == "text" else None,
         mask_name=patches or "attention_mask",
     ).batch()
+
+
+def _may_read_video(module: nn.Module) -> bool:
+    """Whether a transformers model is of no family: a family declares what its images look like."""
+    return config_of(module) is not None and family_of(module) is None
 
 
 def _patch_mask(arguments: Mapping[str, Any], pixels: Tensor) -> str | None:
