@@ -103,3 +103,25 @@ def test_conserved(name: str, method: str, options: dict[str, Any]) -> None:
 @pytest.mark.parametrize("name", MORE)
 def test_right_or_refused(name: str, method: str, options: dict[str, Any]) -> None:
     check(name, MORE[name], method, options)
+
+
+def test_registers_of_naflexvit_are_no_patches() -> None:
+    torch.manual_seed(0)
+    sizes = {"num_classes": 3, "embed_dim": 32, "depth": 2, "num_heads": 2}
+    model = import_timm().create_model("naflexvit_base_patch16_gap", **sizes).double().eval()
+    pixels = torch.randn(2, 3, 32, 32, dtype=torch.float64)
+    found = wf.explain({"x": pixels}, model, method="gradient_x_input", target=1)
+    assert found.streams[found.main].grid == (2, 2)
+    seen: list[Tensor] = []
+
+    def keep(block: nn.Module, args: tuple[Tensor, ...]) -> None:
+        args[0].retain_grad()
+        seen.append(args[0])
+
+    handle = model.blocks[0].register_forward_pre_hook(keep)
+    model(pixels)[:, 1].sum().backward()
+    handle.remove()
+    (states,) = seen  # four registers, then four patches
+    assert states.grad is not None
+    expected = (states * states.grad).sum(-1)[:, 4:].detach()
+    torch.testing.assert_close(found.scores, expected)
