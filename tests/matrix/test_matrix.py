@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
+from pathlib import Path
 from typing import Any
 from zlib import crc32
 
@@ -118,6 +119,12 @@ def test_nothing_is_wrong_without_a_word_and_most_is_right() -> None:
     assert not {"silent", "foreign"} & counts["cells"].keys()
     assert counts["right with the default"] >= 0.85 * counts["with attention"]
     assert counts["answered with nothing else"] >= 0.9 * counts["with a head"]
+
+
+def test_the_readme_names_these_counts() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    right, attentive = COUNTS["right with the default"], COUNTS["with attention"]
+    assert f"right on {right} of the {attentive} model types" in readme
 
 
 def test_a_built_model_is_small_and_the_same_every_time() -> None:
