@@ -10,6 +10,9 @@ that it can build; `python -m tests.matrix.record` runs all of it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import pytest
 
 import whyformer as wf
@@ -31,6 +34,12 @@ _COMPLETE = (
 )
 COMPLETE = frozenset(_COMPLETE.split())
 THINNED = 3
+
+
+def newer_are_slow(names: Iterable[str]) -> list[Any]:
+    """Parameters of a test of every tiny model: the newer models are left to the slow tests."""
+    slow = pytest.mark.slow
+    return [name if name in COMPLETE else pytest.param(name, marks=slow) for name in names]
 
 
 def is_a_cell(method: object, model: object) -> bool:

@@ -7,6 +7,7 @@ import torch
 
 import whyformer as wf
 from tests.several import WITHOUT_MAPS, target_of
+from tests.tiers import newer_are_slow
 from tests.undeclared import results
 from whyformer.engine.result import MethodResult
 from whyformer.errors import ModelError, TargetError, TrustWarning
@@ -52,7 +53,7 @@ def test_a_target_that_reads_only_padding_is_refused(method: str) -> None:
         wf.explain(RIGHT, model, method=method, target=lambda o: o.logits[:, -1, 3])
 
 
-@pytest.mark.parametrize("name", list(tiny_models()))
+@pytest.mark.parametrize("name", newer_are_slow(tiny_models()))
 def test_no_family_reads_padding(name: str, results: list[MethodResult]) -> None:
     model = tiny_models()[name][1]().double()
     inputs = tiny_inputs(model, (7, 5))

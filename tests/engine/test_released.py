@@ -14,6 +14,7 @@ from whyformer.models.families.tiny import tiny_inputs, tiny_models
 
 # One of each way to attend and to read: fused, einsum, pixels, two streams, encoder and decoder.
 NAMES = ["bert", "vit", "llama", "deberta_v2", "beit", "lxmert", "detr", "t5", "clip"]
+QUICK = {"bert", "lxmert", "vit"}
 
 
 def alive() -> int:
@@ -25,7 +26,9 @@ def alive() -> int:
 
 
 @pytest.mark.parametrize("memory", ["maps", pytest.param("streamed", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in NAMES]
+)
 def test_nothing_is_left_behind(name: str, memory: str) -> None:
     model = tiny_models()[name][1]()
     inputs = tiny_inputs(model, (5, 4))

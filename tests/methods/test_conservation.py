@@ -18,7 +18,13 @@ from whyformer.models.families.tiny import tiny_inputs, tiny_models
 
 # Relative to the explained value.
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-4}
-PRECISIONS = pytest.mark.parametrize("dtype", TOLERANCE, ids=["float64", "float32"])
+PRECISIONS = pytest.mark.parametrize(
+    "dtype",
+    [
+        pytest.param(torch.float64, id="float64"),
+        pytest.param(torch.float32, id="float32", marks=pytest.mark.slow),
+    ],
+)
 
 
 @cache

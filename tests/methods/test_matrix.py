@@ -126,15 +126,19 @@ def test_batch_equals_singles(name: str, method: str, dtype: torch.dtype) -> Non
         assert together.target[i] == alone.target[0] == index_of(name)
 
 
+NARROWED = {"longt5"}  # by the rounding of float32: 2e-6 on some processors
+
+
 @every_cell
 def test_the_value_is_the_models_own(name: str, method: str) -> None:
     """Rules change the backward pass only: the output is the model's own, in every precision."""
-    for dtype, tolerance in ((torch.float64, 1e-6), (torch.float32, 1e-4)):
+    # transformers narrows some softmaxes to float32, which whyformer does not let it do.
+    narrowed = 1e-5 if name in NARROWED else 1e-6
+    for dtype, tolerance in ((torch.float64, narrowed), (torch.float32, 1e-4)):
         if dtype == torch.float32 and name in set(SEVERAL) - SINGLE:
             continue
         model = model_of(name, dtype)
         expected = value_of(name, model, tiny_inputs(model, LENGTHS))
-        # transformers narrows some softmaxes to float32, which whyformer does not let it do.
         torch.testing.assert_close(
             in_batch(name, method, dtype).output, expected, rtol=tolerance, atol=tolerance
         )

@@ -11,6 +11,7 @@ from torch import Tensor
 import whyformer as wf
 from tests.evaluation.making import classifier, sentences, shortened
 from tests.several import DETECTORS, ONE_CLASS, columns_of, only, sources_of
+from tests.tiers import newer_are_slow
 from whyformer.engine import rerun as module_under_test
 from whyformer.engine.rerun import Grids, Rerun
 from whyformer.errors import ModelError
@@ -178,7 +179,7 @@ NARROWED = {"mpt"}
 SINGLE_SOFTMAX = {"t5gemma"}
 
 
-@pytest.mark.parametrize("name", list(tiny_models()))
+@pytest.mark.parametrize("name", newer_are_slow(tiny_models()))
 def test_a_batch_is_as_good_as_singles(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if name in NARROWED:
         monkeypatch.setattr(Tensor, "float", Tensor.double)
