@@ -253,7 +253,11 @@ def _only_sample(run: Run, trace: Trace, seen: _SeenMap, tensors: tuple[Tensor, 
     entering = trace.entering[seen.place.block]
     value = sum((one * weights_like(one)).sum() for one in tensors)
     samples = torch.zeros(run.batch.size, dtype=torch.bool)
-    for slope in slopes_at(value, [entering, *lowest_states(trace, seen.place.block)]):
+    try:
+        slopes = slopes_at(value, [entering, *lowest_states(trace, seen.place.block)])
+    except RuntimeError:
+        return None  # the model overwrites what the gradient needs
+    for slope in slopes:
         rows = run.put_batch_first(slope)
         if len(rows) != run.batch.size:
             return None  # windows or regions share the axis of the samples

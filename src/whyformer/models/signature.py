@@ -140,14 +140,23 @@ def samples_axis(module: nn.Module) -> int:
 
 def embeddings_of(module: nn.Module) -> nn.Embedding | None:
     """The word embeddings of a transformers model, or None."""
-    find = getattr(module, "get_input_embeddings", None)
-    if config_of(module) is None or find is None:
+    config = config_of(module)
+    if config is None:
         return None
     try:
-        table = find()
+        table = module.get_input_embeddings() if hasattr(module, "get_input_embeddings") else None
     except NotImplementedError:
-        return None
+        table = None
+    if table is None:
+        table = _only_table(module, getattr(config, "vocab_size", None))
     return table if isinstance(table, nn.Embedding) else None
+
+
+def _only_table(module: nn.Module, vocabulary: Any) -> nn.Embedding | None:
+    """The only embedding of so many words in a module, or None."""
+    tables = [part for part in module.modules() if isinstance(part, nn.Embedding)]
+    tables = [table for table in tables if table.num_embeddings == vocabulary]
+    return tables[0] if len(tables) == 1 else None
 
 
 def vocabulary_of(module: nn.Module) -> int | None:
