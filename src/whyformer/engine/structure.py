@@ -242,8 +242,8 @@ def _is_ordered(run: Run, trace: Trace, seen: _SeenMap) -> bool:
     if not seen.sources or _sample_of(run, trace, seen) is not None:
         return bool(seen.sources)
     heads = seen.shape[0] // run.batch.size
-    first = [tuple(one[i] for one in seen.sources) for i in range(heads)]
-    return heads > 0 and all(_only_sample(run, trace, seen, one) == 0 for one in first)
+    first = tuple(one[:heads] for one in seen.sources)
+    return heads > 0 and _only_sample(run, trace, seen, first) == 0
 
 
 def _only_sample(run: Run, trace: Trace, seen: _SeenMap, tensors: tuple[Tensor, ...]) -> int | None:
