@@ -143,8 +143,9 @@ def embeddings_of(module: nn.Module) -> nn.Embedding | None:
     config = config_of(module)
     if config is None:
         return None
+    find: Any = getattr(module, "get_input_embeddings", None)
     try:
-        table = module.get_input_embeddings() if hasattr(module, "get_input_embeddings") else None
+        table = None if find is None else find()
     except NotImplementedError:
         table = None
     if table is None:
