@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 import whyformer as wf
 from tests.engine.test_hidden_operations import IDS, Block, Net, Swish, explain
-from whyformer.errors import ConservationWarning, ModelError
+from whyformer.errors import ConservationWarning, ModelError, TrustWarning
+from whyformer.models.families.tiny import tiny_inputs, tiny_models
 
 METHODS = ("libragrad", "attn_lrp", "gradient_x_input", "gae", "transformer_attribution")
 
@@ -187,3 +188,17 @@ def test_functions_are_as_before_afterwards() -> None:
     with pytest.raises(ModelError, match="custom"):
         explain(net(lambda: Rerunning(nn.functional.silu)), "libragrad")
     assert "apply" not in vars(kind)
+
+
+@pytest.mark.parametrize("method", ["libragrad", "gae", "transformer_attribution", "blend"])
+def test_a_declared_family_is_followed_too(method: str) -> None:
+    model = tiny_models()["bert"][1]()
+
+    def add_constant(layer: nn.Module, args: object, output: Tensor) -> Tensor:
+        with torch.no_grad():
+            constant = output * 0.5
+        return output + constant
+
+    model.bert.encoder.layer[1].output.register_forward_hook(add_constant)
+    with pytest.warns(TrustWarning, match="with gradients off"):
+        wf.explain(tiny_inputs(model), model, method=method, target=1)

@@ -84,7 +84,8 @@ def find_places(module: nn.Module, batch: Batch, block: nn.Module) -> Places | N
         batch = batch.take([0, 0])  # one sample cannot show which axis has the samples
     known = _known.setdefault(module, {})
     shapes = [(k, tuple(v.shape)) for k, v in batch.arguments.items() if isinstance(v, Tensor)]
-    key = (id(block), *sorted(shapes))
+    path = next(name for name, part in module.named_modules() if part is block)
+    key = (path, *sorted(shapes))
     if key not in known:
         known[key] = _search(_Probe(module, batch, block))
     return known[key]
@@ -273,7 +274,7 @@ def _other_ids(ids: Tensor, real: Tensor) -> Tensor:
 
 
 def _read(states: Tensor, tokens: _Tokens, batch: int) -> Places | None:
-    """The places of tokens, if each is one state of its own; None otherwise."""
+    """The places of tokens, if each has its own state; None otherwise."""
     total = batch * tokens.count
     numbers = torch.arange(total, device=states.device).reshape(batch, tokens.count)
     real = tokens.real.to(states.device)

@@ -13,12 +13,14 @@ from whyformer.attribution import Reason
 from whyformer.engine.backward import gradients_at
 from whyformer.engine.deciding_tokens import find_deciding
 from whyformer.engine.forward import Trace
+from whyformer.engine.hidden import cut_reasons
 from whyformer.engine.layer_building import make_layers
 from whyformer.engine.padding_reads import padding_reads
 from whyformer.engine.passes.forward_only import ForwardPass, differentiable_value, intercept
 from whyformer.engine.recording import AttentionRecorder
 from whyformer.engine.result import MethodResult, Scores
 from whyformer.engine.rules.attention_maps import recording_table
+from whyformer.engine.rules.ledger import Ledger
 from whyformer.engine.run import Run
 from whyformer.engine.segments import TokenLayout
 from whyformer.engine.streamed_layers import AnyLayer
@@ -105,7 +107,7 @@ def attentions(
     every = make_layers(run, forward.layout, recorder, structure, gradient=slope_of)
     layers = tuple(every[i] for i in chosen)
     return Attentions(
-        run, forward, deciding, every, layers, reasons=(*reads, *reasons_of(structure))
+        run, forward, deciding, every, layers, reasons=(*reads, *reasons_of(structure, ledger))
     )
 
 
@@ -135,9 +137,12 @@ def recording_of(run: Run, structure: Structure | None) -> dict[str, Any]:
     return {"memory": memory, "ordered": structure.ordered}
 
 
-def reasons_of(structure: Structure | None) -> tuple[Reason, ...]:
-    """Return what the structure says about methods that read attention maps."""
-    return () if structure is None else structure.reasons
+def reasons_of(structure: Structure | None, ledger: Ledger) -> tuple[Reason, ...]:
+    """Return what the maps do not show, and values without gradients that a pass used.
+
+    The search of a structure follows such values too, further down than a pass over maps.
+    """
+    return cut_reasons(ledger) if structure is None else structure.reasons
 
 
 def with_deciding(

@@ -17,7 +17,6 @@ from whyformer.engine.backward import gradients_at
 from whyformer.engine.balance import book_again_if_mixed_up, is_off
 from whyformer.engine.block_relevance import BlockRelevance
 from whyformer.engine.forward import Trace
-from whyformer.engine.hidden import cut_reasons
 from whyformer.engine.layer_building import make_layers
 from whyformer.engine.nodes import NodeRecorder
 from whyformer.engine.passes.attentions import (
@@ -254,7 +253,7 @@ def balanced(
         ledger.token_sinks,
         ledger.leaks_by_place,
         nodes.read(forward.layout, slopes) if nodes else {},
-        reasons=(*reads, *(reasons_of(structure) if structure else cut_reasons(ledger))),
+        reasons=(*reads, *reasons_of(structure, ledger)),
     )
     if not (ledger.hidden and states):
         return found

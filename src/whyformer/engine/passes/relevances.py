@@ -10,7 +10,6 @@ from torch import Tensor
 
 from whyformer.engine.backward import gradients_at, relevances_at
 from whyformer.engine.forward import Trace, alias_output, run_forward
-from whyformer.engine.hidden import cut_reasons
 from whyformer.engine.layer_building import make_layers
 from whyformer.engine.passes.attentions import (
     Attentions,
@@ -148,7 +147,7 @@ def relevances(
         run.by_stack(trace.states, found["states"]) if found["states"] else {},
         wide(found["pixels"][0]).sum(1) if found["pixels"] else None,
         # Relevance that reaches the states does not walk along the maps.
-        reasons=(*reads, *(reasons_of(structure) if reach == "attention" else cut_reasons(ledger))),
+        reasons=(*reads, *reasons_of(structure if reach == "attention" else None, ledger)),
     )
 
 
