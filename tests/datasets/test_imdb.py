@@ -111,12 +111,10 @@ def test_what_is_missing_or_broken_is_named(write: Write, tmp_path: Path) -> Non
     with pytest.raises(InputError, match="has no val/neg"):
         open_dataset(f"imdb:{path}", "val")
     path.write_bytes(path.read_bytes()[:-30])
-    with pytest.raises(
-        InputError, match=r"cannot be read as an archive .* that the file is complete"
-    ):
+    with pytest.raises(InputError, match=r"is not a readable archive .* that the file is complete"):
         open_dataset(f"imdb:{path}")
     write({"other.tar.gz": "not an archive"})
-    with pytest.raises(InputError, match="cannot be read as an archive"):
+    with pytest.raises(InputError, match="is not a readable archive"):
         open_dataset(f"imdb:{tmp_path}/other.tar.gz")
 
 

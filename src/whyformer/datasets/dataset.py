@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import heapq
 import inspect
-import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 
 from PIL import Image
 
-from whyformer.errors import InputError, OptionError
+from whyformer.errors import InputError, OptionError, WhyformerError
 from whyformer.registry import Registry, nearest
 
 datasets: Registry[Format] = Registry("dataset", "whyformer.datasets")
@@ -285,7 +284,9 @@ class Dataset:
 def _read(row: DatasetRow) -> Sample:
     try:
         return row.read()
-    except (OSError, EOFError, zlib.error) as error:  # gone, forbidden, cut short, no image
+    except WhyformerError:
+        raise
+    except Exception as error:  # gone, forbidden, cut short, no image: libraries raise anything
         raise row.spot.error(f"it cannot be read ({error})", "a readable file") from error
 
 
@@ -302,5 +303,5 @@ def _check_images(sample: Sample, spot: Spot) -> None:
                     image.load()
             elif isinstance(value, Image.Image):
                 value.load()
-        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        except Exception as error:  # Pillow raises anything on damaged images
             raise spot.error(f"its image cannot be decoded ({error})", "an image") from error

@@ -16,6 +16,7 @@ from PIL import Image
 
 from whyformer.datasets.dataset import Contents, DatasetRow, Sample, Spot, dataset
 from whyformer.datasets.files import DatasetSource, import_optional
+from whyformer.datasets.foreign_errors import reading
 from whyformer.datasets.mask import Mask
 from whyformer.errors import InputError
 
@@ -35,14 +36,9 @@ def imagenet_segmentation(source: DatasetSource) -> Contents:
     """Read images, with `extras["mask"]` and `extras["name"]`, the name in ImageNet."""
     file = source.find("gtsegs_ijcv.mat")
     library = import_optional("h5py", f"Reading {file.name}")
-    try:
-        with library.File(file, "r") as opened:
-            count, masks = len(opened["value/img"]), len(opened["value/gt"])
-    except (OSError, KeyError) as error:
-        raise InputError(
-            f"{file} is not {source.format.layout} ({error})",
-            remedy="Save a file of an older MATLAB again with -v7.3",
-        ) from error
+    advice = "Save a file of an older MATLAB again with -v7.3"
+    with reading(file, source.format.layout, advice), library.File(file, "r") as opened:
+        count, masks = len(opened["value/img"]), len(opened["value/gt"])
     if count != masks:
         raise InputError(f"{file} has {count} images and {masks} masks")
 

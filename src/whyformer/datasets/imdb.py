@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import re
 import tarfile
-import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import IO, cast
 
 from whyformer.datasets.dataset import Contents, DatasetRow, Sample, Spot, dataset
 from whyformer.datasets.files import DatasetSource, require_utf8
-from whyformer.errors import InputError
+from whyformer.datasets.foreign_errors import reading
 
 LABELS = ("negative", "positive")
 CLASSES = {"neg": 0, "pos": 1}
@@ -82,18 +81,16 @@ def list_members(archive: Path) -> list[tuple[str, int, int]]:
     Nothing is written to disk and links are not followed, so names like ../../x are harmless.
     """
     found = []
-    try:
-        with _open_archive(archive) as plain, tarfile.open(fileobj=plain, mode="r:") as opened:
-            while (member := opened.next()) is not None:
-                if member.isreg() and not member.issparse():
-                    found.append((member.name, member.offset_data, member.size))
-                # Otherwise the archive keeps every header in memory.
-                opened.members = []  # type: ignore[attr-defined]
-    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
-        raise InputError(
-            f"{archive} cannot be read as an archive ({error})",
-            remedy="Check that the file is complete",
-        ) from error
+    with (
+        reading(archive, "a readable archive"),
+        _open_archive(archive) as plain,
+        tarfile.open(fileobj=plain, mode="r:") as opened,
+    ):
+        while (member := opened.next()) is not None:
+            if member.isreg() and not member.issparse():
+                found.append((member.name, member.offset_data, member.size))
+            # Otherwise the archive keeps every header in memory.
+            opened.members = []  # type: ignore[attr-defined]
     return found
 
 

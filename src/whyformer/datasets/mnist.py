@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import struct
-import zlib
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -14,11 +13,13 @@ from PIL import Image
 
 from whyformer.datasets.dataset import Contents, DatasetRow, Sample, Spot, dataset
 from whyformer.datasets.files import DatasetSource
+from whyformer.datasets.foreign_errors import reading
 from whyformer.errors import InputError
 
 NAMES = {"train": "train", "test": "t10k"}
 LABELS = tuple("0123456789")
 LARGEST = 4096  # pixels: a header that says more is damaged
+MOST = 10_000_000  # images: a header that says more is damaged
 BYTES = 8  # the code of unsigned bytes in an idx header
 
 
@@ -39,6 +40,8 @@ def mnist(source: DatasetSource) -> Contents:
     (label_count,) = _shape(labels, 1)
     if not (0 < height <= LARGEST and 0 < width <= LARGEST):
         raise InputError(f"{images} states an image size of {height} x {width} pixels")
+    if count > MOST:
+        raise InputError(f"{images} states {count:,} images; at most {MOST:,} are read")
     if count != label_count:
         raise InputError(f"{images} has {count} images and {labels} {label_count} labels")
 
@@ -53,15 +56,20 @@ def mnist(source: DatasetSource) -> Contents:
         return Sample(name, image, label, LABELS[label])
 
     def rows() -> Iterator[DatasetRow]:
-        with _open(labels) as opened:
+        with reading(labels, "a complete idx file"), _open(labels) as opened:
             opened.seek(8)
-            found = opened.read(count)
+            found = opened.read(count + 1)  # the checksum of a gzip file is at its end
         if len(found) < count:
             raise InputError(f"{labels} ends after {len(found)} of {count} labels")
+        if len(found) > count:
+            raise InputError(f"{labels} goes on after the {count} labels that it states")
         with _open(images) as opened:
             for i, label in enumerate(found):
                 spot, at = Spot(images, entry=f"image {i}"), source.id(i)
                 yield DatasetRow(at, spot, partial(read, at, i, opened, label, spot))
+            with reading(images, "a complete idx file"):
+                opened.seek(16 + count * height * width)
+                opened.read(1)  # checks the checksum
 
     return Contents(rows, LABELS, count)
 
@@ -86,11 +94,8 @@ def _open(file: Path) -> IO[bytes]:
 
 def _shape(file: Path, dimensions: int) -> tuple[int, ...]:
     """The sizes in the header of an idx file of bytes."""
-    try:
-        with _open(file) as opened:
-            header = opened.read(4 + 4 * dimensions)
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{file} cannot be read ({error})") from error
+    with reading(file, "a readable idx file"), _open(file) as opened:
+        header = opened.read(4 + 4 * dimensions)
     if len(header) < 4 + 4 * dimensions or header[:4] != bytes((0, 0, BYTES, dimensions)):
         raise InputError(
             f"{file} is not an idx file of bytes in {dimensions} dimensions: it starts with"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 from whyformer.datasets.dataset import Contents, DatasetRow, Spot, dataset
 from whyformer.datasets.files import DatasetSource, import_optional
+from whyformer.datasets.foreign_errors import reading, rows_until_damage
 from whyformer.datasets.tabular import COLUMN_OPTIONS, SPLITS, columns_of_file
-from whyformer.errors import InputError
 
 AT_ONCE = 256  # rows in memory: they may contain images
 
@@ -30,21 +31,23 @@ def parquet(source: DatasetSource, **columns: str) -> Contents:
     """
     file = source.find(f"{source.split}.parquet")
     library = import_optional("pyarrow.parquet", f"Reading {file.name}")
-    broken = import_optional("pyarrow", f"Reading {file.name}").ArrowException
-    try:
-        with library.ParquetFile(file) as table:
-            names, count = table.schema_arrow.names, table.metadata.num_rows
-    except (broken, OSError) as error:
-        raise InputError(f"{file} is not a Parquet file ({error})") from error
+    with reading(file, "a Parquet file"), library.ParquetFile(file) as table:
+        names, count = table.schema_arrow.names, table.metadata.num_rows
     chosen = columns_of_file(names, file, columns)
 
-    def rows() -> Iterator[DatasetRow]:
-        number = 0
+    def spot(number: int) -> Spot:
+        return Spot(file, entry=f"row {number}")
+
+    def row(number: int, cells: dict[str, Any]) -> DatasetRow:
+        at = source.id(number)
+        return DatasetRow(at, spot(number), partial(chosen.sample, at, cells, spot(number)))
+
+    def cells() -> Iterator[dict[str, Any]]:
         with library.ParquetFile(file) as table:
             for batch in table.iter_batches(AT_ONCE, columns=chosen.column_names):
-                for cells in batch.to_pylist():
-                    spot, at = Spot(file, entry=f"row {number}"), source.id(number)
-                    yield DatasetRow(at, spot, partial(chosen.sample, at, cells, spot))
-                    number += 1
+                yield from batch.to_pylist()
+
+    def rows() -> Iterator[DatasetRow]:
+        return rows_until_damage(cells(), spot, row)
 
     return Contents(rows, chosen.labels, count)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import os
 import re
 import socket
@@ -30,11 +29,11 @@ from whyformer.models.processors import (
 )
 from whyformer.models.quiet import quiet_loading
 from whyformer.models.unwrap import unwrap
+from whyformer.models.weight_files import check_hub_index, check_weight_files
 from whyformer.registry import nearest
 
 # The default model for each kind of inputs (see `inputs.detect.kind_of`).
 DEFAULTS = {"text": "sst2", "image": "mnist", "text+image": "lxmert_shapes"}
-PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 # Owner and name, or a name alone. Anything else can only be the path of a folder.
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 
@@ -128,7 +127,7 @@ def _class_name(module: nn.Module) -> str:
 
 def load_folder(folder: Path, dtype: torch.dtype | str = "auto") -> nn.Module:
     """Load the model in a folder, of the class that its config names."""
-    _check_files(folder)
+    check_weight_files(folder)
     try:
         return _from_pretrained(str(folder), dtype=dtype, local_files_only=True)
     except ModelError:
@@ -215,6 +214,7 @@ def _from_pretrained(source: str, **options: Any) -> nn.Module:
     import transformers
 
     with quiet_loading():
+        check_hub_index(source, options["local_files_only"])
         config = transformers.AutoConfig.from_pretrained(
             source, local_files_only=options["local_files_only"], trust_remote_code=False
         )
@@ -237,44 +237,6 @@ def _from_pretrained(source: str, **options: Any) -> nn.Module:
         )
     loaded: nn.Module = module.eval()
     return loaded
-
-
-def _check_files(folder: Path) -> None:
-    """Raise ModelError if the folder does not hold a model stored as safetensors."""
-    if not (folder / "config.json").is_file():
-        raise ModelError(
-            f"the folder '{folder}' has no config.json, so it is not a model",
-            argument="model",
-            remedy="Pass a folder that save_pretrained wrote",
-        )
-    index = folder / "model.safetensors.index.json"
-    if (folder / "model.safetensors").is_file():
-        return
-    if index.is_file():
-        shards = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
-        absent = sorted(shard for shard in shards if not (folder / shard).is_file())
-        if absent:
-            raise ModelError(
-                f"the folder '{folder}' lacks {', '.join(absent)}, which its"
-                " model.safetensors.index.json names",
-                argument="model",
-                remedy="Copy the missing files",
-            )
-        return
-    pickled = sorted(path.name for pattern in PICKLED for path in folder.glob(pattern))
-    if pickled:
-        raise ModelError(
-            f"the folder '{folder}' has no model.safetensors, only {', '.join(pickled)}: pickled"
-            " weights can run any code and are never loaded",
-            argument="model",
-            remedy="If you trust them, convert them with"
-            " from_pretrained(folder).save_pretrained(folder)",
-        )
-    raise ModelError(
-        f"the folder '{folder}' has no weights: model.safetensors is missing",
-        argument="model",
-        remedy="Copy it there, or save the model again with save_pretrained",
-    )
 
 
 def _bundled_names() -> str:
