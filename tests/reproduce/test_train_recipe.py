@@ -332,3 +332,13 @@ def test_a_place_that_cannot_be_written_is_told(data: Path, tmp_path: Path) -> N
     (tmp_path / "models").write_text("a file")
     with pytest.raises(WhyformerError, match=r"'.*models/bace' cannot be written: Not a directory"):
         train_recipe(BACE, data, tmp_path / "models")
+
+
+def test_a_limit_on_training_samples_is_kept_and_noted(data: Path, tmp_path: Path) -> None:
+    smaller = MNIST.at_most(2)
+    assert smaller.limit == 2
+    assert smaller.note == "trained on at most 2 samples"
+    assert MNIST.at_most(None) is MNIST
+    assert smaller.at_most(3) is smaller
+    made = [e for e in run_training(MNIST, data, tmp_path, None, 2) if isinstance(e, TrainedModel)]
+    assert made[0].facts["samples"] == 2

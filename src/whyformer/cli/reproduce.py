@@ -70,6 +70,14 @@ def reproduce_command(
         int | None,
         typer.Option(metavar="N", help="Use at most N samples per part.", show_default=False),
     ] = None,
+    train_limit: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Train missing models on at most N samples, to save time.",
+            show_default=False,
+        ),
+    ] = None,
     base: Annotated[
         Path | None,
         typer.Option(
@@ -98,6 +106,7 @@ def reproduce_command(
             methods=_split_names(methods),
             limit=limit,
             base=base.expanduser() if base is not None else None,
+            train_limit=train_limit,
         )
         outcomes: list[Outcome] = []
         for event in events:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,12 @@ class Recipe:
         held = set(ids[::HELD_OUT])
         members = [at for at in ids if (at in held) == (split == "test")]
         return whole.subset(sorted(members, key=_rank)[:limit])
+
+    def at_most(self, samples: int | None) -> Recipe:
+        """Return the recipe with at most this number of training samples; None changes nothing."""
+        if samples is None or (self.limit is not None and self.limit <= samples):
+            return self
+        return replace(self, limit=samples, note=f"trained on at most {samples:,} samples")
 
     def facts(self) -> dict[str, Any]:
         """Return everything that the trained weights depend on."""

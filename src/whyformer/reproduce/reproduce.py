@@ -43,6 +43,7 @@ class ReproduceOptions:
     methods: Sequence[str]
     limit: int | None
     base: Path | None
+    train_limit: int | None
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ def run_experiment(
     methods: Sequence[str] = (),
     limit: int | None = None,
     base: Path | None = None,
+    train_limit: int | None = None,
 ) -> Iterator[Progress | Outcome]:
     """Run an experiment part by part.
 
@@ -74,6 +76,7 @@ def run_experiment(
         methods: The methods to run, by name or by the paper's label; all if empty.
         limit: The most samples per part; the part's own limit if None.
         base: The folder of the encoder to fine-tune; MiniLM-L6 if None.
+        train_limit: The most training samples per model; the recipe's own limit if None.
 
     Yields:
         Progress, and one outcome per part in the experiment's order. A part without data has an
@@ -81,12 +84,13 @@ def run_experiment(
 
     Raises:
         InputError: A part or a method is unknown, or `base` is not a model folder.
-        OptionError: `limit` is below 1.
+        OptionError: `limit` or `train_limit` is below 1.
     """
-    if limit is not None and limit < 1:
-        raise OptionError(
-            f"limit={limit} leaves no samples", argument="limit", remedy="Pass a number from 1"
-        )
+    for name, most in (("limit", limit), ("train_limit", train_limit)):
+        if most is not None and most < 1:
+            raise OptionError(
+                f"{name}={most} leaves no samples", argument=name, remedy="Pass a number from 1"
+            )
     if base is not None and not (base / "config.json").is_file():
         raise InputError(
             f"the base {str(base)!r} is not a model folder: it has no config.json",
@@ -98,7 +102,7 @@ def run_experiment(
     rows = [row for part in chosen for row in part.rows]
     names = [name for row in rows for name in (row.label, row.method)]
     _check_names("method", methods, names, experiment)
-    options = ReproduceOptions(experiment, data, out, methods, limit, base)
+    options = ReproduceOptions(experiment, data, out, methods, limit, base, train_limit)
     for part in chosen:
         yield from _run_part(part, options)
 
@@ -186,9 +190,12 @@ def _find_model(part: ExperimentPart, options: ReproduceOptions) -> Iterator[Pro
     elif recipe is None:
         yield PartModel(str(options.data / part.model), None, "")
     else:
-        for event in run_training(recipe, options.data, options.out / "models", options.base):
+        models = options.out / "models"
+        limit = options.train_limit
+        for event in run_training(recipe, options.data, models, options.base, limit):
             if isinstance(event, TrainedModel):
-                yield PartModel(str(event.folder), event.accuracy, recipe.note)
+                note = recipe.at_most(limit).note
+                yield PartModel(str(event.folder), event.accuracy, note)
             else:
                 yield event
 

@@ -63,7 +63,11 @@ def train_recipe(
 
 
 def run_training(
-    recipe: Recipe, data: Path, models: Path, base: Path | None = None
+    recipe: Recipe,
+    data: Path,
+    models: Path,
+    base: Path | None = None,
+    train_limit: int | None = None,
 ) -> Iterator[Progress | TrainedModel]:
     """Train as `train_recipe` does; yield progress after every step, and the model at the end.
 
@@ -72,7 +76,9 @@ def run_training(
         data: The folder of all datasets.
         models: The folder of all models; an interrupted training continues from its checkpoint.
         base: The folder of the encoder to fine-tune; MiniLM-L6 if None.
+        train_limit: The most training samples, also of the recipe that it starts from.
     """
+    recipe = recipe.at_most(train_limit)
     folder = models / recipe.name
     facts = _training_facts(recipe, base)
     finished = _load_finished(folder, facts)
@@ -81,7 +87,7 @@ def run_training(
         return
     start = base
     if recipe.kind == "minilm" and recipe.start:
-        for event in run_training(RECIPES[recipe.start], data, models, base):
+        for event in run_training(RECIPES[recipe.start], data, models, base, train_limit):
             if isinstance(event, Progress):
                 yield event
             else:
