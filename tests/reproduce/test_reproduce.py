@@ -33,7 +33,7 @@ from whyformer.reproduce import learners
 from whyformer.reproduce import reproduce as module
 from whyformer.reproduce.experiments import EXPERIMENTS
 from whyformer.reproduce.recipes import RECIPES
-from whyformer.reproduce.reproduce import Outcome, reproduce, run_experiment
+from whyformer.reproduce.reproduce import Outcome, collect, reproduce, run_experiment
 from whyformer.reproduce.table import markdown
 
 ALI = EXPERIMENTS["ali2022"]
@@ -373,3 +373,24 @@ def test_real_molecules_and_digits(
     assert "| method | BACE | paper | MNIST | paper |" in table
     assert "| 0.675 |" in table
     assert "| 0.426 |" in table
+
+
+# -- parts that were run apart ---------------------------------------------------------------------
+
+
+def test_finished_parts_are_collected_without_running(
+    tiny: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    molecules(tmp_path)
+    out = tmp_path / "out"
+    with pytest.raises(InputError, match="no part of ali2022 is finished"):
+        collect(ALI, out)
+    ran = reproduce(ALI, tmp_path, out, parts=["bace"], methods=FAST, limit=2)
+    monkeypatch.setattr(module, "run_evaluation", None)
+    found = collect(ALI, out)
+    assert [one.part.name for one in found] == [part.name for part in ALI.parts]
+    (bace,) = (one for one in found if one.results is not None)
+    assert (bace.model, bace.accuracy) == (ran[0].model, ran[0].accuracy)
+    assert bace.differences == ran[0].differences
+    assert markdown(ALI, [bace]) == markdown(ALI, ran)
+    assert all("not a finished run" in one.missing for one in found if one is not bace)

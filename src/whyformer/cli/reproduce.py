@@ -20,7 +20,7 @@ from whyformer.registry import nearest
 from whyformer.reproduce.conclusions import draw_conclusions
 from whyformer.reproduce.experiment import Experiment
 from whyformer.reproduce.experiments import EXPERIMENTS
-from whyformer.reproduce.reproduce import Outcome, run_experiment
+from whyformer.reproduce.reproduce import Outcome, collect, run_experiment
 from whyformer.reproduce.table import markdown
 
 DATA = "WHYFORMER_DATA"
@@ -36,6 +36,7 @@ METHOD_WIDTH, PART_WIDTH = 26, 34
         "whyformer reproduce ali2022 --data DIR --parts sst2,mnist --limit 100",
         "whyformer reproduce chefer2021-multimodal",
         "whyformer reproduce methods --data DIR",
+        "whyformer reproduce methods --collect",
     ),
 )
 def reproduce_command(
@@ -78,6 +79,13 @@ def reproduce_command(
             show_default=False,
         ),
     ] = None,
+    collected: Annotated[
+        bool,
+        typer.Option(
+            "--collect",
+            help="Run nothing: make the table from the parts that are finished in --out.",
+        ),
+    ] = False,
     base: Annotated[
         Path | None,
         typer.Option(
@@ -95,25 +103,27 @@ def reproduce_command(
             f"there is no experiment {name!r}.{nearest(name, EXPERIMENTS)}",
             remedy=f"Choose one of {', '.join(EXPERIMENTS)}",
         )
-    folder = _data_folder(data)
     experiment = EXPERIMENTS[name]
-    with progress_bar() as report:
-        events = run_experiment(
-            experiment,
-            folder,
-            out.expanduser(),
-            parts=_split_names(parts),
-            methods=_split_names(methods),
-            limit=limit,
-            base=base.expanduser() if base is not None else None,
-            train_limit=train_limit,
-        )
-        outcomes: list[Outcome] = []
-        for event in events:
-            if isinstance(event, Outcome):
-                outcomes.append(event)
-            else:
-                report(event)
+    chosen = _split_names(parts)
+    outcomes: list[Outcome] = []
+    if collected:
+        outcomes = collect(experiment, out.expanduser(), chosen)
+    else:
+        with progress_bar() as report:
+            for event in run_experiment(
+                experiment,
+                _data_folder(data),
+                out.expanduser(),
+                parts=chosen,
+                methods=_split_names(methods),
+                limit=limit,
+                base=base.expanduser() if base is not None else None,
+                train_limit=train_limit,
+            ):
+                if isinstance(event, Outcome):
+                    outcomes.append(event)
+                else:
+                    report(event)
     conclusions = draw_conclusions(outcomes).markdown() if experiment.concludes else ""
     table = _join(markdown(experiment, outcomes), conclusions)
     place = out.expanduser() / name / "table.md"

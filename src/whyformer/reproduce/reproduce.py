@@ -113,6 +113,42 @@ def reproduce(experiment: Experiment, data: Path, out: Path, **options: Any) -> 
     return [event for event in events if isinstance(event, Outcome)]
 
 
+def collect(experiment: Experiment, out: Path, parts: Sequence[str] = ()) -> list[Outcome]:
+    """Return the outcomes of the parts that are finished in `out`; run nothing.
+
+    So parts can be run one by one, on several machines or with different limits.
+
+    Raises:
+        InputError: A part is unknown, or none is finished.
+    """
+    _check_names("part", parts, [part.name for part in experiment.parts], experiment)
+    chosen = [part for part in experiment.parts if not parts or part.name in parts]
+    found = [_read_outcome(part, out / experiment.name / part.name) for part in chosen]
+    if not any(one.results for one in found):
+        raise InputError(
+            f"no part of {experiment.name} is finished in {str(out)!r}",
+            argument="out",
+            remedy="Run the experiment first",
+        )
+    return found
+
+
+def _read_outcome(part: ExperimentPart, folder: Path) -> Outcome:
+    """The outcome of a finished part, from its folder."""
+    try:
+        results = Results.read(folder)
+    except InputError as error:
+        return Outcome(part, missing=error.message)
+    settings = results.settings
+    return Outcome(
+        part,
+        results,
+        settings.get("accuracy"),
+        settings["model"]["name"],
+        differences=tuple(settings.get("differences", ())),
+    )
+
+
 def _check_names(
     kind: str, names: Sequence[str], known: Sequence[str], experiment: Experiment
 ) -> None:
@@ -154,14 +190,20 @@ def _evaluate_part(part: ExperimentPart, options: ReproduceOptions) -> Iterator[
     limit = options.limit or part.limit
     samples, names, left_out = select_samples(part, options.data, limit, loaded)
     rows = _select_rows(part, options.methods)
+    differences = tuple(filter(None, (*part.notes, model.note, left_out)))
+    facts = {
+        "experiment": options.experiment.name,
+        "part": part.name,
+        "accuracy": model.accuracy,
+        "differences": differences,
+    }
     events = run_evaluation(
         loaded,
         drop_unknown_labels(samples, loaded),
         Plan(rows, part.measures, part.targets, part.fill, seed=0, truncation=True),
         options.out / options.experiment.name / part.name,
-        RunOptions(names, {"experiment": options.experiment.name, "part": part.name}),
+        RunOptions(names, facts),
     )
-    differences = tuple(filter(None, (*part.notes, model.note, left_out)))
     for step in events:
         if isinstance(step, Results):
             yield Outcome(part, step, model.accuracy, loaded.name, differences=differences)
