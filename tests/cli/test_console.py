@@ -81,3 +81,42 @@ def test_the_whole_way_with_a_model_from_a_folder(
 
     # Nothing went past the command's own streams, where only chatter of others would.
     assert capfd.readouterr() == ("", "")
+
+
+HOSTILE = "a\x1b]0;title\x07b\x9b31mc\u202ed"
+
+
+@pytest.mark.parametrize("which", ["stdout_console", "stderr_console"])
+@pytest.mark.parametrize("kind", ["string", "text", "table", "out", "markdown"])
+def test_text_of_others_cannot_steer_the_terminal(
+    which: str, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from rich.markdown import Markdown
+    from rich.table import Table
+    from rich.text import Text
+
+    made = getattr(console, which)()
+    made.width = 60
+    if kind == "out":
+        made.out(HOSTILE)
+    elif kind == "table":
+        table = Table(HOSTILE, title=HOSTILE)
+        table.add_row(HOSTILE)
+        made.print(table)
+    else:
+        made.print({"string": HOSTILE, "text": Text(HOSTILE), "markdown": Markdown(HOSTILE)}[kind])
+    printed = "".join(capsys.readouterr())
+    assert "a" in printed
+    assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(printed)
+
+
+def test_colours_of_our_own_are_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    made = console._safe(Console(force_terminal=True, color_system="standard", width=40))
+    made.print(Text.assemble(("red", "red"), "\n", ("x\x1by", "green"), "\tz"))
+    printed = capsys.readouterr().out
+    assert "\x1b[31mred" in printed
+    assert "x\ufffdy" in printed
+    assert printed.count("\n") == 2

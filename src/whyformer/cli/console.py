@@ -5,10 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderHook, RenderResult
+from rich.segment import Segment
 from rich.text import Text
 
+from whyformer.attribution.characters import hide_controls
 from whyformer.cli.error_advice import describe_error
 from whyformer.errors import TrustWarning, WhyformerError
 from whyformer.models.quiet import silence_transformers
@@ -16,12 +19,41 @@ from whyformer.models.quiet import silence_transformers
 
 def stdout_console() -> Console:
     """Return the console for results."""
-    return Console(highlight=False)
+    return _safe(Console(highlight=False))
 
 
 def stderr_console() -> Console:
     """Return the console for errors, notes and the spinner."""
-    return Console(stderr=True, highlight=False)
+    return _safe(Console(stderr=True, highlight=False))
+
+
+def _safe(console: Console) -> Console:
+    """The console; whatever is printed there cannot steer the terminal.
+
+    Labels, column names and paths come from files. Rich's own codes are added after this.
+    """
+    console.push_render_hook(_HideControls())
+    return console
+
+
+class _HideControls(RenderHook):
+    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+        return [_WithoutControls(one) for one in renderables]
+
+
+@dataclass(frozen=True)
+class _WithoutControls:
+    """A renderable with the control characters of its text replaced."""
+
+    inside: ConsoleRenderable
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for segment in console.render(self.inside, options):
+            if segment.control or segment.text == "\n":
+                yield segment
+            else:
+                text = hide_controls(segment.text, signs={"\n": "\n", "\t": " "})
+                yield Segment(text, segment.style)
 
 
 def print_error(error: WhyformerError) -> None:
