@@ -43,17 +43,26 @@ def select_samples(
         found = RECIPES[part.model].open(data, "test", limit)
     else:
         return bundled_samples(bundled.models()[part.model])[:limit], (), ""
-    # An empty tweet has nothing to explain.
-    samples = [sample for sample in found if sample.inputs != ""]
-    skipped, empty = found.report.skipped, found.report.read - len(samples)
+    # An empty tweet has nothing to explain, and one of a single token nothing to compare.
+    written = [sample for sample in found if sample.inputs != ""]
+    samples = [sample for sample in written if _has_two_tokens(sample, loaded)]
+    skipped, empty = found.report.skipped, found.report.read - len(written)
     if not samples:
         why = f"; the first: {skipped[0]}" if skipped else ""
         raise InputError(
             f"none of {count_text(len(found), 'row')} of {found.name} can be read{why}"
         )
-    counts = ((len(skipped), "cannot be read"), (empty, "empty"))
+    short = len(written) - len(samples)
+    counts = ((len(skipped), "cannot be read"), (empty, "empty"), (short, "a single token"))
     remarks = [f"{count_text(count, 'row')} left out: {why}" for count, why in counts if count]
     return samples, found.labels, "; ".join(remarks)
+
+
+def _has_two_tokens(sample: Sample, loaded: Loaded) -> bool:
+    """Whether a text has at least two tokens to remove; other inputs have."""
+    if not isinstance(sample.inputs, str) or loaded.processor is None:
+        return True
+    return len(loaded.processor(sample.inputs, add_special_tokens=False)["input_ids"]) > 1
 
 
 def recognised_images(images: Iterable[Sample], loaded: Loaded, least: float) -> set[str]:
