@@ -19,7 +19,7 @@ Spans = tuple[tuple[int, int], ...]  # (start, end) of some tokens; the end is e
 _ENDS = frozenset(".!?…")
 _ENDS_WITHOUT_SPACE = frozenset("\u3002\uff01\uff1f")  # of Chinese and Japanese
 _CLOSING = "\"'”\u2019»)]}」』*_"
-# A point after these ends no sentence; neither does one after a single letter.
+# A point after these ends no sentence; neither does one after an initial.
 _ABBREVIATIONS = frozenset(("mr", "mrs", "ms", "dr", "prof", "st", "vs", "fig", "e.g", "i.e", "cf"))
 
 
@@ -113,7 +113,7 @@ def _divides(before: str, after: str, each: str) -> bool:
     if not end.endswith("."):
         return True
     words = end[:-1].split() or [""]
-    last = words[-1].lstrip("(\"'").casefold()
-    is_initial = len(last) < 2 and last.isalpha()
+    last = words[-1].lstrip("(\"'")
+    is_initial = len(last) == 1 and last.isupper()
     is_item = len(words) == 1 and last.isdigit()  # "1. First"
-    return not (is_initial or is_item or last in _ABBREVIATIONS)
+    return not (is_initial or is_item or last.casefold() in _ABBREVIATIONS)
