@@ -70,6 +70,7 @@ def explain(
     deciding: str | int | None = None,
     strict: bool = False,
     check_precision: bool = False,
+    each: str | None = None,
     batch_size: int | None = None,
     on_error: str = "raise",
     progress: bool = False,
@@ -111,6 +112,9 @@ def explain(
             `Attribution.trust`.
         check_precision: Explain once more in float64, and compare: is the model's precision high
             enough for this method?
+        each: For a generated text: what each row of `maps["generated", stream]` explains, a
+            "token" (the default), a "sentence", a "line", or the whole "answer". A row's value is
+            the sum of its tokens' logits.
         batch_size: For iterators: inputs per batch. By default chosen by length.
         on_error: For iterators: "raise" stops at an input that cannot be explained, "skip" warns
             and leaves it out.
@@ -143,6 +147,7 @@ def explain(
         deciding=deciding,
         strict=strict,
         check_precision=check_precision,
+        each=each,
         **options,
     )
     processor = merge_processors(processor, tokenizer, image_processor)
@@ -226,8 +231,8 @@ def explain_each(
         truncation: As in `explain`.
         tokens: As in `explain`.
         on_error: "raise" stops at the first error; "return" puts the error into the answer.
-        **settings: `keep`, `memory`, `blocks`, `batch_first`, `deciding`, `strict` and
-            `check_precision`, as in `explain`.
+        **settings: `keep`, `memory`, `blocks`, `batch_first`, `deciding`, `strict`,
+            `check_precision` and `each`, as in `explain`.
 
     Returns:
         An iterator of one `Answer` per ask.

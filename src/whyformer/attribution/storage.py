@@ -53,6 +53,10 @@ def plain_data(attribution: Attribution) -> dict[str, Any]:
                 "deciding": None if stream.deciding is None else stream.deciding.tolist(),
                 "errors": None if stream.errors is None else stream.errors.tolist(),
                 "said": stream.said and [list(s) for s in stream.said],
+                "probabilities": None
+                if stream.probabilities is None
+                else stream.probabilities.tolist(),
+                "spans": stream.spans and [[list(s) for s in row] for row in stream.spans],
             }
             for name, stream in a.streams.items()
         },

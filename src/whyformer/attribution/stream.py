@@ -30,6 +30,9 @@ class Stream:
         deciding: (batch, tokens), True where a head reads the answer, if that is known.
         errors: (batch, tokens), the standard error of each score, if scores are estimates.
         said: For generated text, the token that was explained at each position; "" elsewhere.
+        probabilities: (batch, tokens), of each token in `said`; 0 at padding.
+        spans: The (start, end) places in `said` of each row of maps about generated text, per
+            sample; None if there is a row for each token.
     """
 
     name: str
@@ -44,6 +47,8 @@ class Stream:
     deciding: Tensor | None = None
     errors: Tensor | None = None
     said: tuple[tuple[str, ...], ...] | None = None
+    probabilities: Tensor | None = None
+    spans: tuple[tuple[tuple[int, int], ...], ...] | None = None
 
     @property
     def score_map(self) -> Tensor:
@@ -59,6 +64,10 @@ class Stream:
         """
         mask = self.mask[index]
         return (mask if self.grid is None else torch.ones_like(mask)).nonzero().flatten()
+
+    def rows(self, index: int) -> Tensor:
+        """Return the rows of one sample in a map about this stream's tokens, or its spans."""
+        return self.columns(index) if self.spans is None else torch.arange(len(self.spans[index]))
 
     def sample(self, index: int) -> Stream:
         """Return the stream of one sample without padding, (1, tokens)."""
@@ -83,4 +92,6 @@ class Stream:
             states=cut_tokens(self.states),
             deciding=cut_tokens(self.deciding),
             errors=cut_tokens(self.errors),
+            probabilities=cut_tokens(self.probabilities),
+            spans=self.spans and (self.spans[index],),
         )

@@ -21,12 +21,14 @@ class BlockRelevance:
     def __init__(self, run: Run) -> None:
         self._run = run
         self.by_stack: dict[str, list[Tensor | None]] = {}
+        self._unread: dict[str, list[Tensor | None]] = {}  # before a backward pass: zeros
 
     def watch(self, stack: str, states: Tensor) -> None:
         """Compute the relevance of a block's input when its gradient arrives."""
         blocks = self.by_stack.setdefault(stack, [])
         block, value, version = len(blocks), states.detach(), states._version
         blocks.append(self._per_token(torch.zeros_like(value)))
+        self._unread.setdefault(stack, []).append(blocks[block])
 
         def note(gradient: Tensor) -> None:
             intact = value._version == version
@@ -34,6 +36,11 @@ class BlockRelevance:
 
         if states.requires_grad:
             states.register_hook(note)
+
+    def clear(self) -> None:
+        """Forget what a backward pass brought, before another one runs."""
+        for stack, blocks in self.by_stack.items():
+            blocks[:] = self._unread[stack]
 
     def read(
         self, states: Mapping[str, Tensor], slopes: Sequence[Tensor]

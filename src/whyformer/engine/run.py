@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
 from whyformer.batching.budget import token_budget
 from whyformer.engine.rules.ledger import Ledger
 from whyformer.engine.stacks import Stacks
+from whyformer.engine.tape import Tape
 from whyformer.inputs.batch import Batch
 from whyformer.models.families import Family
 from whyformer.targets.resolve import Goal
 
 # What `keep` can hold that needs whole attention maps in memory.
 MAPS = frozenset({"attention", "gradient", "relevance"})
+
+Recorded = TypeVar("Recorded")
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class Run:
         deciding: The token that decides, named by the user; None to infer it from the gradient.
         keep: What the user keeps besides the scores.
         memory: "maps", "streamed", or None to choose by the size of the maps.
+        tape: Holds forward passes that were run for other targets; None to run each pass once.
     """
 
     module: nn.Module
@@ -42,6 +46,7 @@ class Run:
     deciding: str | int | None = None
     keep: frozenset[str] = frozenset()
     memory: str | None = None
+    tape: Tape | None = None
 
     @property
     def map_memory(self) -> str | None:
@@ -52,6 +57,15 @@ class Run:
     def name(self) -> str:
         """The model's class, for messages."""
         return type(self.module).__name__
+
+    @property
+    def keeps_graph(self) -> bool:
+        """Whether the graph of a forward pass will be read again, for another target."""
+        return self.tape is not None
+
+    def record(self, settings: tuple[Any, ...], make: Callable[[], Recorded]) -> Recorded:
+        """Return the forward pass with these settings: from the tape if it is there, else new."""
+        return make() if self.tape is None else self.tape.record(settings, make)
 
     def aim_at(self, goal: Goal) -> Run:
         """Return the run with its target fixed to the entries that `goal` explains.
@@ -72,7 +86,7 @@ class Run:
             return self, 1
         rows = [*range(self.batch.size)] * times
         larger = replace(self, batch=self.batch.take(rows), target=self.target * times)
-        return replace(larger, deciding=None, keep=frozenset(), memory=None), times
+        return replace(larger, deciding=None, keep=frozenset(), memory=None, tape=None), times
 
     def new_ledger(self, conserve: bool = False, per_token: bool = False) -> Ledger:
         """Return an empty ledger; it books nothing unless `conserve`.

@@ -9,6 +9,7 @@ from torch import nn
 
 from whyformer.attribution import Attribution, Reason
 from whyformer.attribution.merge import merge_parts
+from whyformer.batching.budget import token_budget
 from whyformer.batching.split_by_length import BatchPart, split_by_length
 from whyformer.engine.block_search import search_blocks
 from whyformer.engine.blocks import Chain
@@ -21,6 +22,7 @@ from whyformer.engine.run import MAPS, Run
 from whyformer.engine.scope import borrow_model
 from whyformer.engine.stacks import check_one_stream, find_stacks, is_undeclared, merging_part
 from whyformer.engine.structure import check_streams
+from whyformer.engine.tape import Tape
 from whyformer.engine.token_places import place_tokens
 from whyformer.errors import ModelError, OptionError, UnsuitableMethodError, WhyformerError
 from whyformer.inputs.batch import Batch
@@ -43,8 +45,9 @@ from whyformer.pipeline.checks.precision import (
 from whyformer.pipeline.found_streams import found_reason
 from whyformer.pipeline.request import Request
 from whyformer.pipeline.trust import judge_generated, judge_run, judge_values, refuse_or_warn
-from whyformer.targets.generated_text import merge_generated
-from whyformer.targets.generation import Generation, plan_generation, teacher_force
+from whyformer.targets.answer_rows import Generation
+from whyformer.targets.generated_text import AnswerRow, merge_generated
+from whyformer.targets.generation import plan_generation, teacher_force
 
 MERGED = Reason(
     "layers",
@@ -103,7 +106,13 @@ def _explain_unjudged(request: Request, loaded: Loaded, batch: Batch, target: An
         loaded = replace(loaded, module=module)
     if request.blocks is None and family is None:
         check_one_stream(module, batch.arguments)
-    batch, target, generation = _add_generated_text(loaded, batch, target)
+    batch, generation = _add_generated_text(loaded, batch, target, request.each)
+    if generation is None and request.each is not None:
+        raise OptionError(
+            f"each={request.each!r} divides a generated text, and the target is not one",
+            argument="each",
+            remedy="Leave out each=, or pass the ids of a generated text as target",
+        )
     if generation is not None and request.keep:
         raise OptionError(
             f"keep={sorted(request.keep)} is about one output token, and every token of the"
@@ -135,19 +144,14 @@ def _explain_unjudged(request: Request, loaded: Loaded, batch: Batch, target: An
     if batch.packed:
         with borrow_model(module):
             check_patch_order(run)
+    if generation is not None:
+        rows = _explain_answers(request, loaded, run, generation)
+        return judge_generated(merge_generated(rows, generation))
     # Only for declared families is it known that padding changes nothing.
-    whole = bool(request.keep) or generation is not None or request.deciding is not None
+    whole = bool(request.keep) or request.deciding is not None
     whole = whole or family is None or family.found
     parts = [] if whole else split_by_length(batch, module, target)
-    attribution = _explain_parts(request, loaded, run, parts)
-    layouts = {one.stream: one.layout for one in batch if one.layout is not None}
-    for track in stacks.tracks.values():
-        if track.stack.like in layouts:
-            layouts |= dict.fromkeys(track.stack.streams, layouts[track.stack.like])
-    attribution = restore_padding(attribution, layouts)
-    if generation is None:
-        return attribution
-    return judge_generated(merge_generated(attribution, generation))
+    return _restore_padding(_explain_parts(request, loaded, run, parts), run)
 
 
 def _find_chain(module: nn.Module, batch: Batch) -> Chain | None:
@@ -165,17 +169,52 @@ def _find_chain(module: nn.Module, batch: Batch) -> Chain | None:
 
 
 def _add_generated_text(
-    loaded: Loaded, batch: Batch, target: Any
-) -> tuple[Batch, Any, Generation | None]:
-    """The batch with the generated text, its target and its rows, if the target is about one."""
+    loaded: Loaded, batch: Batch, target: Any, each: str | None
+) -> tuple[Batch, Generation | None]:
+    """The batch with the generated text, and that text, if the target is about one."""
     plan = plan_generation(target, batch, loaded.module, loaded.family)
     if plan is None:
-        return batch, target, None
+        return batch, None
     ids = plan.ids
     if ids is None:
         with borrow_model(loaded.module):
             ids = generate_ids(loaded.module, batch.arguments)
-    return teacher_force(plan, ids, target, batch, loaded.module, loaded.processor)
+    batch, text = teacher_force(plan, ids, target, batch, loaded.module, loaded.processor)
+    return batch, None if text is None else text.divide(each or "token", batch.tokenizer)
+
+
+def _explain_answers(
+    request: Request, loaded: Loaded, run: Run, generation: Generation
+) -> list[AnswerRow]:
+    """Every row of the generated texts: one forward pass, and one backward pass per row.
+
+    Samples are independent, so a backward pass serves one row of each of them.
+    """
+    parts = []
+    for samples in _sample_groups(run, generation):
+        tape = Tape()
+        group = replace(run, batch=run.batch.take(samples), tape=tape)
+        try:
+            for row in range(max(len(generation.rows[sample]) for sample in samples)):
+                one = replace(group, target=generation.select(row, samples))
+                result, forward = _run_method(request, one)
+                attribution = judge_run(assemble(request, loaded, one, result), result, forward)
+                attribution = _restore_padding(replace(attribution, layers=(), maps={}), one)
+                probabilities = result.forward.goal.probabilities()
+                parts.append(AnswerRow(row, tuple(samples), attribution, probabilities))
+        finally:
+            tape.clear()
+    return parts
+
+
+def _sample_groups(run: Run, generation: Generation) -> list[list[int]]:
+    """Samples that run together, within the token budget; those with as many rows together."""
+    samples = sorted(range(run.batch.size), key=lambda sample: len(generation.rows[sample]))
+    if not run.batch.can_take_rows(run.module):
+        return [sorted(samples)]
+    width = sum(one.count or 1 for one in run.batch)
+    size = max(1, token_budget(run.module).tokens // width)
+    return [samples[i : i + size] for i in range(0, len(samples), size)]
 
 
 def _explain_parts(
@@ -196,7 +235,22 @@ def _explain_parts(
     return merge_parts(found, rows, run.batch.tokens, run.batch.word_ids)
 
 
+def _restore_padding(attribution: Attribution, run: Run) -> Attribution:
+    """The attribution in the user's columns."""
+    layouts = {one.stream: one.layout for one in run.batch if one.layout is not None}
+    for track in run.stacks.tracks.values():
+        if track.stack.like in layouts:
+            layouts |= dict.fromkeys(track.stack.streams, layouts[track.stack.like])
+    return restore_padding(attribution, layouts)
+
+
 def _explain_run(request: Request, loaded: Loaded, run: Run) -> Attribution:
+    result, forward = _run_method(request, run)
+    return judge_run(assemble(request, loaded, run, result), result, forward)
+
+
+def _run_method(request: Request, run: Run) -> tuple[MethodResult, Reason]:
+    """What the method found, and whether the model computed what it computes without it."""
     with borrow_model(run.module) as execution:
         try:
             result = request.method(run, **request.options)
@@ -214,8 +268,7 @@ def _explain_run(request: Request, loaded: Loaded, run: Run) -> Attribution:
         if request.keep & MAPS and not result.layers:
             result = _add_layers(run, result)
         forward = forward_reason(request, run, result, bool(execution.autocast))
-    result = replace(result, reasons=(*result.reasons, *execution.reasons))
-    return judge_run(assemble(request, loaded, run, result), result, forward)
+    return replace(result, reasons=(*result.reasons, *execution.reasons)), forward
 
 
 def _name_alternatives(error: UnsuitableMethodError) -> ModelError:

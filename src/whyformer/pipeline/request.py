@@ -10,6 +10,7 @@ from whyformer.engine.deciding_tokens import check_deciding
 from whyformer.engine.run import MAPS
 from whyformer.errors import OptionError
 from whyformer.methods import Method, methods
+from whyformer.targets.answer_rows import check_each
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Request:
     deciding: str | int | None = None
     strict: bool = False
     check_precision: bool = False
+    each: str | None = None
 
 
 def make_request(
@@ -38,6 +40,7 @@ def make_request(
     deciding: str | int | None = None,
     strict: bool = False,
     check_precision: bool = False,
+    each: str | None = None,
     **options: Any,
 ) -> Request:
     """Return the request; raise OptionError or UnknownNameError before any model is loaded.
@@ -47,13 +50,14 @@ def make_request(
     chosen = methods[method]
     chosen.check(options)
     check_deciding(deciding)
+    check_each(each)
     kept = _check_keep(keep, chosen)
     _check_memory(memory, kept)
     for name, value in (("strict", strict), ("check_precision", check_precision)):
         if not isinstance(value, bool):
             raise OptionError(f"{name}={value!r}", argument=name, remedy="Pass True or False")
     return Request(
-        chosen, options, kept, memory, blocks, batch_first, deciding, strict, check_precision
+        chosen, options, kept, memory, blocks, batch_first, deciding, strict, check_precision, each
     )
 
 

@@ -1,45 +1,64 @@
-"""Merge one attribution per generated token into one per text, with an output-by-input matrix."""
+"""Merge one attribution per row of an answer into one per text, with an output-by-input matrix."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from whyformer.attribution import Attribution, Stream
-from whyformer.targets.generation import GENERATED, Generation
+from whyformer.attribution import Attribution, Stream, Trust
+from whyformer.attribution.trust import merge_trust
+from whyformer.targets.answer_rows import Generation
+from whyformer.targets.generation import GENERATED
 
 
-def merge_generated(rows: Attribution, generation: Generation) -> Attribution:
-    """Return the attribution of whole texts: `maps["generated", stream]` is (batch, output, input).
+@dataclass(frozen=True)
+class AnswerRow:
+    """One row of the answers of some samples, explained.
 
-    A sample's scores and output are the sums over its generated tokens.
+    Attributes:
+        row: The number of the row.
+        samples: The samples, in the order of the attribution.
+        attribution: The scores of the row; meaningless for a sample with fewer rows.
+        probabilities: Of each token of the row, per sample.
     """
-    samples = torch.tensor(generation.samples)
-    positions = torch.tensor(generation.positions)
-    batch, longest = int(samples.max()) + 1, max(map(len, generation.tokens))
-    first = [generation.samples.index(i) for i in range(batch)]
 
-    def sum_rows(values: Tensor) -> Tensor:
-        total = values.new_zeros(batch, *values.shape[1:])
-        return total.index_add(0, samples, values)
+    row: int
+    samples: tuple[int, ...]
+    attribution: Attribution
+    probabilities: list[list[float]]
 
-    streams = {name: _merge_stream(one, first, sum_rows) for name, one in rows.streams.items()}
-    matrices = {}
-    for name, stream in rows.streams.items():
-        matrix = stream.scores.new_zeros(batch, longest, stream.scores.shape[1])
-        matrix[samples, positions] = stream.scores
-        matrices[GENERATED, name] = matrix
+
+def merge_generated(parts: Sequence[AnswerRow], generation: Generation) -> Attribution:
+    """Return the attribution of whole texts: `maps["generated", stream]` is (batch, rows, input).
+
+    A sample's scores and output are the sums over its rows.
+    """
+    table = _Table(parts, generation)
+    rows = parts[0].attribution
+    streams, matrices = {}, {}
+    for name in rows.streams:
+        matrices[GENERATED, name] = table.gather(lambda a, name=name: a.streams[name].scores)
+        streams[name] = table.merge_stream(name, matrices[GENERATED, name].sum(1))
     if generation.prompt is not None:
         streams, matrices = _split_prompt(streams, matrices, rows.main, generation.prompt)
+    longest = max(map(len, generation.tokens))
     streams[GENERATED] = replace(
         streams[GENERATED],
         said=tuple((*row, *[""] * (longest - len(row))) for row in generation.tokens),
+        spans=None if generation.each == "token" else generation.rows,
+        probabilities=table.probabilities(longest),
     )
-    output = sum_rows(rows.output)
-    sinks = {name: sum_rows(sink) for name, sink in rows.sinks.items()}
+    output = table.gather(lambda a: a.output).sum(1)
+    names = dict.fromkeys(name for part in parts for name in part.attribution.sinks)
+    sinks = {
+        name: table.gather(lambda a, name=name: a.sinks.get(name, torch.zeros_like(a.output))).sum(
+            1
+        )
+        for name in names
+    }
     conservation = None
     if rows.conservation is not None:
         scores = sum((s.scores.sum(1) for s in streams.values()), torch.zeros_like(output))
@@ -47,38 +66,106 @@ def merge_generated(rows: Attribution, generation: Generation) -> Attribution:
     return replace(
         rows,
         streams=streams,
-        target=torch.full((batch,), -1),
+        target=torch.full((len(generation.texts),), -1),
         output=output,
         labels=generation.texts,
         conservation=conservation,
         sinks=sinks,
         layers=(),
         maps=matrices,
-        trust=rows.trust.merge_rows(generation.samples),
+        trust=table.trust(),
     )
 
 
-def _merge_stream(
-    stream: Stream, first: Sequence[int], sum_rows: Callable[[Tensor], Tensor]
-) -> Stream:
-    """One stream of the whole samples; all fields but the scores are the same in every row."""
+class _Table:
+    """The rows of all samples: which part has them, and where."""
 
-    def take_first(value: Tensor | None) -> Tensor | None:
-        return None if value is None else value[list(first)]
+    def __init__(self, parts: Sequence[AnswerRow], generation: Generation) -> None:
+        self._parts, self._generation = parts, generation
+        self._batch = len(generation.texts)
+        # The places in each part of the samples that have such a row.
+        self._places = [
+            [i for i, s in enumerate(one.samples) if one.row < len(generation.rows[s])]
+            for one in parts
+        ]
+        self._first = {
+            sample: (one.attribution, place)
+            for one in parts
+            if one.row == 0
+            for place, sample in enumerate(one.samples)
+        }
 
-    return replace(
-        stream,
-        scores=sum_rows(stream.scores),
-        # The tokens' scores are estimated from the same coalitions, so errors may add up.
-        errors=None if stream.errors is None else sum_rows(stream.errors),
-        mask=stream.mask[list(first)],
-        tokens=stream.tokens and tuple(stream.tokens[i] for i in first),
-        word_ids=stream.word_ids and tuple(stream.word_ids[i] for i in first),
-        image=take_first(stream.image),
-        pixels=None,
-        deciding=None,  # differs from row to row
-        states=take_first(stream.states),
-    )
+    def gather(self, read: Callable[[Attribution], Tensor]) -> Tensor:
+        """Return what `read` gives of every row, (batch, rows, ...); 0 where there is no row."""
+        count = max(map(len, self._generation.rows))
+        some = read(self._parts[0].attribution)
+        whole = some.new_zeros(self._batch, count, *some.shape[1:])
+        for part, places in zip(self._parts, self._places, strict=True):
+            whole[[part.samples[i] for i in places], part.row] = read(part.attribution)[places]
+        return whole
+
+    def merge_stream(self, name: str, scores: Tensor) -> Stream:
+        """Return one stream of the whole samples; all but the scores is the same in every row."""
+
+        def each(read: Callable[[Stream], Sequence | Tensor | None]) -> list | None:
+            """What `read` gives of each sample, or None if it gives nothing."""
+            found = []
+            for sample in range(self._batch):
+                attribution, place = self._first[sample]
+                values = read(attribution.streams[name])
+                if values is None:
+                    return None
+                found.append(values[place])
+            return found
+
+        def stack(read: Callable[[Stream], Tensor | None]) -> Tensor | None:
+            found = each(read)
+            return None if found is None else torch.stack(found)
+
+        tokens, word_ids = each(lambda s: s.tokens), each(lambda s: s.word_ids)
+        one = self._parts[0].attribution.streams[name]
+        errors = None
+        if one.errors is not None:
+            # The tokens' scores are estimated from the same coalitions, so errors may add up.
+            errors = self.gather(lambda a: _errors(a.streams[name])).sum(1)
+        mask = stack(lambda s: s.mask)
+        assert mask is not None
+        return replace(
+            one,
+            scores=scores,
+            errors=errors,
+            mask=mask,
+            tokens=None if tokens is None else tuple(tokens),
+            word_ids=None if word_ids is None else tuple(word_ids),
+            image=stack(lambda s: s.image),
+            pixels=None,
+            deciding=None,  # differs from row to row
+            states=stack(lambda s: s.states),
+        )
+
+    def probabilities(self, longest: int) -> Tensor:
+        """Return the probability of each generated token, (batch, tokens); 0 at padding."""
+        found = torch.zeros(self._batch, longest)
+        for part, places in zip(self._parts, self._places, strict=True):
+            for place in places:
+                sample = part.samples[place]
+                start, end = self._generation.rows[sample][part.row]
+                found[sample, start:end] = torch.tensor(part.probabilities[place])
+        return found
+
+    def trust(self) -> Trust:
+        """Return the verdict about whole texts, from those about their rows."""
+        found, samples = [], []
+        for part, places in zip(self._parts, self._places, strict=True):
+            numbers = range(len(samples), len(samples) + len(places))
+            found.append((part.attribution.trust.take(places), numbers))
+            samples += [part.samples[i] for i in places]
+        return merge_trust(found).merge_rows(samples)
+
+
+def _errors(stream: Stream) -> Tensor:
+    assert stream.errors is not None
+    return stream.errors
 
 
 def _split_prompt(
@@ -106,5 +193,9 @@ def _split_prompt(
     matrix = matrices[GENERATED, main]
     return (
         {**streams, main: take_columns(main, before), GENERATED: take_columns(GENERATED, after)},
-        {(GENERATED, main): matrix[:, :, before], (GENERATED, GENERATED): matrix[:, :, after]},
+        {
+            **matrices,
+            (GENERATED, main): matrix[:, :, before],
+            (GENERATED, GENERATED): matrix[:, :, after],
+        },
     )

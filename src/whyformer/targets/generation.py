@@ -1,13 +1,13 @@
-"""Generated text as a target: explain each of its tokens, with teacher forcing, in one batch.
+"""Generated text as a target: explain each of its tokens, with teacher forcing.
 
-Each generated token becomes a row of the batch: the same sample with another target position.
+The model reads the whole text at once; each token is another target in the same output.
 The target is token ids (as `model.generate` returns them) or, for an encoder-decoder, text. If it
 is neither, an encoder-decoder generates the text first.
 
     plan = plan_generation(target, batch, module, family)
     if plan is not None:
         ids = generate_ids(module, batch.arguments) if plan.ids is None else plan.ids
-        batch, target, generation = teacher_force(plan, ids, target, batch, module, processor)
+        batch, generation = teacher_force(plan, ids, target, batch, module, processor)
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from whyformer.inputs.prepare import prepare
 from whyformer.inputs.sequence import Sequences, move_to_module
 from whyformer.models.families import Family, Source, family_of
 from whyformer.models.signature import config_of, forward_of
+from whyformer.targets.answer_rows import Generation
 from whyformer.targets.output_ids import (
     IdRows,
     cut_after_end,
@@ -40,6 +41,8 @@ from whyformer.targets.output_ids import (
 from whyformer.targets.specs import Contrast, Token
 
 GENERATED = "generated"
+# The argument of transformers models for how many scores to compute, counted from the end.
+LOGITS_TO_KEEP = "logits_to_keep"
 
 
 @dataclass(frozen=True)
@@ -48,17 +51,6 @@ class GenerationPlan:
 
     source: Source | None  # the decoder's arguments; None if prompt and output are one sequence
     ids: Any | None  # (batch, tokens) of the output; None if the model has to generate it
-
-
-@dataclass(frozen=True)
-class Generation:
-    """Which generated token each row of a teacher-forced batch explains."""
-
-    samples: tuple[int, ...]  # per row: its sample
-    positions: tuple[int, ...]  # per row: its position among the sample's generated tokens
-    tokens: tuple[tuple[str, ...], ...]  # the generated tokens as text, per sample
-    texts: tuple[str, ...]  # the whole output, per sample
-    prompt: int | None = None  # columns before the output, if prompt and output are one sequence
 
 
 def plan_generation(
@@ -94,14 +86,14 @@ def teacher_force(
     batch: Batch,
     module: nn.Module,
     processor: Any = None,
-) -> tuple[Batch, Any, Generation | None]:
-    """Return the batch that the decoder reads, its target, and the token that each row explains.
+) -> tuple[Batch, Generation | None]:
+    """Return the batch that the decoder reads, and the generated text that is explained.
 
     Args:
         plan: From `plan_generation`.
         ids: (batch, tokens) of the output: `plan.ids`, or what the model generated.
-        target: The user's target. A token or a contrast is explained at one position, so that the
-            batch keeps one row per sample; otherwise there is one row per generated token.
+        target: The user's target. For a token or a contrast there is no text to explain: it is
+            at one position.
         batch: The inputs, without output.
         module: The model.
         processor: The model's tokenizer or processor.
@@ -119,15 +111,12 @@ def teacher_force(
     start = start_id(module, plan.source)
     decoded = _add_decoder_input(batch, [[start, *row[:-1]] for row in rows], module, plan.source)
     if isinstance(target, Token | Contrast) or not any(rows):
-        return decoded, target, None
-    columns = [list(range(len(row))) for row in rows]
-    return _repeat_per_token(decoded, rows, columns)
+        return decoded, None
+    return decoded, _read_generation(decoded, rows)
 
 
-def _repeat_per_token(
-    batch: Batch, rows: IdRows, columns: list[list[int]], prompt: int | None = None
-) -> tuple[Batch, list[Token], Generation]:
-    """One row per generated token; `columns` are the positions that predict them."""
+def _read_generation(batch: Batch, rows: IdRows, prompt: int | None = None) -> Generation:
+    """The generated text of each sample of a batch that the decoder reads."""
     empty = [i for i, row in enumerate(rows) if not row]
     if empty:
         raise TargetError(
@@ -135,17 +124,29 @@ def _repeat_per_token(
             argument="inputs",
             remedy="Leave the sample out",
         )
-    pairs = [(i, t) for i, row in enumerate(rows) for t in range(len(row))]
-    samples = tuple(i for i, _ in pairs)
-    generation = Generation(
-        samples=samples,
-        positions=tuple(t for _, t in pairs),
+    return Generation(
+        ids=tuple(map(tuple, rows)),
+        columns=_score_columns(batch, prompt),
         tokens=tuple(tuple(token_text(token, batch.tokenizer) for token in row) for row in rows),
         texts=tuple(output_text(row, batch.tokenizer) for row in rows),
         prompt=prompt,
     )
-    targets = [Token(columns[i][t], rows[i][t]) for i, t in pairs]
-    return batch.take(samples), targets, generation
+
+
+def _score_columns(batch: Batch, prompt: int | None) -> tuple[int, ...]:
+    """Where the scores of each sample's first generated token are.
+
+    After a prompt they are counted from the end: other tokens may come before the text, and the
+    model may leave out the scores of the prompt.
+    """
+    if prompt is None:
+        return (0,) * batch.size
+    assert batch.mask is not None
+    last, width, layout = prompt - 1, batch.mask.shape[1], batch.layout
+    return tuple(
+        (last if layout is None else layout.column(sample, last)) - width
+        for sample in range(batch.size)
+    )
 
 
 # -- encoder-decoders ------------------------------------------------------------------------------
@@ -188,7 +189,7 @@ def _can_continue(module: nn.Module, batch: Batch) -> bool:
 
 def _continue_prompts(
     rows: IdRows, batch: Batch, module: nn.Module, processor: Any
-) -> tuple[Batch, list[Token], Generation]:
+) -> tuple[Batch, Generation]:
     """Prompts and outputs as one text each, padded left so that all outputs start together."""
     assert batch.mask is not None
     ids = batch.arguments["input_ids"]
@@ -214,8 +215,23 @@ def _continue_prompts(
         mask.append([0] * before + [1] * (len(prompt) + len(output)) + [0] * after)
     arguments = {"input_ids": torch.tensor(texts), "attention_mask": torch.tensor(mask)}
     whole = prepare(arguments, module, processor, family_of(module))
-    columns = [[width + t - 1 for t in range(len(output))] for output in outputs]
-    return _repeat_per_token(whole, outputs, columns, prompt=width)
+    generation = _read_generation(whole, outputs, prompt=width)
+    return _without_prompt_scores(whole, generation, module), generation
+
+
+def _without_prompt_scores(batch: Batch, generation: Generation, module: nn.Module) -> Batch:
+    """The batch that also asks the model for the scores of the outputs alone, if it can.
+
+    Over a large vocabulary, the scores of a long prompt cost as much as several blocks.
+    """
+    if LOGITS_TO_KEEP not in forward_of(module).names:
+        return batch
+    kept = {LOGITS_TO_KEEP: -min(generation.columns)}
+    return replace(
+        batch,
+        arguments={**batch.arguments, **kept},
+        baseline_arguments={**batch.baseline_arguments, **kept},
+    )
 
 
 def _without_prompt(row: list[int], prompt: list[int], pad: int) -> list[int]:

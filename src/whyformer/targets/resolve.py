@@ -84,6 +84,20 @@ class Goal:
     index: Tensor  # (batch,) the class or token id, a span's start; -1 for a callable
     labels: tuple[str, ...]  # as text, per sample
     target: Any  # selects the same entries in any other output, even if its prediction differs
+    scores: Tensor | None = None  # all scores of the head, (batch, ..., entries), detached
+
+    def probabilities(self) -> list[list[float]]:
+        """Return the probability of each selected entry among those beside it, per sample."""
+        assert self.scores is not None
+        wide = torch.promote_types(self.scores.dtype, torch.float32)
+
+        def probability(scores: Tensor, where: tuple[int, ...]) -> float:
+            return float(scores[where[:-1]].softmax(-1, wide)[where[-1]])
+
+        return [
+            [probability(scores, where) for _, where in one.terms]
+            for scores, one in zip(self.scores, self.target, strict=True)
+        ]
 
 
 def resolve(target: Any, output: Any, module: nn.Module, batch: Batch) -> Goal:
@@ -112,6 +126,7 @@ def resolve(target: Any, output: Any, module: nn.Module, batch: Batch) -> Goal:
             index=torch.tensor([one.index for one in selections], device=head.scores.device),
             labels=tuple(one.label for one in selections),
             target=selections,
+            scores=head.scores.detach(),
         )
     if not bool(goal.value.detach().isfinite().all()):
         check_weights(module, again=True)
@@ -188,24 +203,19 @@ def _call_target(target: Any, output: Any, module: nn.Module, batch: Batch) -> G
 
 def _sum_selected(scores: Tensor, selections: list[Selection]) -> Tensor:
     """The signed sum of each sample's selected entries, (batch,)."""
-    samples = torch.arange(len(selections), device=scores.device)
-    # The first term has sign +1 in every sample. Samples with fewer terms get terms of sign 0.
-    total = scores[(samples, *_indices([one.terms[0] for one in selections], scores))]
-    for rank in range(1, max(len(one.terms) for one in selections)):
-        terms = [
-            one.terms[rank] if rank < len(one.terms) else (0, one.terms[0][1]) for one in selections
-        ]
-        entries = scores[(samples, *_indices(terms, scores))]
-        signs = [sign for sign, _ in terms]
-        if set(signs) == {-1}:
-            total = total - entries
-        elif set(signs) == {1}:
-            total = total + entries
-        else:
-            total = total + entries * torch.tensor(signs, dtype=scores.dtype, device=scores.device)
-    return total
-
-
-def _indices(terms: list[tuple[int, tuple[int, ...]]], scores: Tensor) -> tuple[Tensor, ...]:
-    """The terms' entries, one index tensor per axis after the batch axis."""
-    return torch.tensor([where for _, where in terms], device=scores.device).unbind(1)
+    most = max(len(one.terms) for one in selections)
+    # Samples with fewer terms get terms of sign 0.
+    terms = [(*one.terms, *[(0, one.terms[0][1])] * (most - len(one.terms))) for one in selections]
+    samples = torch.arange(len(selections), device=scores.device).unsqueeze(1)
+    unknown = [where[-1] for row in terms for _, where in row if where[-1] >= scores.shape[-1]]
+    if unknown:
+        raise TargetError(
+            f"there is no token {unknown[0]}; the model has ids 0 to {scores.shape[-1] - 1}",
+            argument="target",
+        )
+    places = torch.tensor([[where for _, where in row] for row in terms], device=scores.device)
+    entries = scores[(samples, *places.unbind(-1))]  # (batch, terms)
+    signs = [[sign for sign, _ in row] for row in terms]
+    if any(sign != 1 for row in signs for sign in row):
+        entries = entries * torch.tensor(signs, dtype=scores.dtype, device=scores.device)
+    return entries.sum(1)

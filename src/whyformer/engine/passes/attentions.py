@@ -16,7 +16,12 @@ from whyformer.engine.forward import Trace
 from whyformer.engine.hidden import cut_reasons
 from whyformer.engine.layer_building import make_layers
 from whyformer.engine.padding_reads import padding_reads
-from whyformer.engine.passes.forward_only import ForwardPass, differentiable_value, intercept
+from whyformer.engine.passes.forward_only import (
+    ForwardPass,
+    Recording,
+    differentiable_value,
+    record_forward,
+)
 from whyformer.engine.recording import AttentionRecorder
 from whyformer.engine.result import MethodResult, Scores
 from whyformer.engine.rules.attention_maps import recording_table
@@ -86,12 +91,19 @@ def attentions(
     keeps_gradient = "gradient" in run.keep
     gradient = gradient or keeps_gradient
     structure = find_structure(run)
-    trace, ledger = Trace(track=False), run.new_ledger()
-    recorder = AttentionRecorder(
-        trace, ledger, run.stacks, start_graph=gradient, **recording_of(run, structure)
-    )
-    table = recording_table(recorder.record, recorder.hold)
-    forward = intercept(run, table, trace, ledger)
+
+    def record() -> Recording:
+        trace, ledger = Trace(track=False), run.new_ledger()
+        recorder = AttentionRecorder(
+            trace, ledger, run.stacks, start_graph=gradient, **recording_of(run, structure)
+        )
+        table = recording_table(recorder.record, recorder.hold)
+        return record_forward(run, table, trace, ledger, maps=recorder)
+
+    recorded = run.record(("attentions", gradient), record)
+    trace, ledger, recorder = recorded.trace, recorded.ledger, recorded.maps
+    assert recorder is not None
+    forward = recorded.aim(run)
     groups = structure.layers if structure else None
     chosen = recorder.choose_layers(groups, first, end, by_pair)
     sloping: Sequence[int] = []
@@ -101,6 +113,7 @@ def attentions(
     slopes = gradients_at(
         differentiable_value(forward.goal),
         {"exits": [*trace.exits.values()], "maps": [recorder.maps[i] for i in sloping]},
+        run.keeps_graph,
     )
     forward, deciding, reads = with_deciding(run, forward, trace, slopes["exits"])
     slope_of = dict(zip(sloping, slopes["maps"], strict=True))

@@ -26,7 +26,7 @@ from whyformer.engine.passes.attentions import (
     refuse_without_maps,
     with_deciding,
 )
-from whyformer.engine.passes.forward_only import differentiable_value, intercept
+from whyformer.engine.passes.forward_only import Recording, differentiable_value, record_forward
 from whyformer.engine.recording import AttentionRecorder, missing_operation
 from whyformer.engine.result import Scores
 from whyformer.engine.rules.ledger import Booking, Place
@@ -205,17 +205,25 @@ def balanced(
     if maps:
         refuse_without_maps(run)
     structure = find_structure(run) if maps else None
-    watched = BlockRelevance(run) if states else None
-    trace, ledger = Trace(track=states, blocks=watched), run.new_ledger(states, per_token)
-    recorder = AttentionRecorder(
-        trace, ledger, run.stacks, start_graph=True, **recording_of(run, structure)
-    )
-    rules = rules or balanced_rules()
-    table = rules.table
-    if maps:
-        table = {**table, **rules.recording(recorder.record, recorder.hold)}
-    nodes = NodeRecorder(run, trace, ledger) if states and "nodes" in run.keep else None
-    forward = intercept(run, table, trace, ledger, nodes=nodes)
+    chosen_rules = rules or balanced_rules()
+
+    def record() -> Recording:
+        trace = Trace(track=states, blocks=BlockRelevance(run) if states else None)
+        ledger = run.new_ledger(states, per_token)
+        recorder = AttentionRecorder(
+            trace, ledger, run.stacks, start_graph=True, **recording_of(run, structure)
+        )
+        table = chosen_rules.table
+        if maps:
+            table = {**table, **chosen_rules.recording(recorder.record, recorder.hold)}
+        nodes = NodeRecorder(run, trace, ledger) if states and "nodes" in run.keep else None
+        return record_forward(run, table, trace, ledger, nodes=nodes, maps=recorder)
+
+    recorded = run.record(("balanced", maps, states, chosen_rules, per_token), record)
+    trace, ledger, nodes = recorded.trace, recorded.ledger, recorded.nodes
+    recorder = recorded.maps
+    assert recorder is not None
+    forward = recorded.aim(run)
     if maps and not ledger.counts["attention"]:
         raise missing_operation("attention")
     groups = recorder.layers(structure.layers if structure else None)
@@ -230,7 +238,7 @@ def balanced(
             "maps": [recorder.maps[i] for i in sloping],
             **(nodes.places if nodes else {}),
         },
-        keep_graph=ledger.may_mix_up,
+        keep_graph=run.keeps_graph or ledger.may_mix_up,
     )
     deciding: Mapping[str, Tensor] = {}
     reads: tuple[Reason, ...] = ()
@@ -238,7 +246,7 @@ def balanced(
         forward, deciding, reads = with_deciding(run, forward, trace, slopes["exits"])
     slope_of = dict(zip(sloping, slopes["maps"], strict=True))
     every = make_layers(run, forward.layout, recorder, structure, gradient=slope_of)
-    relevance = watched.read(trace.states, slopes["states"]) if watched else {}
+    relevance = trace.blocks.read(trace.states, slopes["states"]) if trace.blocks else {}
     if states:
         bottom = [one[0] for one in relevance.values() if one[0] is not None]
         book_again_if_mixed_up(ledger, forward.goal.value, [*trace.states.values()], bottom)
@@ -249,9 +257,9 @@ def balanced(
         every,
         tuple(every[i] for i in chosen),
         relevance,
-        ledger.sinks_by_place,
-        ledger.token_sinks,
-        ledger.leaks_by_place,
+        dict(ledger.sinks_by_place),
+        dict(ledger.token_sinks),
+        dict(ledger.leaks_by_place),
         nodes.read(forward.layout, slopes) if nodes else {},
         reasons=(*reads, *reasons_of(structure, ledger)),
     )

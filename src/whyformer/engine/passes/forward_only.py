@@ -1,4 +1,4 @@
-"""A forward pass: the explained value and the token states; no backward pass."""
+"""A forward pass: recorded once, then read for one target after another; no backward pass."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torch import Tensor
 from whyformer.engine.forward import Trace, is_double, run_forward
 from whyformer.engine.interception import Interception
 from whyformer.engine.nodes import NodeRecorder, WatchedInterception
+from whyformer.engine.recording import AttentionRecorder
 from whyformer.engine.rules.ledger import Ledger
 from whyformer.engine.rules.operations.names import Function
 from whyformer.engine.run import Run
@@ -50,30 +51,73 @@ def forward_only(
         states: Token states to run with instead of the model's own.
         baseline: Run on the neutral input instead of the batch's own.
     """
-    trace = Trace(at=at, track=False, replace=states or {})
-    return intercept(run, {}, trace, run.new_ledger(), baseline=baseline)
+
+    def record() -> Recording:
+        trace = Trace(at=at, track=False, replace=states or {})
+        return record_forward(run, {}, trace, run.new_ledger(), baseline=baseline)
+
+    if states:
+        return record().aim(run)
+    return run.record(("forward_only", at, baseline), record).aim(run)
 
 
-def intercept(
+@dataclass(frozen=True)
+class Recording:
+    """A forward pass under rules, whose output can be read for several targets.
+
+    Attributes:
+        output: What the model returned, in the graph.
+        interception: The rules.
+        trace: What the hooks saw.
+        ledger: Where backward passes book what does not reach a token.
+        layout: Whose tokens each stack holds.
+        states: Token states where scores are read, detached, (batch, tokens, hidden) by stack.
+        nodes: The inner nodes, if the user keeps them.
+        maps: The attention maps, if the pass reads them.
+    """
+
+    output: Any
+    interception: Interception
+    trace: Trace
+    ledger: Ledger
+    layout: TokenLayout
+    states: States
+    nodes: NodeRecorder | None = None
+    maps: AttentionRecorder | None = None
+
+    def aim(self, run: Run) -> ForwardPass:
+        """Return the pass with the value of the run's target; empty the books for its backward.
+
+        A target may be a computation on the output, so the rules must see its operations too.
+        """
+        self.ledger.clear()
+        if self.trace.blocks is not None:
+            self.trace.blocks.clear()
+        with self.interception:
+            goal = resolve(run.target, self.output, run.module, run.batch)
+        return ForwardPass(goal, self.layout, self.states)
+
+
+def record_forward(
     run: Run,
     table: Table,
     trace: Trace,
     ledger: Ledger,
     baseline: bool = False,
     nodes: NodeRecorder | None = None,
-) -> ForwardPass:
-    """Run the model under a table of rules, and resolve the target under the same rules.
+    maps: AttentionRecorder | None = None,
+) -> Recording:
+    """Run the model under a table of rules.
 
-    A target may be a computation on the output, so the rules must see its operations too.
-    `nodes` records the inner nodes, if the user keeps them.
+    `nodes` and `maps` record the inner nodes and the attention maps, if they are needed.
     """
     interception = make_interception(run, table, ledger, nodes=nodes)
     arguments = run.batch.baseline_arguments if baseline else run.batch.arguments
     hooks = state_hooks(run, trace, ledger) + (nodes.hooks() if nodes else [])
     output = run_forward(run, trace, interception, hooks, arguments)
-    with interception:
-        goal = resolve(run.target, output, run.module, run.batch)
-    return forward_pass(run, trace, goal)
+    states = states_of(run, trace)
+    layout = find_layout(run, states)
+    return Recording(output, interception, trace, ledger, layout, states, nodes, maps)
 
 
 def make_interception(
@@ -89,10 +133,9 @@ def make_interception(
     return WatchedInterception(nodes.see, *settings) if nodes else Interception(*settings)
 
 
-def forward_pass(run: Run, trace: Trace, goal: Goal) -> ForwardPass:
-    """Return what a trace saw as a frozen value."""
-    states = run.by_stack(trace.states, [s.detach() for s in trace.states.values()])
-    return ForwardPass(goal, find_layout(run, states), states)
+def states_of(run: Run, trace: Trace) -> States:
+    """Return the token states that a trace saw, detached, (batch, tokens, hidden) by stack."""
+    return run.by_stack(trace.states, [s.detach() for s in trace.states.values()])
 
 
 def differentiable_value(goal: Goal) -> Tensor:

@@ -15,10 +15,11 @@ from whyformer.engine.hidden import cut_reasons, hidden_reasons
 from whyformer.engine.nodes import NodeRecorder
 from whyformer.engine.passes.forward_only import (
     ForwardPass,
+    Recording,
     States,
     Table,
     differentiable_value,
-    intercept,
+    record_forward,
 )
 from whyformer.engine.recording import missing_operation
 from whyformer.engine.result import MethodResult, Scores
@@ -89,15 +90,23 @@ def gradients(
         needs: Rules of which one must have applied. Without it the scores would be another
             method's.
     """
-    trace, ledger = Trace(at=at, replace=states or {}), run.new_ledger(conserve)
-    recorder = NodeRecorder(run, trace, ledger) if "nodes" in run.keep else None
-    forward = intercept(run, table, trace, ledger, nodes=recorder)
+
+    def record() -> Recording:
+        trace, ledger = Trace(at=at, replace=states or {}), run.new_ledger(conserve)
+        nodes = NodeRecorder(run, trace, ledger) if "nodes" in run.keep else None
+        return record_forward(run, table, trace, ledger, nodes=nodes)
+
+    settings = ("gradients", table, at, conserve)
+    recorded = record() if states else run.record(settings, record)
+    trace, ledger, recorder = recorded.trace, recorded.ledger, recorded.nodes
+    forward = recorded.aim(run)
     if needs and not any(ledger.counts[rule] for rule in needs):
         raise missing_operation(needs[0])
     value = differentiable_value(forward.goal)
     places = recorder.places if recorder else {}
     lowest = [*trace.states.values()]
-    slopes = gradients_at(value, {"states": lowest, **places}, keep_graph=ledger.may_mix_up)
+    keep_graph = run.keeps_graph or ledger.may_mix_up
+    slopes = gradients_at(value, {"states": lowest, **places}, keep_graph)
     nodes = recorder.read(forward.layout, slopes) if recorder else {}
     gradient = run.by_stack(trace.states, slopes["states"])
     if ledger.active:

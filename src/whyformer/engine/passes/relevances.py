@@ -19,10 +19,11 @@ from whyformer.engine.passes.attentions import (
     with_deciding,
 )
 from whyformer.engine.passes.forward_only import (
+    ForwardPass,
     States,
     differentiable_value,
-    forward_pass,
     make_interception,
+    states_of,
 )
 from whyformer.engine.recording import AttentionRecorder, RelevanceSums
 from whyformer.engine.result import MethodResult, Scores
@@ -30,6 +31,7 @@ from whyformer.engine.rules.operations.stabilise import wide
 from whyformer.engine.rules.relevance.switch import Direction, run_without_rule
 from whyformer.engine.rules.relevance.table import relevance_table
 from whyformer.engine.run import Run
+from whyformer.engine.segments import find_layout
 from whyformer.engine.state_hooks import state_hooks
 from whyformer.engine.structure import find_structure
 from whyformer.models.families import Pair
@@ -96,7 +98,8 @@ def relevances(
     for tensor, _ in output_pairs:
         interception.constant(tensor)  # refuses a tensor that was written into
     goal = resolve(run.target, output, run.module, run.batch)
-    forward, value = forward_pass(run, trace, goal), differentiable_value(goal)
+    states = states_of(run, trace)
+    forward, value = ForwardPass(goal, find_layout(run, states), states), differentiable_value(goal)
 
     groups = recorder.layers(structure.layers if structure else None)
     chosen = recorder.choose_layers(groups, first, by_pair=by_pair)

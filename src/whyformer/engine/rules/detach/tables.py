@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 from whyformer.engine.rules.detach import activation as activations
 from whyformer.engine.rules.detach import attention as attentions
@@ -43,6 +44,8 @@ _PRODUCT: dict[str, RuleTable] = {
 }
 
 
+# The same choices give the same table: a tape knows by it that a forward pass was recorded.
+@lru_cache(maxsize=64)
 def detach_table(
     attention: str = "gradient",
     norm: str = "gradient",

@@ -1,0 +1,140 @@
+"""Time and memory of an explained answer against plain forward+backward passes, in one run.
+
+    python benchmarks/answers.py [--layers 24] [--prompt 512] [--answer 32] [--rounds 3]
+                                 [--methods libragrad,...] [--json FILE]
+
+Qwen2.5-0.5B shape with random weights: hidden size 896, 14 heads, 2 of keys and values, MLP of
+4,864, tied embeddings of 151,936 tokens. The plain pass reads prompt and answer, weights frozen; it
+goes back from one logit to the token states that enter the first block. Explaining an answer of N
+tokens one by one takes N of these at least.
+
+- `each token` has one row per token of the answer; its reference is N plain passes.
+- `whole answer` is one row, the sum of all logits; its reference is one plain pass.
+- memory is the most that torch has allocated at once, without weights; its reference is one pass.
+
+With one thread the time is the CPU time of this process, the best of the rounds, which all take
+turns. `plain, one logit` is the plain pass that computes the logits of one position alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("KINETO_LOG_LEVEL", "5")
+
+import torch
+from torch import Tensor, nn
+
+import turns
+import whyformer as wf
+from memory import peak
+from report import finish, limit_note
+
+PLAIN, ONE_LOGIT = "plain", "plain, one logit"
+TOKENS, WHOLE = "each token", "whole answer"
+# For the default method: (time, memory) over the reference.
+LIMITS = {TOKENS: (0.45, 1.5), WHOLE: (1.1, 1.5)}
+EACH = {TOKENS: "token", WHOLE: "answer"}
+
+
+def model_of(layers: int, hidden: int, vocabulary: int) -> Any:
+    """A Qwen2 with random weights."""
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    torch.manual_seed(0)
+    config = Qwen2Config(
+        vocab_size=vocabulary,
+        hidden_size=hidden,
+        intermediate_size=hidden * 4864 // 896,
+        num_hidden_layers=layers,
+        num_attention_heads=14,
+        num_key_value_heads=2,
+        tie_word_embeddings=True,
+    )
+    return Qwen2ForCausalLM(config).eval().requires_grad_(False)
+
+
+def plain(model: Any, ids: Tensor, **settings: Any) -> None:
+    """One logit and its gradient at the token states."""
+    states: list[Tensor] = []
+
+    def enter(module: nn.Module, args: tuple) -> tuple:
+        states.append(args[0].detach().requires_grad_())
+        return (states[0], *args[1:])
+
+    handle = model.model.layers[0].register_forward_pre_hook(enter)
+    try:
+        output = model(input_ids=ids, use_cache=False, **settings)
+        torch.autograd.grad(output.logits[:, -2 if not settings else -1, 0].sum(), states[0])
+    finally:
+        handle.remove()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--layers", type=int, default=24)
+    parser.add_argument("--hidden", type=int, default=896)
+    parser.add_argument("--vocabulary", type=int, default=151936)
+    parser.add_argument("--prompt", type=int, default=512, help="tokens")
+    parser.add_argument("--answer", type=int, default=32, help="tokens")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--methods", default="libragrad")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    model = model_of(options.layers, options.hidden, options.vocabulary)
+    length = options.prompt + options.answer
+    ids = torch.randint(1, min(1000, options.vocabulary), (1, length))
+    prompt, answer = ids[:, : options.prompt], ids[:, options.prompt :].tolist()
+    inputs = {"input_ids": prompt, "attention_mask": torch.ones_like(prompt)}
+
+    work: dict[str, Callable[[], Any]] = {
+        PLAIN: partial(plain, model, ids),
+        ONE_LOGIT: partial(plain, model, ids, logits_to_keep=1),
+    }
+    references: dict[str, int] = {PLAIN: 1, ONE_LOGIT: 1}
+    for method in options.methods.split(","):
+        for title, each in EACH.items():
+            name = f"{method}, {title}"
+            work[name] = partial(wf.explain, inputs, model, method=method, target=answer, each=each)
+            references[name] = options.answer if title == TOKENS else 1
+    for name, job in work.items():
+        if not name.endswith(TOKENS):
+            job()  # imports, caches, and the check of the plain value, which runs once
+    seconds = turns.best(work, options.rounds)
+    bytes_of = {name: peak(job) for name, job in work.items()}
+
+    title = f"{options.layers} layers, {options.prompt} + {options.answer} tokens"
+    print(f"{title} (1 thread, best of {options.rounds})")
+    exceeded = []
+    for name in work:
+        times = references[name]
+        ratio = seconds[name] / (times * seconds[PLAIN])
+        share = bytes_of[name] / bytes_of[PLAIN]
+        method, _, row = name.partition(", ")
+        own = method == "libragrad" and row in LIMITS
+        time_limit, memory_limit = LIMITS[row] if own else (None, None)
+        print(
+            f"  {name:28s} {seconds[name]:8.2f} s  {ratio:5.2f}x of {times} plain"
+            f"{limit_note(time_limit)}   {bytes_of[name] / 2**20:8.0f} MiB  {share:5.2f}x"
+            f"{limit_note(memory_limit)}",
+            flush=True,
+        )
+        if time_limit and ratio > time_limit:
+            exceeded.append(f"time of {name}: {ratio:.2f}x > {time_limit:.2f}x")
+        if memory_limit and share > memory_limit:
+            exceeded.append(f"memory of {name}: {share:.2f}x > {memory_limit:.2f}x")
+    results = {"title": title, "references": references, "seconds": seconds, "bytes": bytes_of}
+    return finish(results, exceeded, options.json)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
