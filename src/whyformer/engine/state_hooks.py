@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from whyformer.engine.forward import Trace
+from whyformer.engine.forward import Hook, Trace
 from whyformer.engine.rules.ledger import Ledger, Place
 from whyformer.engine.rules.operations import tensor_tags as tags
 from whyformer.engine.run import Run
@@ -16,8 +16,6 @@ from whyformer.engine.stacks import Track
 from whyformer.errors import ModelError, OptionError
 from whyformer.models.families import Pair
 from whyformer.models.signature import embeddings_of
-
-Hook = tuple[nn.Module, str, Any]
 
 
 def state_hooks(run: Run, trace: Trace, ledger: Ledger) -> list[Hook]:
