@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -104,13 +105,15 @@ class _BlockCall:
             leaves = [tags.add_tag(one.detach().requires_grad_(), tags.LEAF) for one in inputs]
             entering = [_enter(leaf, one) for leaf, one in zip(leaves, inputs, strict=True)]
             args, named = _change(
-                self.arguments, lambda one: entering[one.number], lambda one: type(one) is _Slot
+                _change(self.arguments, deepcopy, _is_cache),
+                lambda one: entering[one.number],
+                lambda one: type(one) is _Slot,
             )
         return self.forward(*args, **dict(named)), leaves, entering
 
     def gradients(
         self, inputs: Sequence[Tensor], arriving: Sequence[Tensor | None]
-    ) -> Sequence[Tensor | None]:
+    ) -> Sequence[Tensor]:
         """Return the gradient at the inputs, through a graph that exists only meanwhile."""
         before, self.ledger.place = self.ledger.place, self.place
         try:
@@ -134,9 +137,10 @@ class _BlockCall:
         ]
         del outputs
         if not reached:
-            return [None] * len(leaves)
+            return [torch.zeros_like(leaf) for leaf in leaves]
         ends, starts = zip(*reached, strict=True)
-        return torch.autograd.grad(ends, leaves, starts, allow_unused=True)
+        # Zeros, not None: hooks outside the block expect a gradient.
+        return torch.autograd.grad(ends, leaves, starts, allow_unused=True, materialize_grads=True)
 
     def check_same(self, found: Sequence[Tensor]) -> None:
         """Raise ModelError if the block returned something else than the first time."""
@@ -196,12 +200,20 @@ def _checkpointed(
         tracked = _tracked(output, _CONTAINERS)
         if not tracked:
             return output
-        _check_alone(name, tracked, leaves, entering)
+        used = _check_alone(name, tracked, leaves, entering)
         with torch._C.DisableTorchFunction():
             # Copies: an output may be a view of something inside the block.
             values = [one.detach().clone() for one in tracked]
             call.outputs = [(value.detach(), value._version) for value in values]
+            # No gradient goes to inputs that only decide constants, such as attention weights.
+            inputs = [
+                one if id(leaf) in used else one.detach()
+                for one, leaf in zip(inputs, leaves, strict=True)
+            ]
             attached = _Recomputed.apply(call, values, *inputs)
+            if len(attached) > 1:
+                # Each gets its own node: else hooks on one run when a gradient reaches another.
+                attached = tuple(one.view_as(one) for one in attached)
             for old, new in zip(tracked, attached, strict=True):
                 _copy_tag(old, new)
         outside = {id(old): new for old, new in zip(tracked, attached, strict=True)}
@@ -248,16 +260,25 @@ def _inside(stacks: Stacks) -> set[nn.Module]:
 
 def _check_alone(
     name: str, outputs: Sequence[Tensor], leaves: Sequence[Tensor], entering: Sequence[Tensor]
-) -> None:
-    """Raise ModelError if a block reads or writes token states beside its arguments."""
-    known = {id(leaf) for leaf in leaves}
-    if any(id(leaf) not in known for leaf in leaves_below(outputs)):
+) -> set[int]:
+    """Return the ids of the leaves that the outputs depend on.
+
+    Raise ModelError if the block reads or writes token states beside its arguments.
+    """
+    used = {id(leaf) for leaf in leaves_below(outputs)}
+    if used - {id(leaf) for leaf in leaves}:
         raise _unsuitable(
             f"{name} reads token states that are not among its arguments, such as keys and values"
             " that another block left in a cache"
         )
     if any(one._version for one in entering):
         raise _unsuitable(f"{name} writes into the token states that enter it")
+    return used
+
+
+def _is_cache(value: Any) -> bool:
+    """Whether this is a cache of keys and values: a block that runs again would add them twice."""
+    return any(kind.__module__ == "transformers.cache_utils" for kind in type(value).__mro__)
 
 
 def _unsuitable(reason: str) -> ModelError:
