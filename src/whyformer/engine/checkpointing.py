@@ -65,13 +65,13 @@ def checkpoint_blocks(run: Run, interception: Interception, under_rules: Scope) 
         yield
 
 
-def check_no_graph_escaped(run: Run, output: Sequence[Tensor], own: Sequence[Tensor]) -> None:
+def check_no_graph_escaped(run: Run, output: Any, own: Sequence[Tensor]) -> None:
     """Raise ModelError if the output depends on a tensor inside a block that it did not return.
 
     The graph of such a tensor ends at the block's input. `own` are the leaves of the pass.
     """
     known = {id(leaf) for leaf in own}
-    if any(id(leaf) not in known for leaf in leaves_below(output)):
+    if any(id(leaf) not in known for leaf in leaves_below(_tracked(output, _CONTAINERS))):
         raise _unsuitable(
             f"{run.name} reads tensors from inside its blocks that they do not return"
         )

@@ -87,8 +87,7 @@ def run_forward(
     _check_blocks_ran(run, trace)
     output = part_outputs[-1] if part_outputs else output
     if checkpoint:
-        tracked = [tensor for tensor, _ in alias_output(output)[1]]
-        check_no_graph_escaped(run, tracked, _leaves_of(trace))
+        check_no_graph_escaped(run, output, _leaves_of(trace))
     return output
 
 
