@@ -102,7 +102,10 @@ def explain(
         keep: What to keep beside the scores: "states", "attention", "gradient", and for methods
             that have them "maps", "relevance" and "nodes" (layers, heads and MLP units).
         memory: "maps" holds attention maps; "streamed" computes their rows again when needed, so
-            that memory is linear in tokens. The scores are the same. By default chosen by size.
+            that memory is linear in tokens. By default chosen by size. "checkpoint" keeps the
+            graph of one block at a time, for long prompts and large models: it takes one more
+            forward pass, and works for methods that read no attention maps, such as "libragrad"
+            and "attn_lrp". The scores are always the same.
         tokens: For a model of an unknown family: the argument of forward that carries the tokens.
         blocks: For a model of an unknown family: the path of its transformer blocks.
         batch_first: For a model of an unknown family: whether states are (batch, tokens, hidden).

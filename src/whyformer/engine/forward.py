@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,6 +13,7 @@ from torch import Tensor, nn
 
 from whyformer.engine.block_relevance import BlockRelevance
 from whyformer.engine.blocks import find_module
+from whyformer.engine.checkpointing import check_no_graph_escaped, checkpoint_blocks
 from whyformer.engine.custom_functions import open_functions
 from whyformer.engine.failures import forward_failure
 from whyformer.engine.half_precision import in_float32
@@ -21,6 +24,8 @@ from whyformer.engine.scope import add_hooks, parts_with_hooks
 from whyformer.errors import ModelError, WhyformerError
 from whyformer.models.families import Pair
 from whyformer.models.recurrences import mark_mixing_parameters, recurrence_hooks
+
+Hook = tuple[nn.Module, str, Any]  # module, "before" or "after", function
 
 
 @dataclass
@@ -48,12 +53,14 @@ def run_forward(
     run: Run,
     trace: Trace,
     interception: Interception,
-    hooks: list[tuple[nn.Module, str, Any]],
+    hooks: Sequence[Hook],
     arguments: Mapping[str, Any],
+    checkpoint: bool = False,
 ) -> Any:
     """Return the model's raw output; `trace` holds what the hooks saw.
 
-    If the family declares an `output_module`, return the output of that sub-module.
+    If the family declares an `output_module`, return the output of that sub-module. With
+    `checkpoint`, the graph of each block is built when the backward pass reaches it.
     """
     # Detached: what the user passed must not become the leaf that the graph starts from.
     trace.arguments = {
@@ -67,23 +74,21 @@ def run_forward(
     part = find_module(run.module, path) if path else None
     if part is not None:
         hooks = [*hooks, (part, "after", lambda m, args, out: part_outputs.append(out))]
-    hooks = [*hooks, *recurrence_hooks(parts_with_hooks(run.module))]
-    marked = mark_mixing_parameters(run.module)
+    marks = recurrence_hooks(parts_with_hooks(run.module))
+    under_rules = partial(_under_rules, run.module, interception, marks)
+    blocks = checkpoint_blocks(run, interception, under_rules) if checkpoint else nullcontext()
     try:
-        with (
-            add_hooks(hooks),
-            marked,
-            interception,
-            open_functions(),
-            in_float32(run.module),
-        ):
+        with add_hooks([*hooks]), under_rules(), blocks:
             output = _call(run.module, trace.arguments)
     except WhyformerError:
         raise
     except Exception as error:
         raise forward_failure(run.module, arguments, error) from error
     _check_blocks_ran(run, trace)
-    return part_outputs[-1] if part_outputs else output
+    output = part_outputs[-1] if part_outputs else output
+    if checkpoint:
+        check_no_graph_escaped(run, output, _leaves_of(trace))
+    return output
 
 
 def alias_output(output: Any) -> tuple[Any, list[tuple[Tensor, Tensor]]]:
@@ -118,6 +123,27 @@ def is_double(module: nn.Module) -> bool:
 def _own_copy(tensor: Tensor) -> Tensor:
     """The tensor detached; those of inference mode cannot be tracked, so they are copied."""
     return tensor.detach().clone() if tensor.is_inference() else tensor.detach()
+
+
+@contextmanager
+def _under_rules(
+    module: nn.Module, interception: Interception, marks: Sequence[Hook]
+) -> Iterator[None]:
+    """A scope in which the model's code runs under the rules; blocks may run in it again."""
+    with (
+        add_hooks([*marks]),
+        mark_mixing_parameters(module),
+        interception,
+        open_functions(),
+        in_float32(module),
+    ):
+        yield
+
+
+def _leaves_of(trace: Trace) -> list[Tensor]:
+    """The leaves that the pass made."""
+    pixels = [] if trace.leaf is None else [trace.arguments[trace.leaf]]
+    return [*trace.states.values(), *pixels]
 
 
 def _call(module: nn.Module, arguments: Mapping[str, Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from torch import Tensor
@@ -41,3 +42,24 @@ class LeafFinder:
             known[node] = bits
             waiting.pop()
         return known[tensor.grad_fn]
+
+
+def leaves_below(tensors: Iterable[Tensor]) -> list[Tensor]:
+    """Return all leaves that some tensors depend on; a leaf depends on itself."""
+    found: dict[int, Tensor] = {}
+    waiting: list[Any] = []
+    for tensor in tensors:
+        if tensor.grad_fn is not None:
+            waiting.append(tensor.grad_fn)
+        elif tensor.requires_grad:
+            found[id(tensor)] = tensor
+    seen = set(waiting)
+    while waiting:
+        node = waiting.pop()
+        leaf = getattr(node, "variable", None)
+        if leaf is not None:
+            found[id(leaf)] = leaf
+        new = {one for one, _ in node.next_functions if one is not None} - seen
+        seen |= new
+        waiting += new
+    return [*found.values()]

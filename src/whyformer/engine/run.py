@@ -18,6 +18,8 @@ from whyformer.targets.resolve import Goal
 
 # What `keep` can hold that needs whole attention maps in memory.
 MAPS = frozenset({"attention", "gradient", "relevance"})
+# The value of `memory` that keeps the graph of one block at a time.
+CHECKPOINT = "checkpoint"
 
 Recorded = TypeVar("Recorded")
 
@@ -34,7 +36,8 @@ class Run:
         family: The declared family, None for a model that no family covers.
         deciding: The token that decides, named by the user; None to infer it from the gradient.
         keep: What the user keeps besides the scores.
-        memory: "maps", "streamed", or None to choose by the size of the maps.
+        memory: "maps", "streamed", or None to choose by the size of the maps; "checkpoint" for
+            passes without maps.
         tape: Holds forward passes that were run for other targets; None to run each pass once.
     """
 
@@ -51,7 +54,9 @@ class Run:
     @property
     def map_memory(self) -> str | None:
         """How attention maps are stored; maps that the user keeps have to be held."""
-        return "maps" if self.keep & MAPS else self.memory
+        if self.keep & MAPS:
+            return "maps"
+        return None if self.memory == CHECKPOINT else self.memory
 
     @property
     def name(self) -> str:
@@ -86,7 +91,7 @@ class Run:
             return self, 1
         rows = [*range(self.batch.size)] * times
         larger = replace(self, batch=self.batch.take(rows), target=self.target * times)
-        return replace(larger, deciding=None, keep=frozenset(), memory=None, tape=None), times
+        return replace(larger, deciding=None, keep=frozenset(), tape=None), times
 
     def new_ledger(self, conserve: bool = False, per_token: bool = False) -> Ledger:
         """Return an empty ledger; it books nothing unless `conserve`.

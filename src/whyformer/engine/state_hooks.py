@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from whyformer.engine.forward import Trace
+from whyformer.engine.forward import Hook, Trace
 from whyformer.engine.rules.ledger import Ledger, Place
 from whyformer.engine.rules.operations import tensor_tags as tags
 from whyformer.engine.run import Run
@@ -16,8 +16,6 @@ from whyformer.engine.stacks import Track
 from whyformer.errors import ModelError, OptionError
 from whyformer.models.families import Pair
 from whyformer.models.signature import embeddings_of
-
-Hook = tuple[nn.Module, str, Any]
 
 
 def state_hooks(run: Run, trace: Trace, ledger: Ledger) -> list[Hook]:
@@ -45,13 +43,16 @@ def _track_hooks(run: Run, track: Track, trace: Trace, ledger: Ledger) -> list[H
         if name in trace.replace:
             leaf = run.stacks.axes.from_tokens(trace.replace[name].to(tensor.dtype), tensor)
         trace.states[name] = leaf
-        if not trace.track or leaf.requires_grad:
+        # A leaf that the pass did not make is no tracked tensor: transformers' gradient
+        # checkpointing lets the embeddings require gradients.
+        foreign = leaf.is_leaf and not tags.is_own_leaf(leaf)
+        if not trace.track or (leaf.requires_grad and not foreign):
             return leaf
         if not torch.is_grad_enabled():
             raise _without_gradients(run)
         # The tensor itself becomes the leaf, because modules beside the first block may read it.
         # The block gets a copy, because some blocks write into their input.
-        tags.add_tag(leaf.requires_grad_(), tags.LEAF)
+        tags.add_tag(leaf, tags.LEAF).requires_grad_()
         return leaf.clone()
 
     def leave(tensor: Tensor) -> Tensor:

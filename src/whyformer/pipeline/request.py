@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from whyformer.engine.deciding_tokens import check_deciding
-from whyformer.engine.run import MAPS
+from whyformer.engine.run import CHECKPOINT, MAPS
 from whyformer.errors import OptionError
 from whyformer.methods import Method, methods
 from whyformer.targets.answer_rows import check_each
@@ -52,7 +52,7 @@ def make_request(
     check_deciding(deciding)
     check_each(each)
     kept = _check_keep(keep, chosen)
-    _check_memory(memory, kept)
+    _check_memory(memory, kept, chosen)
     for name, value in (("strict", strict), ("check_precision", check_precision)):
         if not isinstance(value, bool):
             raise OptionError(f"{name}={value!r}", argument=name, remedy="Pass True or False")
@@ -80,11 +80,31 @@ def _check_keep(keep: str | Sequence[str], method: Method) -> frozenset[str]:
     return frozenset(names)
 
 
-def _check_memory(memory: str | None, keep: frozenset[str]) -> None:
-    """Raise OptionError if `memory` is unknown or conflicts with `keep`."""
-    if memory not in (None, "maps", "streamed"):
+def _check_memory(memory: str | None, keep: frozenset[str], method: Method) -> None:
+    """Raise OptionError if `memory` is unknown, or conflicts with `keep` or the method."""
+    if memory not in (None, "maps", "streamed", CHECKPOINT):
         raise OptionError(
-            f"memory={memory!r} is unknown", argument="memory", remedy="Use 'maps' or 'streamed'"
+            f"memory={memory!r} is unknown",
+            argument="memory",
+            remedy="Use 'maps', 'streamed' or 'checkpoint'",
+        )
+    if memory == CHECKPOINT and _reads_maps(method):
+        fitting = [
+            f"'{one.name}'"
+            for one in methods.values()
+            if "gradient" in one.needs and not (_reads_maps(one) or one.alias)
+        ]
+        raise OptionError(
+            f"memory='checkpoint' drops the attention maps that method '{method.name}' reads",
+            argument="memory",
+            remedy=f"Use memory='streamed', or one of the methods {', '.join(fitting)}",
+        )
+    inside = sorted(keep - {"states"}) if memory == CHECKPOINT else []
+    if inside:
+        raise OptionError(
+            f"memory='checkpoint' drops what is inside the blocks, and keep={inside} asks for it",
+            argument="memory",
+            remedy="Leave out memory= or keep=",
         )
     maps = sorted(keep & MAPS)
     if memory == "streamed" and maps:
@@ -93,3 +113,7 @@ def _check_memory(memory: str | None, keep: frozenset[str]) -> None:
             argument="memory",
             remedy="Leave out memory= or keep=",
         )
+
+
+def _reads_maps(method: Method) -> bool:
+    return bool({"attention", "relevance"} & set(method.needs))

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from whyformer.attribution import Reason
 from whyformer.engine.backward import gradients_at
+from whyformer.engine.checkpointing import refuse_checkpointed_maps
 from whyformer.engine.deciding_tokens import find_deciding
 from whyformer.engine.forward import Trace
 from whyformer.engine.hidden import cut_reasons
@@ -126,6 +127,7 @@ def attentions(
 
 def refuse_without_maps(run: Run) -> None:
     """Raise UnsuitableMethodError if the model's attention maps cannot be chained."""
+    refuse_checkpointed_maps(run)
     if run.family is None or not run.family.without_maps:
         return
     if run.family.found:

@@ -14,7 +14,7 @@ from whyformer.engine.nodes import NodeRecorder, WatchedInterception
 from whyformer.engine.recording import AttentionRecorder
 from whyformer.engine.rules.ledger import Ledger
 from whyformer.engine.rules.operations.names import Function
-from whyformer.engine.run import Run
+from whyformer.engine.run import CHECKPOINT, Run
 from whyformer.engine.segments import TokenLayout, find_layout
 from whyformer.engine.state_hooks import state_hooks
 from whyformer.errors import TargetError
@@ -114,7 +114,8 @@ def record_forward(
     interception = make_interception(run, table, ledger, nodes=nodes)
     arguments = run.batch.baseline_arguments if baseline else run.batch.arguments
     hooks = state_hooks(run, trace, ledger) + (nodes.hooks() if nodes else [])
-    output = run_forward(run, trace, interception, hooks, arguments)
+    checkpoint = run.memory == CHECKPOINT and trace.track
+    output = run_forward(run, trace, interception, hooks, arguments, checkpoint)
     states = states_of(run, trace)
     layout = find_layout(run, states)
     return Recording(output, interception, trace, ledger, layout, states, nodes, maps)

@@ -1,0 +1,342 @@
+"""Activation checkpointing under rules: the graph of one block at a time.
+
+On the way up each block runs under the rules, and its graph is dropped: only the tensors that enter
+and leave it stay. On the way down it runs again under the same rules, and the gradient goes through
+the new graph at once. What the ledger books there is what it would have booked without checkpoints.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import Function as AutogradFunction
+
+from whyformer.engine.failures import first_line
+from whyformer.engine.graph_walk import leaves_below
+from whyformer.engine.interception import Interception
+from whyformer.engine.rules.ledger import Ledger, Place, is_tracked
+from whyformer.engine.rules.operations import tensor_tags as tags
+from whyformer.engine.run import CHECKPOINT, Run
+from whyformer.engine.stacks import Stacks
+from whyformer.errors import ModelError, OptionError, WhyformerError
+
+Scope = Callable[[], AbstractContextManager[Any]]
+# Leaves that a pass made; what is computed from them has no such tag.
+_LEAVES = (tags.LEAF, tags.PIXELS)
+# Where a block's output may hold tensors.
+_CONTAINERS = (tuple, list, Mapping)
+
+
+def refuse_checkpointed_maps(run: Run) -> None:
+    """Raise OptionError if a pass over attention maps should drop the graph that they are in."""
+    if run.memory == CHECKPOINT:
+        raise OptionError(
+            "memory='checkpoint' drops the attention maps that this method reads",
+            argument="memory",
+            remedy="Use a method that reads no maps, such as 'libragrad', or memory='streamed'",
+        )
+
+
+@contextmanager
+def checkpoint_blocks(run: Run, interception: Interception, under_rules: Scope) -> Iterator[None]:
+    """A scope in which every block of the model runs as a checkpoint, in this thread only.
+
+    Args:
+        run: The model on a batch.
+        interception: The mode that the model runs under.
+        under_rules: Opens the scope in which a block has to run again.
+    """
+    _check_apart(run)
+    names = {part: name for name, part in run.module.named_modules()}
+    blocks = dict.fromkeys(block for track in run.stacks.tracks.values() for block in track.chain)
+    with ExitStack() as scopes:
+        for block in blocks:
+            name = f"block {names[block]!r} of {run.name}"
+            original = block.forward
+            checkpointed = _checkpointed(original, name, interception, under_rules)
+            scopes.enter_context(_replaced_forward(block, checkpointed))
+        yield
+
+
+def check_no_graph_escaped(run: Run, output: Any, own: Sequence[Tensor]) -> None:
+    """Raise ModelError if the output depends on a tensor inside a block that it did not return.
+
+    The graph of such a tensor ends at the block's input. `own` are the leaves of the pass.
+    """
+    known = {id(leaf) for leaf in own}
+    if any(id(leaf) not in known for leaf in leaves_below(_tracked(output, _CONTAINERS))):
+        raise _unsuitable(
+            f"{run.name} reads tensors from inside its blocks that they do not return"
+        )
+
+
+@dataclass
+class _BlockCall:
+    """One call of a block: enough to run it again.
+
+    Attributes:
+        forward: The block's own forward.
+        name: The block, for messages.
+        arguments: Its args and (name, value) pairs, with a slot for each tracked tensor.
+        ledger: Where relevance is booked.
+        place: The place of what is booked inside.
+        under_rules: Opens the scope in which the block has to run again.
+        outputs: The values of its tracked outputs, and their versions.
+    """
+
+    forward: Callable[..., Any]
+    name: str
+    arguments: Any
+    ledger: Ledger
+    place: Place | None
+    under_rules: Scope
+    outputs: list[tuple[Tensor, int]] = field(default_factory=list)
+
+    def run(self, inputs: Sequence[Tensor]) -> tuple[Any, list[Tensor], list[Tensor]]:
+        """Return the block's output, its graph's leaves, and the tensors that entered it."""
+        with torch._C.DisableTorchFunction():
+            leaves = [tags.add_tag(one.detach().requires_grad_(), tags.LEAF) for one in inputs]
+            entering = [_enter(leaf, one) for leaf, one in zip(leaves, inputs, strict=True)]
+            args, named = _change(
+                _change(self.arguments, deepcopy, _is_cache),
+                lambda one: entering[one.number],
+                lambda one: type(one) is _Slot,
+            )
+        return self.forward(*args, **dict(named)), leaves, entering
+
+    def gradients(
+        self, inputs: Sequence[Tensor], arriving: Sequence[Tensor | None]
+    ) -> Sequence[Tensor]:
+        """Return the gradient at the inputs, through a graph that exists only meanwhile."""
+        before, self.ledger.place = self.ledger.place, self.place
+        try:
+            with torch.enable_grad(), self.under_rules():
+                output, leaves, _ = self.run(inputs)
+        except WhyformerError:
+            raise
+        except Exception as error:
+            raise _unsuitable(
+                f"{self.name} fails when it runs again, with {first_line(error)}"
+            ) from error
+        finally:
+            self.ledger.place = before
+        outputs = _tracked(output, _CONTAINERS)
+        del output
+        self.check_same(outputs)
+        reached = [
+            (one, gradient)
+            for one, gradient in zip(outputs, arriving, strict=True)
+            if gradient is not None
+        ]
+        del outputs
+        if not reached:
+            return [torch.zeros_like(leaf) for leaf in leaves]
+        ends, starts = zip(*reached, strict=True)
+        # Zeros, not None: hooks outside the block expect a gradient.
+        return torch.autograd.grad(ends, leaves, starts, allow_unused=True, materialize_grads=True)
+
+    def check_same(self, found: Sequence[Tensor]) -> None:
+        """Raise ModelError if the block returned something else than the first time."""
+        same = len(found) == len(self.outputs) and all(
+            value._version != version or _is_same(new.detach(), value)
+            for new, (value, version) in zip(found, self.outputs, strict=True)
+        )
+        if not same:
+            raise _unsuitable(
+                f"{self.name} returns something else when it runs again: it draws random numbers,"
+                " or it changes what it reads (a cache)"
+            )
+
+
+@dataclass(frozen=True)
+class _Slot:
+    """Stands for a tracked tensor among the arguments of a block."""
+
+    number: int
+
+
+class _Recomputed(AutogradFunction):
+    """Hands on what a block returned; its backward runs the block again."""
+
+    @staticmethod
+    def forward(ctx: Any, call: _BlockCall, values: list[Tensor], *inputs: Tensor) -> Any:
+        ctx.call = call
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*inputs)
+        return tuple(values)
+
+    @staticmethod
+    def backward(ctx: Any, *arriving: Tensor | None) -> Any:
+        return (None, None, *ctx.call.gradients(ctx.saved_tensors, arriving))
+
+
+def _checkpointed(
+    original: Callable[..., Any], name: str, interception: Interception, under_rules: Scope
+) -> Callable[..., Any]:
+    """The forward of a block that drops its graph and builds it again in the backward pass."""
+    owner, ledger = threading.get_ident(), interception.ledger
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        if threading.get_ident() != owner or not torch.is_grad_enabled():
+            return original(*args, **kwargs)
+        with torch._C.DisableTorchFunction():
+            # What is no token state becomes a constant, as for every operation. Lists and
+            # mappings are left alone: the block may write into them.
+            given = _change((args, tuple(kwargs.items())), interception.constant, is_tracked)
+        inputs = _tracked(given)
+        if not inputs:
+            return original(*args, **kwargs)
+        slots = {id(one): _Slot(number) for number, one in enumerate(inputs)}
+        arguments = _change(given, lambda one: slots[id(one)], is_tracked)
+        call = _BlockCall(original, name, arguments, ledger, ledger.place, under_rules)
+        output, leaves, entering = call.run(inputs)
+        tracked = _tracked(output, _CONTAINERS)
+        if not tracked:
+            return output
+        used = _check_alone(name, tracked, leaves, entering)
+        with torch._C.DisableTorchFunction():
+            # Copies: an output may be a view of something inside the block.
+            values = [one.detach().clone() for one in tracked]
+            call.outputs = [(value.detach(), value._version) for value in values]
+            # No gradient goes to inputs that only decide constants, such as attention weights.
+            inputs = [
+                one if id(leaf) in used else one.detach()
+                for one, leaf in zip(inputs, leaves, strict=True)
+            ]
+            attached = _Recomputed.apply(call, values, *inputs)
+            if len(attached) > 1:
+                # Each gets its own node: else hooks on one run when a gradient reaches another.
+                attached = tuple(one.view_as(one) for one in attached)
+            for old, new in zip(tracked, attached, strict=True):
+                _copy_tag(old, new)
+        outside = {id(old): new for old, new in zip(tracked, attached, strict=True)}
+        return _change(output, lambda one: outside[id(one)], is_tracked, _CONTAINERS)
+
+    return forward
+
+
+@contextmanager
+def _replaced_forward(block: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
+    """A scope in which a block has another forward; hooks on the block run outside of it."""
+    own = vars(block).get("forward")
+    vars(block)["forward"] = forward
+    try:
+        yield
+    finally:
+        if own is None:
+            del vars(block)["forward"]
+        else:
+            vars(block)["forward"] = own
+
+
+def _check_apart(run: Run) -> None:
+    """Raise ModelError if token states are read inside a block: no graph stays there."""
+    inside = _inside(run.stacks)
+    for track in run.stacks.tracks.values():
+        for part in (*track.chain, track.exit):
+            if part in inside:
+                raise _unsuitable(
+                    f"the token states of '{track.name}' are read inside a block of {run.name}"
+                )
+
+
+def _inside(stacks: Stacks) -> set[nn.Module]:
+    """The modules inside of blocks, without the blocks themselves."""
+    return {
+        part
+        for track in stacks.tracks.values()
+        for block in track.chain
+        for part in block.modules()
+        if part is not block
+    }
+
+
+def _check_alone(
+    name: str, outputs: Sequence[Tensor], leaves: Sequence[Tensor], entering: Sequence[Tensor]
+) -> set[int]:
+    """Return the ids of the leaves that the outputs depend on.
+
+    Raise ModelError if the block reads or writes token states beside its arguments.
+    """
+    used = {id(leaf) for leaf in leaves_below(outputs)}
+    if used - {id(leaf) for leaf in leaves}:
+        raise _unsuitable(
+            f"{name} reads token states that are not among its arguments, such as keys and values"
+            " that another block left in a cache"
+        )
+    if any(one._version for one in entering):
+        raise _unsuitable(f"{name} writes into the token states that enter it")
+    return used
+
+
+def _is_cache(value: Any) -> bool:
+    """Whether this is a cache of keys and values: a block that runs again would add them twice."""
+    return any(kind.__module__ == "transformers.cache_utils" for kind in type(value).__mro__)
+
+
+def _unsuitable(reason: str) -> ModelError:
+    return ModelError(
+        f"memory='checkpoint' cannot be used: {reason}",
+        argument="memory",
+        remedy="Leave out memory=",
+    )
+
+
+def _enter(leaf: Tensor, outside: Tensor) -> Tensor:
+    """What a block gets in place of a tracked tensor; a copy, since it might write into it."""
+    return _copy_tag(outside, leaf.clone())
+
+
+def _copy_tag(source: Tensor, result: Tensor) -> Tensor:
+    """The result, known to the interception and with the tag of the source."""
+    tags.mark_seen(result)
+    is_leaf = any(tags.has_tag(source, kind) for kind in _LEAVES)
+    return result if is_leaf else tags.copy_tag(source, result)
+
+
+def _tracked(value: Any, containers: tuple[type, ...] = (tuple,)) -> list[Tensor]:
+    """The tracked tensors in a value or its containers, once each."""
+    found: dict[int, Tensor] = {}
+
+    def note(one: Tensor) -> Tensor:
+        return found.setdefault(id(one), one)
+
+    _change(value, note, is_tracked, containers)
+    return [*found.values()]
+
+
+def _change(
+    value: Any,
+    change: Callable[[Any], Any],
+    chosen: Callable[[Any], bool],
+    containers: tuple[type, ...] = (tuple,),
+) -> Any:
+    """The value with its chosen entries changed; containers without any stay the same objects."""
+    if chosen(value):
+        return change(value)
+    if not isinstance(value, containers):
+        return value
+    old = [*value.values()] if isinstance(value, Mapping) else [*value]
+    new = [_change(one, change, chosen, containers) for one in old]
+    if all(one is other for one, other in zip(old, new, strict=True)):
+        return value
+    if isinstance(value, Mapping):
+        entries = dict(zip(value, new, strict=True))
+        return entries if type(value) is dict else type(value)(**entries)
+    return type(value)(*new) if hasattr(value, "_fields") else type(value)(new)
+
+
+def _is_same(found: Tensor, expected: Tensor) -> bool:
+    """Whether two tensors agree up to the order of sums."""
+    if found.shape != expected.shape or torch.equal(found, expected):
+        return found.shape == expected.shape
+    largest = float(expected.abs().nan_to_num(0, 0, 0).max())
+    tolerance = torch.finfo(expected.dtype).eps ** 0.5 * largest
+    return torch.allclose(found, expected, rtol=0, atol=tolerance, equal_nan=True)
