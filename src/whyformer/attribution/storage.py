@@ -53,6 +53,7 @@ def plain_data(attribution: Attribution) -> dict[str, Any]:
                 "deciding": None if stream.deciding is None else stream.deciding.tolist(),
                 "errors": None if stream.errors is None else stream.errors.tolist(),
                 "said": stream.said and [list(s) for s in stream.said],
+                "roles": stream.roles and [[list(r) for r in row] for row in stream.roles],
             }
             for name, stream in a.streams.items()
         },
