@@ -39,8 +39,12 @@ def token_texts(ids: Sequence[int], tokenizer: Any | None) -> tuple[str, ...]:
     """
     if tokenizer is None:
         return tuple(map(str, ids))
-    shown, _ = read_words(tokenizer, ids, [True] * len(ids))
-    return tuple(text or CONTINUED for text in shown)
+    real = [True] * len(ids)
+    shown, _ = read_words(tokenizer, ids, real)
+    exact = exact_pieces(tokenizer, ids, real)
+    return tuple(
+        text or visible_text(piece) or CONTINUED for text, piece in zip(shown, exact, strict=True)
+    )
 
 
 def exact_pieces(tokenizer: Any, ids: Sequence[int], real: Sequence[bool]) -> list[str]:
