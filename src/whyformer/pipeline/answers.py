@@ -5,22 +5,30 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from whyformer.engine.generate import generate_ids
+from whyformer.engine.predict import run_model
 from whyformer.engine.scope import borrow_model
 from whyformer.errors import InputError, OptionError, TargetError
 from whyformer.inputs.batch import Batch
 from whyformer.inputs.continuation import continue_prompts, prompt_rows
 from whyformer.inputs.padding import padding_id
+from whyformer.inputs.prepare import prepare
 from whyformer.inputs.sequence import move_to_module
 from whyformer.models.load import Loaded
-from whyformer.models.signature import positions_of
+from whyformer.models.signature import device_and_dtype, positions_of
 from whyformer.targets.answer_text import encode_answers
 from whyformer.targets.generation import GENERATED, can_continue
+from whyformer.targets.heads import head_of
 from whyformer.targets.output_ids import cut_after_end, id_rows, is_texts
+from whyformer.targets.resolve import resolve
 from whyformer.targets.specs import Answer
 
+# More than rounding changes a score, less than another token does; of the spread of the scores.
+CHANGE = {torch.float16: 0.05, torch.bfloat16: 0.05}
+SMALL_CHANGE = 1e-3
 NEW_TOKENS = 20  # in an answer, if neither the user nor the model says so; as in transformers
 
 
@@ -64,11 +72,16 @@ def with_answers(loaded: Loaded, batch: Batch, target: Any, writing: Writing) ->
     if target is not None or not writes:
         _refuse_writing(writing, module, writes)
     if target is None and continues:
-        return _write(loaded, batch, writing)
+        batch, answer = _write(loaded, batch, writing)
+        _check_causal(loaded, batch, answer)
+        return batch, answer
     if target is None and writes and (writing.max_new_tokens or writing.seed is not None):
         return batch, _write_output(module, batch, writing)
-    answer = _given_answer(target, batch, module) if continues else None
-    return (batch, target) if answer is None else (batch, answer)
+    given = _given_answer(target, batch, module) if continues else None
+    if given is None:
+        return batch, target
+    _check_causal(loaded, batch, given)
+    return batch, given
 
 
 def _reads_source(loaded: Loaded) -> bool:
@@ -132,6 +145,36 @@ def _check_length(prompts: list[list[int]], answer: Answer, limit: int | None) -
                 argument="inputs",
                 remedy="Shorten the prompt or the answer",
             )
+
+
+def _check_causal(loaded: Loaded, batch: Batch, answer: Answer) -> None:
+    """Raise TargetError if the answer changes what the model predicts before it.
+
+    Then the model reads tokens to the right, and an answer cannot be explained in one pass. Of
+    declared families it is known that they do not.
+    """
+    module = loaded.module
+    if loaded.family is not None and loaded.family.causal:
+        return
+    if batch.can_take_rows(module):
+        batch, answer = batch.take([0]), Answer(answer.rows[:1])
+    arguments, _ = continue_prompts(batch, answer.rows, module)
+    whole = prepare(arguments, module, loaded.processor, loaded.family)
+    with borrow_model(module):
+        output = run_model(module, batch)
+        before = resolve(None, output, module, batch)
+        after = resolve(before.target, run_model(module, whole), module, whole)
+        spread = head_of(output, module, batch).scores.float().std()
+    change = (before.value - after.value).abs().max()
+    _, dtype = device_and_dtype(module)
+    if bool(change > CHANGE.get(dtype or torch.float32, SMALL_CHANGE) * spread):
+        raise TargetError(
+            f"{type(module).__name__} reads what comes after a token: with the answer behind the"
+            f" prompt, the score of its first token changes by {float(change):.2g}, so that the"
+            " answer cannot be explained in one pass",
+            argument="target",
+            remedy="Pass target=wf.token(-1) for the next token only",
+        )
 
 
 # -- writing ---------------------------------------------------------------------------------------

@@ -189,6 +189,7 @@ def can_continue(module: nn.Module, batch: Batch) -> bool:
     config = getattr(module, "config", None)
     # BERT and its kin see all tokens unless they are told to be decoders.
     one_way = getattr(config_of(module), "is_decoder", True) is not False
+    one_way = one_way and "perm_mask" not in forward_of(module).names  # XLNet: in any order
     two_parts = getattr(config, "is_encoder_decoder", False) is True
     reads = batch.stream == "text" and batch.carrier == "input_ids" and batch.mask is not None
     return reads and one_way and not two_parts and bool(can and can())
