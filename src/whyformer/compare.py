@@ -63,6 +63,7 @@ def compare(
     processor: Any = None,
     truncation: bool = False,
     tokens: str | None = None,
+    max_new_tokens: int | None = None,
     **settings: Any,
 ) -> Comparison:
     """Explain one input with every method for every target.
@@ -82,6 +83,7 @@ def compare(
         processor: As in `explain`.
         truncation: As in `explain`.
         tokens: As in `explain`.
+        max_new_tokens: As in `explain`.
         **settings: `keep`, `memory`, `blocks`, `batch_first`, `deciding`, `strict` and
             `check_precision` as in `explain`, and options that all of these methods have.
 
@@ -121,6 +123,7 @@ def compare(
         processor=processor,
         truncation=truncation,
         tokens=tokens,
+        max_new_tokens=max_new_tokens,
     )
     found = tuple(answer.attribution for answer in answers if answer.attribution)
     return Comparison(found, scale)

@@ -28,10 +28,13 @@ from whyformer.errors import SkippedWarning, WhyformerError, warn_caller
 from whyformer.inputs.batch import Batch
 from whyformer.inputs.detect import kind_of
 from whyformer.inputs.prepare import prepare
+from whyformer.methods import methods
 from whyformer.models.load import Loaded, load_model
 from whyformer.models.processors import merge_processors
 from whyformer.models.sentence_encoder import SentenceEncoder
 from whyformer.options import DEFAULT_METHOD
+from whyformer.pipeline.answers import Writing, check_writing, with_answers
+from whyformer.pipeline.chat_roles import with_roles
 from whyformer.pipeline.explain_batch import explain_batch
 from whyformer.pipeline.found_streams import with_found_streams
 from whyformer.pipeline.request import Request, make_request
@@ -71,6 +74,8 @@ def explain(
     strict: bool = False,
     check_precision: bool = False,
     each: str | None = None,
+    max_new_tokens: int | None = None,
+    seed: int | None = None,
     batch_size: int | None = None,
     on_error: str = "raise",
     progress: bool = False,
@@ -79,7 +84,8 @@ def explain(
     """Find out which tokens or image patches drove a model's prediction.
 
     Args:
-        inputs: A text, a list of texts, a (text, text) pair, an image or its path, a
+        inputs: A text, a list of texts, a (text, text) pair, a chat (a list of messages such as
+            `{"role": "user", "content": "..."}`) or a list of chats, an image or its path, a
             (text, image) pair or a mapping of both, a tensor, or a mapping of what the model's
             forward takes. An iterator or a dataset may have any length.
         model: An `nn.Module`, a `transformers.pipeline`, a `SentenceTransformer`, the name of a
@@ -89,10 +95,11 @@ def explain(
             if the inputs have an image and `libragrad` otherwise; the result names the method
             that ran, and a note says why.
         target: What to explain. None for the predicted class (for a detector the most confident
-            query, for a class per token or pixel the most confident one, for an encoder-decoder
-            every token that it writes). Otherwise a class index, a
-            label, one of them per sample, `contrast`, `query`, `token`, `span`, a generated text
-            as ids (batch, tokens), or a callable from the model's output to one value per sample.
+            query, for a class per token or pixel the most confident one, for a model that writes
+            text every token that it writes). Otherwise a class index, a label, one of them per
+            sample, `contrast`, `query`, `token`, `span`, a text that the model may write (as text
+            or as ids), or a callable from the model's output to one value per sample. For a
+            language model an integer is the id of the next token, and `token(-1)` the likeliest.
         processor: The tokenizer or image processor, if it is not found beside the model.
         tokenizer: Another name of `processor`, for a tokenizer.
         image_processor: Another name of `processor`, for an image processor.
@@ -118,6 +125,10 @@ def explain(
         each: For a generated text: what each row of `maps["generated", stream]` explains, a
             "token" (the default), a "sentence", a "line", or the whole "answer". A row's value is
             the sum of its tokens' logits.
+        max_new_tokens: For a model that writes text: how many tokens at most. By default what its
+            generation config says, else 20.
+        seed: Of random numbers: those of the method, and those of a model whose generation config
+            says that it samples. Both are the same in every call, also without a seed.
         batch_size: For iterators: inputs per batch. By default chosen by length.
         on_error: For iterators: "raise" stops at an input that cannot be explained, "skip" warns
             and leaves it out.
@@ -141,6 +152,11 @@ def explain(
         >>> attribution.labels, attribution.method
         (('positive',), 'libragrad')
     """
+    draws = "seed" in methods[method].options
+    writing = Writing(max_new_tokens, seed, method_draws=draws)
+    check_writing(writing)
+    if draws and seed is not None:
+        options["seed"] = seed
     request = make_request(
         method,
         keep=keep,
@@ -158,13 +174,22 @@ def explain(
         check_series_settings(batch_size, on_error)
         place = {"device": device, "dtype": dtype}
         series = _Series(inputs, target, model, processor, place, truncation, tokens, batch_size)
-        attributions = _explain_series(request, series, on_error)
+        attributions = _explain_series(request, writing, series, on_error)
         return _show_progress(attributions, series_length(inputs)) if progress else attributions
     refuse_series_settings(batch_size, on_error, progress)
     kind = _default_kind(model, inputs)
     loaded = with_found_streams(load_model(model, processor, kind, device, dtype), inputs)
     batch, implied = _prepare(inputs, loaded, truncation, tokens, kind)
-    return explain_batch(request, loaded, batch, implied if target is None else target)
+    target = implied if target is None else target
+    return _explain_answers(request, writing, loaded, batch, target)
+
+
+def _explain_answers(
+    request: Request, writing: Writing, loaded: Loaded, batch: Batch, target: Any
+) -> Attribution:
+    """The attribution of one batch; a language model writes its answer first, if none is given."""
+    batch, target = with_answers(loaded, batch, target, writing)
+    return with_roles(explain_batch(request, loaded, batch, target), batch, target)
 
 
 def _default_kind(model: nn.Module | str | Loaded | None, inputs: Any) -> str | None:
@@ -220,20 +245,24 @@ def explain_each(
     truncation: bool = False,
     tokens: str | None = None,
     on_error: str = "raise",
+    max_new_tokens: int | None = None,
     **settings: Any,
 ) -> Iterator[Answer]:
     """Explain one input with several methods or targets, one after the other.
 
-    The model is loaded and the input prepared once.
+    The model is loaded and the input prepared once. A language model writes its answer once, for
+    all asks without a target.
 
     Args:
-        inputs: One batch of inputs, as in `explain`, or a prepared `Batch`.
+        inputs: One batch of inputs, as in `explain`, or a prepared `Batch`. A language model
+            writes no answer to a prepared batch: its next token is explained.
         model: As in `explain`.
         asks: The methods and targets.
         processor: As in `explain`.
         truncation: As in `explain`.
         tokens: As in `explain`.
         on_error: "raise" stops at the first error; "return" puts the error into the answer.
+        max_new_tokens: As in `explain`.
         **settings: `keep`, `memory`, `blocks`, `batch_first`, `deciding`, `strict`,
             `check_precision` and `each`, as in `explain`.
 
@@ -243,15 +272,24 @@ def explain_each(
     kind = _default_kind(model, inputs)
     loaded = with_found_streams(load_model(model, processor, kind), inputs)
     batch, implied = inputs, None
-    if not isinstance(inputs, Batch):
+    prepared = isinstance(inputs, Batch)
+    if not prepared:
         batch, implied = _prepare(inputs, loaded, truncation, tokens, kind)
+    writing = Writing(max_new_tokens)
+    check_writing(writing)
+    written: tuple[Batch, Any] | None = None
     for ask in asks:
         start = time.perf_counter()
         attribution, error = None, None
         try:
             request = make_request(ask.method, **{**settings, **ask.options})
-            target = implied if ask.target is None else ask.target
-            attribution = explain_batch(request, loaded, batch, target)
+            if prepared:
+                attribution = explain_batch(request, loaded, batch, ask.target)
+            elif ask.target is not None:
+                attribution = _explain_answers(request, Writing(), loaded, batch, ask.target)
+            else:
+                written = written or with_answers(loaded, batch, implied, writing)
+                attribution = with_roles(explain_batch(request, loaded, *written), *written)
         except WhyformerError as failure:
             if on_error == "raise":
                 raise
@@ -273,7 +311,9 @@ class _Series:
     batch_size: int | None
 
 
-def _explain_series(request: Request, series: _Series, on_error: str) -> Iterator[Attribution]:
+def _explain_series(
+    request: Request, writing: Writing, series: _Series, on_error: str
+) -> Iterator[Attribution]:
     """One attribution per input, in order, each as soon as all earlier ones are done."""
     reader = SeriesReader(series.inputs, series.target)
     first = reader.read(1)
@@ -284,7 +324,7 @@ def _explain_series(request: Request, series: _Series, on_error: str) -> Iterato
         planner = SeriesPlanner(loaded, series.batch_size, series.truncation, series.tokens)
         results = InOrder()
         for batch in read_batches(reader, planner, first, sort=not request.keep):
-            for item, result in _explain_items(request, planner, reader, batch):
+            for item, result in _explain_items(request, writing, planner, reader, batch):
                 results.add(item.index, _with_place(item, result))
             for result in results.ready():
                 if isinstance(result, Attribution):
@@ -298,7 +338,11 @@ def _explain_series(request: Request, series: _Series, on_error: str) -> Iterato
 
 
 def _explain_items(
-    request: Request, planner: SeriesPlanner, reader: SeriesReader, batch: SeriesBatch
+    request: Request,
+    writing: Writing,
+    planner: SeriesPlanner,
+    reader: SeriesReader,
+    batch: SeriesBatch,
 ) -> Iterator[tuple[SeriesItem, Attribution | WhyformerError]]:
     """Each input of a batch with its attribution, or with its error."""
     if batch.batch is None:
@@ -306,13 +350,14 @@ def _explain_items(
         yield batch.items[0], batch.error
         return
     try:
-        found = explain_batch(request, planner.loaded, batch.batch, reader.targets(batch.items))
+        target = reader.targets(batch.items)
+        found = _explain_answers(request, writing, planner.loaded, batch.batch, target)
     except WhyformerError as error:
         if len(batch.items) == 1:
             yield batch.items[0], error
             return
         for one in planner.one_by_one(batch):
-            yield from _explain_items(request, planner, reader, one)
+            yield from _explain_items(request, writing, planner, reader, one)
         return
     yield from [(batch.items[0], found)] if batch.is_alone else zip(batch.items, found, strict=True)
 

@@ -232,7 +232,7 @@ def test_bad_tokens(gpt2: nn.Module, byte_bpe: Any) -> None:
         (320, "there is no token 320; the model has ids 0 to 319"),
         (-1, "there is no token -1"),
         (token(2, 5), "sample 0 has no token at position 2; its tokens are at 0 to 1"),
-        (token(-1, 5), "no token at position -1"),
+        (token(-3, 5), "sample 0 has no token at position -3; its tokens are at 0 to 1"),
         (token(99, 5), "no token at position 99"),
         (token(True, 5), "position True is not an integer"),
         (token(0, True), "a truth value"),

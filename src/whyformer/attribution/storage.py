@@ -57,6 +57,7 @@ def plain_data(attribution: Attribution) -> dict[str, Any]:
                 if stream.probabilities is None
                 else stream.probabilities.tolist(),
                 "spans": stream.spans and [[list(s) for s in row] for row in stream.spans],
+                "roles": stream.roles and [[list(r) for r in row] for row in stream.roles],
             }
             for name, stream in a.streams.items()
         },

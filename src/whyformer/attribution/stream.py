@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 
 import torch
@@ -29,6 +30,8 @@ class Stream:
         states: (batch, tokens, hidden) at which the scores were read, if they were kept.
         deciding: (batch, tokens), True where a head reads the answer, if that is known.
         errors: (batch, tokens), the standard error of each score, if scores are estimates.
+        roles: For chats, the (start, end, role) of each message in tokens, per sample. The end is
+            exclusive. Tokens in no message are from the chat template.
         said: For generated text, the token that was explained at each position; "" elsewhere.
         probabilities: (batch, tokens), of each token in `said`; 0 at padding.
         spans: The (start, end) places in `said` of each row of maps about generated text, per
@@ -49,6 +52,7 @@ class Stream:
     said: tuple[tuple[str, ...], ...] | None = None
     probabilities: Tensor | None = None
     spans: tuple[tuple[tuple[int, int], ...], ...] | None = None
+    roles: tuple[tuple[tuple[int, int, str], ...], ...] | None = None
 
     @property
     def score_map(self) -> Tensor:
@@ -87,6 +91,7 @@ class Stream:
             tokens=self.tokens and (tuple(self.tokens[index][i] for i in positions),),
             word_ids=self.word_ids and (tuple(self.word_ids[index][i] for i in positions),),
             said=self.said and (tuple(self.said[index][i] for i in positions),),
+            roles=self.roles and (_move_roles(self.roles[index], positions),),
             image=cut(self.image),
             pixels=cut(self.pixels),
             states=cut_tokens(self.states),
@@ -95,3 +100,13 @@ class Stream:
             probabilities=cut_tokens(self.probabilities),
             spans=self.spans and (self.spans[index],),
         )
+
+
+def _move_roles(
+    roles: tuple[tuple[int, int, str], ...], positions: list[int]
+) -> tuple[tuple[int, int, str], ...]:
+    """The roles of messages, counted in the kept positions."""
+    return tuple(
+        (bisect_left(positions, start), bisect_left(positions, end), role)
+        for start, end, role in roles
+    )

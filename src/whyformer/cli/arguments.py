@@ -11,11 +11,12 @@ from typing import Annotated, Any
 import typer
 
 from whyformer.errors import InputError, OptionError
-from whyformer.inputs.detect import IMAGE_SUFFIXES
+from whyformer.inputs.detect import IMAGE_SUFFIXES, is_chat
 from whyformer.targets.specs import parse_target
 
 FILE_SUFFIXES = (*IMAGE_SUFFIXES, ".txt", ".md")
 STDIN = "-"
+CHAT = '[{"role": "user", "content": "..."}]'
 FLAG = ""  # the metavar of an option without a value: typer would show <bool>
 
 InputText = Annotated[
@@ -64,7 +65,53 @@ Target = Annotated[
         "-t",
         metavar="WHAT",
         help="What to explain: a class index, a label, a generated text, or [bold]'a>b'[/bold]"
-        " for why a rather than b. Default: the prediction.",
+        " for why a rather than b. Default: the prediction, or what the model writes.",
+        show_default=False,
+    ),
+]
+AnswerText = Annotated[
+    str | None,
+    typer.Option(
+        "--answer",
+        "-a",
+        metavar="TEXT",
+        help="Language models: explain this answer instead of the model's own. Spaces count.",
+        show_default=False,
+    ),
+]
+ChatFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--chat",
+        metavar="FILE",
+        help="Language models: a JSON list of messages with role and content, as the prompt."
+        " [bold]-[/bold] reads it from stdin.",
+        show_default=False,
+    ),
+]
+MaxNewTokens = Annotated[
+    int | None,
+    typer.Option(
+        "--max-new-tokens",
+        metavar="N",
+        help="Language models: write at most N tokens. Default: as the model's settings say.",
+        show_default=False,
+    ),
+]
+Seed = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        help="The seed of random numbers: of the method, and of a model that samples its answer.",
+        show_default=False,
+    ),
+]
+Each = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ROWS",
+        help="Language models: explain each token, sentence or line of the answer, or the whole"
+        " answer at once.",
         show_default=False,
     ),
 ]
@@ -168,6 +215,27 @@ def read_image(path: Path) -> Any:
 def read_target(text: str | None) -> Any:
     """Return the value of --target: None, a class index, a label or a contrast."""
     return None if text is None else parse_target(text)
+
+
+def read_chat(path: Path) -> list[Any]:
+    """Return the messages in a JSON file: a list, or a mapping with "messages"."""
+    name = "stdin" if str(path) == STDIN else repr(str(path))
+    if str(path) == STDIN:
+        content = sys.stdin.buffer.read()
+    elif path.is_file():
+        content = path.read_bytes()
+    else:
+        raise InputError(f"there is no file {name}", remedy="Check the path after --chat")
+    try:
+        found = json.loads(content)
+    except ValueError as error:
+        raise InputError(f"{name} is not JSON: {error}", remedy=f"Write {CHAT}") from error
+    messages = found.get("messages") if isinstance(found, dict) else found
+    if not is_chat(messages):
+        several = isinstance(messages, list) and bool(messages) and all(map(is_chat, messages))
+        what = f"{len(messages)} chats" if several and messages else "no list of messages"
+        raise InputError(f"{name} holds {what}; --chat takes one", remedy=f"Write {CHAT}")
+    return list(messages)
 
 
 def read_options(pairs: list[str]) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import whyformer
-from whyformer.cli.arguments import STDIN, read_image, read_input, read_target
-from whyformer.errors import InputError, TargetError
-from whyformer.inputs.detect import kind_of
+from whyformer.cli.arguments import STDIN, read_chat, read_image, read_input, read_target
+from whyformer.errors import InputError, OptionError, TargetError
+from whyformer.inputs.detect import is_chat, kind_of
 from whyformer.models.families import family_of
 from whyformer.models.load import Loaded, load_model
 from whyformer.models.signature import needed_streams
@@ -32,6 +32,11 @@ class CommandInputs:
         """The streams of the inputs: "text", "image" or both."""
         if isinstance(self.inputs, dict):
             return set(self.inputs)
+        if is_chat(self.inputs):
+            contents = [message.get("content") for message in self.inputs]
+            parts = [part for one in contents if isinstance(one, list) for part in one]
+            kinds = {part.get("type") for part in parts if isinstance(part, dict)}
+            return {"text", "image"} if "image" in kinds else {"text"}
         return {"text" if isinstance(self.inputs, str) else "image"}
 
     def load(self, model: str | None) -> Loaded:
@@ -57,10 +62,24 @@ class CommandInputs:
 
 
 def read_command_inputs(
-    input_text: str | None, image: Path | None, target: str | None, query: int | None
+    input_text: str | None,
+    image: Path | None,
+    target: str | None,
+    query: int | None,
+    *,
+    answer: str | None = None,
+    chat: Path | None = None,
 ) -> CommandInputs:
-    """Return the inputs and target from INPUT, --image, --target and --query."""
-    parsed = at_query(query, read_target(target))
+    """Return the inputs and target from INPUT, --image, --target, --query, --answer and --chat."""
+    parsed = at_query(query, read_answer(target, answer))
+    if chat is not None:
+        for name, other in (("INPUT", input_text), ("--image", image)):
+            if other is not None:
+                raise OptionError(
+                    f"--chat holds the whole prompt, and {name} was given too",
+                    remedy="Leave out one of the two",
+                )
+        return CommandInputs(read_chat(chat), parsed, query)
     if image is None:
         return CommandInputs(read_input(input_text), parsed, query)
     if input_text == STDIN and str(image) == STDIN:
@@ -79,6 +98,15 @@ def read_command_inputs(
             remedy=f"Pass one image, and the text as INPUT: {EXAMPLE}",
         )
     return CommandInputs({"text": text, "image": picture}, parsed, query)
+
+
+def read_answer(target: str | None, answer: str | None) -> Any:
+    """Return the target from --target or --answer; an answer is a text as it stands."""
+    if target is not None and answer is not None:
+        raise OptionError(
+            "--target and --answer both name what to explain", remedy="Pass only one of them"
+        )
+    return read_target(target) if answer is None else answer
 
 
 def _check_streams(streams: set[str], reads: set[str], name: str, writes: bool) -> None:
@@ -101,7 +129,7 @@ def _check_streams(streams: set[str], reads: set[str], name: str, writes: bool) 
             remedy=f"Choose another --model{others}",
         )
     what = "an image" if extra == "image" else "a text"
-    hint = ". Name the text it generates with --target" if writes and extra == "text" else ""
+    hint = ". Name the text it generates with --answer" if writes and extra == "text" else ""
     raise InputError(
         f"{fact}, but was given {what}",
         remedy=f"Leave it out, or choose another --model{others}{hint}",

@@ -11,21 +11,25 @@ import typer
 import whyformer
 from whyformer.cli.app import command
 from whyformer.cli.arguments import (
+    AnswerText,
     Bars,
+    ChatFile,
     CheckPrecision,
     Deciding,
+    Each,
     ImageFile,
     InputText,
+    MaxNewTokens,
     Model,
     Query,
     Quiet,
+    Seed,
     Strict,
     Subwords,
     Target,
     Truncation,
     parse_scalar,
     read_options,
-    read_target,
 )
 from whyformer.cli.bulk_arguments import (
     BatchSize,
@@ -38,7 +42,7 @@ from whyformer.cli.bulk_arguments import (
     TargetColumn,
 )
 from whyformer.cli.bulk_explain import BulkJob, explain_rows
-from whyformer.cli.command_inputs import read_command_inputs
+from whyformer.cli.command_inputs import read_answer, read_command_inputs
 from whyformer.cli.console import busy, stdout_console
 from whyformer.cli.files import check_writable, default_picture, write
 from whyformer.cli.view_files import NO_FILES, ViewFiles, write_views
@@ -58,6 +62,8 @@ from whyformer.render.terminal.text import sample_text
         "cat review.txt | whyformer explain --html why.html",
         "whyformer explain review.txt --target 'positive>negative'",
         "whyformer explain review.txt --method gae --option gradient=balanced",
+        "whyformer explain 'The capital of Germany is' --model FOLDER --max-new-tokens 20",
+        "whyformer explain --chat chat.json --model FOLDER --answer ' Berlin'",
         "whyformer explain --input reviews.jsonl --out scores.parquet",
         "whyformer explain --input sst2:PATH --out scores.jsonl --method gae --limit 500",
         "whyformer explain review.txt --bars --subwords",
@@ -72,6 +78,11 @@ def explain(
         typer.Option("--method", "-M", metavar="NAME", help="The method; see whyformer methods."),
     ] = DEFAULT_METHOD,
     target: Target = None,
+    answer: AnswerText = None,
+    chat: ChatFile = None,
+    max_new_tokens: MaxNewTokens = None,
+    seed: Seed = None,
+    each: Each = None,
     query: Query = None,
     option: Annotated[
         list[str] | None,
@@ -124,9 +135,11 @@ def explain(
     options["deciding"] = None if deciding is None else parse_scalar(deciding)
     checks = {"strict": strict, "check_precision": check_precision}
     options |= {name: True for name, wanted in checks.items() if wanted}
+    writing = {"max_new_tokens": max_new_tokens, "seed": seed, "each": each}
+    options |= {name: value for name, value in writing.items() if value is not None}
     if source is not None:
         _refuse_options(
-            {"INPUT": text, "--image": image, "--query": query, **outputs},
+            {"INPUT": text, "--image": image, "--chat": chat, "--query": query, **outputs},
             "is for one input, but --input has many",
             "Leave out one of the two",
         )
@@ -134,12 +147,14 @@ def explain(
             raise OptionError(
                 "--input needs a file for the scores", remedy="Add for example --out scores.parquet"
             )
-        if target is not None and target_column is not None:
+        explained = read_answer(target, answer)
+        if explained is not None and target_column is not None:
+            name = "--target" if answer is None else "--answer"
             raise OptionError(
-                "--target and --target-column both name what to explain",
+                f"{name} and --target-column both name what to explain",
                 remedy="Pass only one of them",
             )
-        settings = {"method": method, "target": read_target(target), "truncation": truncation}
+        settings = {"method": method, "target": explained, "truncation": truncation}
         explain_rows(
             BulkJob(
                 source,
@@ -170,7 +185,7 @@ def explain(
     )
     outputs["--png"] = default_picture(image, outputs)
     check_writable(outputs, kept=image)
-    command_inputs = read_command_inputs(text, image, target, query)
+    command_inputs = read_command_inputs(text, image, target, query, answer=answer, chat=chat)
     with busy("explaining ...", notes=quiet):
         loaded = command_inputs.load(model)
         attribution = whyformer.explain(

@@ -14,6 +14,8 @@ from whyformer.models.signature import samples_axis
 
 Tokens = tuple[tuple[str, ...], ...]
 WordIds = tuple[tuple[int | None, ...], ...]
+Parts = tuple[tuple[int | None, ...], ...]
+Roles = tuple[tuple[tuple[int, int, str], ...], ...]
 # Arguments of transformers models whose first axis does not count samples.
 NOT_PER_SAMPLE = ("head_mask", "cache_position", "logits_to_keep", "num_items_in_batch")
 
@@ -34,6 +36,8 @@ class Batch:
     mask: Tensor | None = None  # (batch, tokens), False at padding
     tokens: Tokens | None = None
     word_ids: WordIds | None = None
+    parts: Parts | None = None  # 0 or 1: the text of a pair that each token is from, if known
+    roles: Roles | None = None  # of a chat's messages: (start, end, role), in tokens of the sample
     grid: tuple[int, int] | None = None  # (rows, columns) of an image's patches
     image: Tensor | None = None  # (batch, 3, height, width) in 0..1: the pixels the model saw
     tokenizer: Any | None = None
@@ -99,6 +103,8 @@ class Batch:
             mask=take_tensor(self.mask, "mask"),
             tokens=take_items(self.tokens),
             word_ids=take_items(self.word_ids),
+            parts=take_items(self.parts),
+            roles=None if self.roles is None else tuple(self.roles[row] for row in order),
             image=take_tensor(self.image, "image"),
             pixel_mask=take_tensor(self.pixel_mask, "pixel_mask"),
             layout=None if self.layout is None else self.layout.take(order, columns),

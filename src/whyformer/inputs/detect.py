@@ -1,4 +1,4 @@
-"""Detect the kind of the inputs (text, image, both, tensor, mapping) and list their samples."""
+"""Detect the kind of the inputs (text, chat, image, ...) and list their samples."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ IMAGE_SUFFIXES = (
     ".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".pgm", ".pbm", ".tif", ".tiff", ".webp",
 )  # fmt: skip
 ACCEPTED = (
-    "a string, a list of strings, a (text, text) pair, a PIL image, an image path, a list of them,"
-    " a (text, image) pair, a tensor, or a mapping of what the model's forward takes"
+    "a string, a list of strings, a (text, text) pair, a list of chat messages, a PIL image, an"
+    " image path, a list of them, a (text, image) pair, a tensor, or a mapping of what the model's"
+    " forward takes"
 )
 TEXT_AND_IMAGE = "text+image"
 
@@ -24,7 +25,7 @@ Text = str | tuple[str, str]
 
 
 def kind_of(inputs: Any, stream: str | None = None) -> str:
-    """Return "text", "image", "text+image", "tensor" or "mapping".
+    """Return "text", "chat", "image", "text+image", "tensor" or "mapping".
 
     Args:
         inputs: What the user passed to `explain`.
@@ -38,6 +39,8 @@ def kind_of(inputs: Any, stream: str | None = None) -> str:
         return "tensor"
     if isinstance(inputs, Mapping):
         return TEXT_AND_IMAGE if stream is None and _has_both_keys(inputs) else "mapping"
+    if is_chats(inputs):
+        return "chat"
     samples = samples_of(inputs, stream)
     if not samples:
         raise InputError(
@@ -89,6 +92,21 @@ def is_text_image_pair(item: Any) -> bool:
 def is_image(item: Any) -> bool:
     """Whether the item is a PIL image, checked without importing PIL."""
     return hasattr(item, "convert") and hasattr(item, "mode") and hasattr(item, "size")
+
+
+def is_chat(item: Any) -> bool:
+    """Whether the item is a list of messages; they may be malformed."""
+    return (
+        isinstance(item, list | tuple)
+        and bool(item)
+        and all(isinstance(one, Mapping) and ("role" in one or "content" in one) for one in item)
+    )
+
+
+def is_chats(inputs: Any) -> bool:
+    """Whether the inputs are a chat, or a list of chats."""
+    several = isinstance(inputs, list | tuple) and bool(inputs) and all(map(is_chat, inputs))
+    return several or is_chat(inputs)
 
 
 def texts_of(inputs: Any) -> list[Text]:

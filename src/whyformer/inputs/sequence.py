@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from whyformer.errors import InputError
 from whyformer.inputs.baseline import baseline_arguments
-from whyformer.inputs.batch import Batch, Tokens, WordIds
+from whyformer.inputs.batch import Batch, Parts, Tokens, WordIds
 from whyformer.inputs.padding_layout import Layout, move_arguments
 from whyformer.inputs.words import WordReader, special_ids
 from whyformer.models.signature import (
@@ -78,6 +78,7 @@ class Sequences:
             mask=mask,
             tokens=tokens,
             word_ids=word_ids,
+            parts=self.parts(layout, value.shape[1]) if self.is_text else None,
             tokenizer=self.tokenizer,
             layout=layout,
             notes=self.notes,
@@ -221,6 +222,17 @@ class Sequences:
                 groups = layout.row_to_model(groups, sample)
             rows.append(reader.read(row, real, groups))
         return tuple(tokens for tokens, _ in rows), tuple(word_ids for _, word_ids in rows)
+
+    def parts(self, layout: Layout | None, width: int) -> Parts | None:
+        """The text of a pair that each token is from; None if the tokenizer did not tell."""
+        rows = []
+        for sample, groups in enumerate(self.groups or ()):
+            if groups is None:
+                return None
+            row = [group[0] if isinstance(group, tuple) else None for group in groups]
+            row += [None] * (width - len(row))
+            rows.append(tuple(row if layout is None else layout.row_to_model(row, sample)))
+        return tuple(rows) or None
 
 
 def check_mask(mask: Tensor, name: str) -> None:

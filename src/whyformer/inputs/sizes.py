@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 from torch import Tensor
 
-from whyformer.inputs.detect import is_text_image_pair, is_text_pair
+from whyformer.inputs.detect import is_chat, is_text_image_pair, is_text_pair
 from whyformer.inputs.text import tokenizer_scope
 
 TEXT, PAIR, BOTH, IMAGE, ALONE = "text", "text pair", "text+image", "image", "alone"
@@ -31,7 +31,8 @@ class Size:
 def input_sizes(items: Sequence[Any], tokenizer: Any | None, stream: str) -> list[Size]:
     """Return the size of each input.
 
-    An image counts as one token. A tensor or a mapping of arguments is always a batch by itself.
+    An image counts as one token. A chat, a tensor or a mapping of arguments is always a batch by
+    itself.
     An input that cannot be read gets a size too; `prepare` raises later.
     """
     kinds = [_kind(item, stream) for item in items]
@@ -45,7 +46,7 @@ def input_sizes(items: Sequence[Any], tokenizer: Any | None, stream: str) -> lis
 def _kind(item: Any, stream: str) -> str:
     if isinstance(item, str) and stream != "image":
         return TEXT
-    if isinstance(item, Tensor | numpy.ndarray):
+    if isinstance(item, Tensor | numpy.ndarray) or is_chat(item):
         return ALONE
     if is_text_image_pair(item):
         return BOTH

@@ -41,6 +41,21 @@ def read_texts(
     ).batch()
 
 
+def read_rows(
+    rows: list[list[int]], groups: Groups, module: nn.Module, forward: Forward, tokenizer: Any
+) -> Batch:
+    """Return rows of token ids as one padded batch."""
+    arguments = _arguments({"input_ids": rows}, module, forward, tokenizer)
+    return Sequences(
+        arguments=move_to_module(arguments, module),
+        carrier=forward.carrier("input_ids"),
+        module=module,
+        forward=forward,
+        tokenizer=tokenizer,
+        groups=groups,
+    ).batch()
+
+
 def text_arguments(
     texts: Sequence[Text],
     module: nn.Module,

@@ -13,7 +13,10 @@ from weakref import WeakKeyDictionary
 
 CONTINUES, BYTE_SPACE, PIECE_SPACE = "##", "Ġ", "▁"
 WORDPIECE, BYTES, SENTENCEPIECE, PLAIN = "wordpiece", "bytes", "sentencepiece", "plain"
-VISIBLE_SPACE = str.maketrans({" ": "␣", "\n": "⏎", "\r": "⏎", "\t": "⇥"})
+LINE_BREAKS = {"\n": "⏎", "\r": "⏎", "\t": "⇥"}
+VISIBLE_BREAKS = str.maketrans(LINE_BREAKS)
+VISIBLE_SPACE = str.maketrans({" ": "␣", **LINE_BREAKS})
+CONTINUED = "⋯"  # a token with the later bytes of a character that is shown before it
 
 _schemes: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 _lock = threading.Lock()
@@ -27,6 +30,32 @@ def read_words(
 ) -> tuple[tuple[str, ...], tuple[int | None, ...]]:
     """Return one sample's pieces as display text, and the word number of each."""
     return WordReader(tokenizer).read(ids, real, groups)
+
+
+def token_texts(ids: Sequence[int], tokenizer: Any | None) -> tuple[str, ...]:
+    """Return tokens as display text, one by one, none of them empty; ids without a tokenizer.
+
+    White space is drawn as signs. A character that is split between tokens is shown at the first.
+    """
+    if tokenizer is None:
+        return tuple(map(str, ids))
+    real = [True] * len(ids)
+    shown, _ = read_words(tokenizer, ids, real)
+    exact = exact_pieces(tokenizer, ids, real)
+    return tuple(
+        text or visible_text(piece) or CONTINUED for text, piece in zip(shown, exact, strict=True)
+    )
+
+
+def exact_pieces(tokenizer: Any, ids: Sequence[int], real: Sequence[bool]) -> list[str]:
+    """Return the text of each token with its spaces; special tokens and padding by name."""
+    names, texts = WordReader(tokenizer).texts(ids, real)
+    return [texts.get(k, name) for k, name in enumerate(names)]
+
+
+def visible_text(text: str) -> str:
+    """Return the text on one line: line breaks as signs; spaces too if there is nothing else."""
+    return text.translate(VISIBLE_BREAKS if text.strip() else VISIBLE_SPACE)
 
 
 class WordReader:
@@ -55,26 +84,30 @@ class WordReader:
             groups: The tokenizer's own word of each token, if known. Markers refine it, because
                 some tokenizers treat a whole text as one word.
         """
-        raw = self.tokenizer.convert_ids_to_tokens(list(ids))
-        names = [f"<{i}>" if p is None else str(p) for i, p in zip(ids, raw, strict=True)]
-        inside = [is_real and i not in self.special for i, is_real in zip(ids, real, strict=True)]
-        words = [k for k, within in enumerate(inside) if within]
-        pieces = [piece_bytes(names[k], self.scheme, ids[k] in self.added) for k in words]
-        texts = dict(zip(words, decode_pieces(pieces), strict=True))
+        names, texts = self.texts(ids, real)
         word_ids: list[int | None] = [None] * len(names)
         word = -1
-        for k in words:
-            before = k - 1 if k and inside[k - 1] else None
+        for k in texts:
+            before = k - 1 if k - 1 in texts else None
             if before is None or _begins_word(k, before, names, texts, self.scheme, groups):
                 word += 1
             word_ids[k] = word
         shown = [
             _display_text(texts[k], joined=k + 1 < len(names) and word_ids[k + 1] == word_ids[k])
-            if inside[k]
+            if k in texts
             else name
             for k, name in enumerate(names)
         ]
         return tuple(shown), tuple(word_ids)
+
+    def texts(self, ids: Sequence[int], real: Sequence[bool]) -> tuple[list[str], dict[int, str]]:
+        """Return the vocabulary's name of each token, and the texts of tokens in words by place."""
+        raw = self.tokenizer.convert_ids_to_tokens(list(ids))
+        names = [f"<{i}>" if p is None else str(p) for i, p in zip(ids, raw, strict=True)]
+        both = enumerate(zip(ids, real, strict=True))
+        words = [k for k, (i, is_real) in both if is_real and i not in self.special]
+        pieces = [piece_bytes(names[k], self.scheme, ids[k] in self.added) for k in words]
+        return names, dict(zip(words, decode_pieces(pieces), strict=True))
 
 
 def special_ids(tokenizer: Any) -> frozenset[int]:
@@ -150,6 +183,8 @@ def _begins_word(
         return groups is None or groups[k] != groups[before]
     if texts[k][:1].isspace() and scheme != PLAIN:
         return True
+    if texts[before][-1:] in LINE_BREAKS:
+        return True
     if groups is not None:
         return groups[k] != groups[before]
     if scheme == BYTES:
@@ -161,11 +196,12 @@ def _begins_word(
 
 
 def _display_text(text: str, joined: bool) -> str:
-    """The piece without its leading space; a piece of white space as visible symbols."""
-    bare = text.lstrip()
-    if bare or not text:
-        return bare
-    return "" if joined else text.translate(VISIBLE_SPACE)
+    """The piece without the space in front; other white space as visible symbols."""
+    bare = text.removeprefix(" ")
+    if not bare.strip():
+        return "" if joined and not bare else text.translate(VISIBLE_SPACE)
+    indent = len(bare) - len(bare.lstrip(" "))
+    return "␣" * indent + bare[indent:].translate(VISIBLE_BREAKS)
 
 
 def _byte_signs() -> dict[str, int]:

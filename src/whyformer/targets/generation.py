@@ -2,7 +2,8 @@
 
 The model reads the whole text at once; each token is another target in the same output.
 The target is token ids (as `model.generate` returns them) or, for an encoder-decoder, text. If it
-is neither, an encoder-decoder generates the text first.
+is neither, an encoder-decoder generates the text first. What a decoder-only model writes, or the
+text that a user expects of it, comes as an `Answer`; see pipeline/answers.py.
 
     plan = plan_generation(target, batch, module, family)
     if plan is not None:
@@ -15,14 +16,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
 from torch import nn
 
 from whyformer.errors import TargetError
 from whyformer.inputs.batch import Batch
+from whyformer.inputs.continuation import continue_prompts, prompt_rows
 from whyformer.inputs.padding import pad_rows, padding_id
 from whyformer.inputs.prepare import prepare
 from whyformer.inputs.sequence import Sequences, move_to_module
+from whyformer.inputs.words import token_texts
 from whyformer.models.families import Family, Source, family_of
 from whyformer.models.signature import config_of, forward_of
 from whyformer.targets.answer_rows import Generation
@@ -35,10 +37,9 @@ from whyformer.targets.output_ids import (
     is_texts,
     output_text,
     start_id,
-    token_text,
     trim_output,
 )
-from whyformer.targets.specs import Contrast, Token
+from whyformer.targets.specs import Answer, Contrast, Token
 
 GENERATED = "generated"
 # The argument of transformers models for how many scores to compute, counted from the end.
@@ -60,8 +61,8 @@ def plan_generation(
     sources = family.sources if family else ()
     source = next((source for source in sources if source.stream == GENERATED), None)
     if source is None:
-        can_continue = is_id_rows(target) and _can_continue(module, batch)
-        return GenerationPlan(None, target) if can_continue else None
+        continues = is_id_rows(target) and can_continue(module, batch)
+        return GenerationPlan(None, target) if continues else None
     if GENERATED in batch.others:
         if not is_id_rows(target):
             return None
@@ -106,6 +107,8 @@ def teacher_force(
             remedy="Pass one per sample",
         )
     if plan.source is None:
+        if not isinstance(ids, Answer):
+            rows = _read_outputs(rows, batch, module)
         return _continue_prompts(rows, batch, module, processor)
     rows = trim_output(rows, module, plan.source)
     start = start_id(module, plan.source)
@@ -127,7 +130,7 @@ def _read_generation(batch: Batch, rows: IdRows, prompt: int | None = None) -> G
     return Generation(
         ids=tuple(map(tuple, rows)),
         columns=_score_columns(batch, prompt),
-        tokens=tuple(tuple(token_text(token, batch.tokenizer) for token in row) for row in rows),
+        tokens=tuple(token_texts(row, batch.tokenizer) for row in rows),
         texts=tuple(output_text(row, batch.tokenizer) for row in rows),
         prompt=prompt,
     )
@@ -181,24 +184,39 @@ def _add_decoder_input(batch: Batch, rows: IdRows, module: nn.Module, source: So
 # -- decoders --------------------------------------------------------------------------------------
 
 
-def _can_continue(module: nn.Module, batch: Batch) -> bool:
+def can_continue(module: nn.Module, batch: Batch) -> bool:
     """Whether the model can continue its input text."""
     can = getattr(module, "can_generate", None)
-    return batch.stream == "text" and "input_ids" in batch.arguments and bool(can and can())
+    config = getattr(module, "config", None)
+    # BERT and its kin see all tokens unless they are told to be decoders.
+    one_way = getattr(config_of(module), "is_decoder", True) is not False
+    one_way = one_way and "perm_mask" not in forward_of(module).names  # XLNet: in any order
+    two_parts = getattr(config, "is_encoder_decoder", False) is True
+    reads = batch.stream == "text" and batch.carrier == "input_ids" and batch.mask is not None
+    return reads and one_way and not two_parts and bool(can and can())
 
 
 def _continue_prompts(
-    rows: IdRows, batch: Batch, module: nn.Module, processor: Any
+    outputs: IdRows, batch: Batch, module: nn.Module, processor: Any
 ) -> tuple[Batch, Generation]:
     """Prompts and outputs as one text each, padded left so that all outputs start together."""
-    assert batch.mask is not None
-    ids = batch.arguments["input_ids"]
-    prompts = [row[real].tolist() for row, real in zip(ids, batch.mask, strict=True)]
+    arguments, width = continue_prompts(batch, outputs, module)
+    whole = prepare(arguments, module, processor, family_of(module))
+    whole = replace(whole, notes=batch.notes)
+    generation = _read_generation(whole, outputs, prompt=width)
+    return _without_prompt_scores(whole, generation, module), generation
+
+
+def _read_outputs(rows: IdRows, batch: Batch, module: nn.Module) -> IdRows:
+    """The outputs in what `generate` returned: without prompts, and without what follows the end.
+
+    A user may also pass the outputs alone.
+    """
     pad = padding_id(module, batch.tokenizer)
     end = getattr(config_of(module), "eos_token_id", None)
     outputs = [
         cut_after_end(_without_prompt(row, prompt, pad), end, pad)
-        for prompt, row in zip(prompts, rows, strict=True)
+        for prompt, row in zip(prompt_rows(batch), rows, strict=True)
     ]
     if not all(outputs):
         raise TargetError(
@@ -207,16 +225,7 @@ def _continue_prompts(
             argument="inputs",
             remedy="Leave the sample out",
         )
-    width, length = max(map(len, prompts)), max(map(len, outputs))
-    texts, mask = [], []
-    for prompt, output in zip(prompts, outputs, strict=True):
-        before, after = width - len(prompt), length - len(output)
-        texts.append([pad] * before + prompt + output + [pad] * after)
-        mask.append([0] * before + [1] * (len(prompt) + len(output)) + [0] * after)
-    arguments = {"input_ids": torch.tensor(texts), "attention_mask": torch.tensor(mask)}
-    whole = prepare(arguments, module, processor, family_of(module))
-    generation = _read_generation(whole, outputs, prompt=width)
-    return _without_prompt_scores(whole, generation, module), generation
+    return outputs
 
 
 def _without_prompt_scores(batch: Batch, generation: Generation, module: nn.Module) -> Batch:

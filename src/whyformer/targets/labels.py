@@ -8,6 +8,7 @@ from typing import Any
 from torch import nn
 
 from whyformer.errors import TargetError
+from whyformer.inputs.words import piece_bytes, scheme_of, visible_text
 from whyformer.registry import nearest
 
 NAMES_SHOWN = 10  # in an error
@@ -103,8 +104,16 @@ class Vocabulary:
         return self.index(int(ids[0]))
 
     def name(self, index: int) -> str:
-        """The token as text; with its marker if it is only white space."""
+        """The token as text, white space drawn as signs; its bytes if it is part of a character."""
         if self.tokenizer is None:
             return str(index)
         text = str(self.tokenizer.decode([index]))
-        return text if text.strip() else str(self.tokenizer.convert_ids_to_tokens(index))
+        if text and "\ufffd" not in text:
+            return visible_text(text)
+        piece = str(self.tokenizer.convert_ids_to_tokens(index))
+        added = index in (getattr(self.tokenizer, "added_tokens_decoder", None) or ())
+        data = piece_bytes(piece, scheme_of(self.tokenizer), added)
+        try:
+            return visible_text(data.decode()) or piece
+        except UnicodeDecodeError:
+            return f"<0x{data.hex(' ')}>"

@@ -10,7 +10,10 @@ from torch import Tensor, nn
 from whyformer.errors import InputError, TargetError
 from whyformer.inputs.detect import texts_of
 from whyformer.inputs.text import tokenizer_scope
+from whyformer.inputs.words import token_texts
 from whyformer.models.families import Source
+from whyformer.targets.answer_text import check_written
+from whyformer.targets.specs import Answer
 
 IdRows = list[list[int]]  # per sample, without padding
 # Where configs name the special ids of the output; the first that is set counts.
@@ -23,6 +26,8 @@ SPECIAL_IDS = {
 
 def is_id_rows(target: Any) -> bool:
     """Whether the target is one list of token ids per sample."""
+    if isinstance(target, Answer):
+        return True
     if isinstance(target, Tensor) or hasattr(target, "tolist"):
         return getattr(target, "ndim", 0) == 2 and "int" in str(target.dtype)
     return (
@@ -42,12 +47,14 @@ def is_texts(target: Any) -> bool:
 
 def id_rows(target: Any) -> IdRows:
     """The token ids in a tensor, an array or a list of lists."""
+    if isinstance(target, Answer):
+        target = target.rows
     rows = target.tolist() if hasattr(target, "tolist") else target
     return [list(row) for row in rows]
 
 
 def encode_output(target: Any, tokenizer: Any, module: nn.Module) -> IdRows:
-    """Return the token ids of output texts."""
+    """Return the token ids of output texts; raise TargetError if one cannot be written."""
     if tokenizer is None:
         raise TargetError(
             f"the target is text and {type(module).__name__} comes without a tokenizer",
@@ -57,8 +64,10 @@ def encode_output(target: Any, tokenizer: Any, module: nn.Module) -> IdRows:
     texts = [text for text in texts_of(target) if isinstance(text, str)]
     with tokenizer_scope(tokenizer):
         # `text_target`: translation models tokenize their output in another language.
-        rows = tokenizer(text_target=texts, truncation=False, padding=False)["input_ids"]
-    return id_rows(rows)
+        rows = id_rows(tokenizer(text_target=texts, truncation=False, padding=False)["input_ids"])
+        for text, row in zip(texts, rows, strict=True):
+            check_written(text, row, tokenizer)
+    return rows
 
 
 def trim_output(rows: IdRows, module: nn.Module, source: Source) -> IdRows:
@@ -68,11 +77,16 @@ def trim_output(rows: IdRows, module: nn.Module, source: Source) -> IdRows:
 
 
 def cut_after_end(row: Sequence[int], end: Any, pad: int | None) -> list[int]:
-    """Return the ids up to the first end token, without trailing padding."""
+    """Return the ids up to the first end token, without trailing padding.
+
+    A model may have several end tokens: `end` is an id, a list of ids, or None.
+    """
+    ends = set(end) if isinstance(end, list | tuple) else {end}
     kept = list(row)
-    if end in kept:
-        kept = kept[: kept.index(end) + 1]
-    while kept and kept[-1] == pad != end:
+    first = next((place for place, token in enumerate(kept) if token in ends), None)
+    if first is not None:
+        kept = kept[: first + 1]
+    while kept and kept[-1] == pad and pad not in ends:
         kept.pop()
     return kept
 
@@ -105,16 +119,9 @@ def start_id(module: nn.Module, source: Source) -> int:
     return found
 
 
-def token_text(token: int, tokenizer: Any) -> str:
-    """One token as text, special tokens included."""
-    if tokenizer is None:
-        return str(token)
-    return str(tokenizer.decode([token], skip_special_tokens=False)).strip() or repr(token)
-
-
 def output_text(row: Sequence[int], tokenizer: Any) -> str:
     """All tokens of an output as text, without special tokens if others remain."""
     if tokenizer is None:
         return " ".join(map(str, row))
     text = str(tokenizer.decode(list(row), skip_special_tokens=True)).strip()
-    return text or " ".join(token_text(token, tokenizer) for token in row)
+    return text or " ".join(token_texts(row, tokenizer))

@@ -45,35 +45,55 @@ def query(index: int, label: int | str | None = None) -> Query:
     return Query(index, label)
 
 
-def token(position: int, token: int | str | None = None) -> Token:
+def token(
+    position: int | str, token: int | str | None = None, *, occurrence: int | None = None
+) -> Token:
     """Return a target: the model's output at one token.
 
     In a language model the score at a position is about the next token; in a masked language
     model and in token classification it is about the token itself.
 
     Args:
-        position: Counts all tokens of the sample from 0, special ones and padding included.
-        token: The token or class to explain, by default the one with the highest score.
+        position: Counts all tokens of the sample from 0, special ones and padding included; -1 is
+            the sample's last token. Or a text in the sample, such as "Berlin": its first token;
+            in a language model the text itself, as it is predicted from what comes before it.
+        token: The token or class to explain, by default the one with the highest score; if the
+            position is a text in a language model, by default that text.
+        occurrence: Which one, from 0, if the text occurs several times; -1 is the last.
 
     Example:
         >>> token(4, "film")
         Token(position=4, token='film')
+        >>> token("Berlin")
+        Token(position='Berlin', token=None)
     """
-    return Token(position, token)
+    return Token(position, token, occurrence)
 
 
-def span(start: int, end: int) -> Span:
+def span(start: int | str, end: int | None = None, *, occurrence: int | None = None) -> Span:
     """Return a target: an answer in the text.
 
     Args:
-        start: Position of its first token.
-        end: Position of its last token.
+        start: Position of its first token, or the text of the answer, such as "Berlin".
+        end: Position of its last token. Left out if `start` is text.
+        occurrence: Which one, from 0, if the text occurs several times; -1 is the last.
+
+    Raises:
+        TargetError: A position comes without an end, or a text with one.
 
     Example:
         >>> span(2, 5)
         Span(start=2, end=5)
+        >>> span("Berlin")
+        Span(start='Berlin', end=None)
     """
-    return Span(start, end)
+    if isinstance(start, str) == (end is not None):
+        raise TargetError(
+            f"a span from {start!r} to {end!r}",
+            argument="target",
+            remedy="Pass wf.span(start, end) with two positions, or wf.span(text)",
+        )
+    return Span(start, end, occurrence)
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,13 @@ from torch import Tensor, nn
 from whyformer.errors import TargetError
 from whyformer.inputs.batch import Batch
 from whyformer.targets import heads
+from whyformer.targets.context import context_columns
+from whyformer.targets.find_text import find_text
 from whyformer.targets.heads import Head
 from whyformer.targets.labels import NAMES_SHOWN, ClassNames, Vocabulary
 from whyformer.targets.specs import Contrast, Query, Span, Token
 
+LONGEST_ANSWER = 15  # tokens in an answer that is found in a text, as in transformers' pipelines
 NOTHING = ("o", "no object")  # names of classes that stand for nothing found
 
 
@@ -103,12 +106,34 @@ class Selector:
     def select_next_token(self, target: Any, sample: int) -> Selection:
         """Select a token that may follow the last one, by default the likeliest."""
         self.check_kind(target, Span)
+        if isinstance(target, Token) and isinstance(target.position, str):
+            return self.select_text(target.position, target, sample)
         if isinstance(target, Token):
             return self.select_at(self.column(target.position, sample), target.token, sample)
         mask = self.batch.mask
         width = self.scores.shape[1]
         last = width - 1 if mask is None else self.ahead + int(mask[sample].nonzero().max())
         return self.select_at(min(last, width - 1), target, sample)
+
+    def select_text(self, text: str, target: Token, sample: int) -> Selection:
+        """Select the tokens of a text, each where the model predicts it from those before.
+
+        With a token of its own, the target is about this token in place of the text's first.
+        """
+        match = find_text(text, self.batch, sample, target.occurrence)
+        before = self.ahead + match.first - 1
+        if before < 0:
+            raise TargetError(
+                f"{text!r} is the first token of sample {sample}: nothing comes before it that"
+                " could predict it",
+                argument="target",
+                remedy="Pass a later occurrence=, or another text",
+            )
+        if target.token is not None:
+            return self.select_at(before, target.token, sample)
+        ids = self.batch.arguments[self.batch.carrier][sample, match.first : match.last + 1]
+        terms = tuple((1, (before + t, index)) for t, index in enumerate(ids.tolist()))
+        return Selection(terms, int(ids[0]), text)
 
     @property
     def ahead(self) -> int:
@@ -122,7 +147,7 @@ class Selector:
         """Select a token in place of the first mask token, by default the likeliest."""
         self.check_kind(target, Span)
         if isinstance(target, Token):
-            return self.select_at(self.column(target.position, sample), target.token, sample)
+            return self.select_at(self.token_column(target, sample), target.token, sample)
         mask_id = getattr(self.batch.tokenizer, "mask_token_id", None)
         if mask_id is None:
             mask_id = getattr(getattr(self.module, "config", None), "mask_token_id", None)
@@ -145,7 +170,7 @@ class Selector:
         """
         self.check_kind(target, Span)
         if isinstance(target, Token):
-            return self.select_at(self.column(target.position, sample), target.token, sample)
+            return self.select_at(self.token_column(target, sample), target.token, sample)
         if target is not None:
             raise TargetError(
                 f"{type(self.module).__name__} gives {self.head.kind}, and the target names none."
@@ -179,10 +204,15 @@ class Selector:
             raise TargetError(
                 f"{type(self.module).__name__} gives answer spans and the target is {target!r}",
                 argument="target",
-                remedy="Pass target=None for the best answer, or wf.span(start, end)",
+                remedy="Pass target=None for the best answer, wf.span(start, end), or"
+                " wf.span(text)",
             )
         if target is None:
             start, end = self.best_span(sample)
+        elif isinstance(target.start, str):
+            context = context_columns(self.batch, sample)
+            match = find_text(target.start, self.batch, sample, target.occurrence, context)
+            start, end = match.first, match.last
         else:
             start, end = (self.column(p, sample) for p in (target.start, target.end))
             if start > end:
@@ -241,18 +271,34 @@ class Selector:
         return int(self.scores[(sample, *column)].argmax())
 
     def best_span(self, sample: int) -> tuple[int, int]:
-        """Start and end of the span of real tokens with the highest sum."""
+        """Start and end of the best answer, as question-answering pipelines choose it.
+
+        The span of at most LONGEST_ANSWER tokens with the highest sum, inside the context if it
+        is known which tokens these are, else among the real tokens.
+        """
         start, end = self.scores[sample].float().unbind(-1)
         together = start[:, None] + end[None, :]
-        allowed = torch.ones_like(together, dtype=torch.bool).triu()
-        if self.batch.mask is not None:
-            real = self.batch.mask[sample].to(allowed.device)
-            allowed &= real[:, None] & real[None, :]
+        allowed = torch.ones_like(together, dtype=torch.bool).triu().tril(LONGEST_ANSWER - 1)
+        inside = context_columns(self.batch, sample)
+        if inside is None and self.batch.mask is not None:
+            inside = self.batch.mask[sample]
+        if inside is not None:
+            inside = inside.to(allowed.device)
+            allowed &= inside[:, None] & inside[None, :]
         best = int(together.masked_fill(~allowed, float("-inf")).argmax())
         return best // together.shape[1], best % together.shape[1]
 
+    def token_column(self, target: Token, sample: int) -> int:
+        """The model's column of the token, given by position or by text."""
+        if isinstance(target.position, str):
+            return find_text(target.position, self.batch, sample, target.occurrence).first
+        return self.column(target.position, sample)
+
     def column(self, position: Any, sample: int) -> int:
-        """The model's column of a user's position; raise TargetError if no token is there."""
+        """The model's column of a user's position; raise TargetError if no token is there.
+
+        Negative positions count from the sample's last token.
+        """
         mask, layout = self.batch.mask, self.batch.layout
         count = self.scores.shape[1] - self.ahead if layout is None else layout.user_columns
         if isinstance(position, bool) or not isinstance(position, int):
@@ -261,13 +307,15 @@ class Selector:
                 argument="target",
                 remedy=f"Pass 0 to {count - 1}",
             )
+        columns = range(count) if mask is None else mask[sample].nonzero().flatten().tolist()
+        if mask is not None and -len(columns) <= position < 0:
+            return self.ahead + int(columns[position])
         if 0 <= position < count:
             column = position if layout is None else layout.column(sample, position)
             if mask is None or (column < mask.shape[1] and bool(mask[sample, column])):
                 return self.ahead + column
         real = range(count)
         if mask is not None:
-            columns = mask[sample].nonzero().flatten().tolist()
             real = range(self.position(sample, columns[0]), self.position(sample, columns[-1]) + 1)
         raise TargetError(
             f"sample {sample} has no token at position {position}; its tokens are at"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from whyformer.errors import TargetError
@@ -28,16 +28,25 @@ class Query:
 class Token:
     """The output at one token: the next token, the masked token, or the token's class."""
 
-    position: int
+    position: int | str  # or the text at that position
     token: int | str | None = None
+    occurrence: int | None = field(default=None, repr=False)  # if the text is there several times
 
 
 @dataclass(frozen=True)
 class Span:
-    """An answer from one token to another, both included."""
+    """An answer from one token to another, both included; or the text of the answer."""
 
-    start: int
-    end: int
+    start: int | str
+    end: int | None = None  # None if `start` is text
+    occurrence: int | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer of a language model per sample: its token ids, without prompt and padding."""
+
+    rows: tuple[tuple[int, ...], ...]
 
 
 def at_query(index: int | None, target: Any) -> Any:
@@ -50,8 +59,11 @@ def at_query(index: int | None, target: Any) -> Any:
 
 
 def parse_target(text: str) -> int | str | Contrast:
-    """Return the class index, label, or contrast `a>b` that the text names."""
-    chosen, versus, other = text.partition(">")
+    """Return the class index, label, text, or contrast `a>b` that the text names.
+
+    Spaces count: " Berlin" and "Berlin" are different tokens. Only those around ` > ` do not.
+    """
+    chosen, versus, other = text.partition(" > " if " > " in text else ">")
     if not versus:
         return _index_or_label(text)
     if not chosen.strip() or not other.strip():
@@ -67,4 +79,4 @@ def _index_or_label(text: str) -> int | str:
     try:
         return int(text)
     except ValueError:
-        return text.strip()
+        return text
