@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -30,6 +32,10 @@ class Stream:
         deciding: (batch, tokens), True where a head reads the answer, if that is known.
         errors: (batch, tokens), the standard error of each score, if scores are estimates.
         said: For generated text, the token that was explained at each position; "" elsewhere.
+        spans: For generated text, the (start, end) of the output tokens that each row of
+            `maps["generated", ...]` explains, per sample; None if there is one row per token.
+        probabilities: (batch, tokens), of each generated token when it was written; NaN elsewhere.
+        roles: For a chat, the (start, end, role) of each message in tokens, per sample.
     """
 
     name: str
@@ -44,6 +50,9 @@ class Stream:
     deciding: Tensor | None = None
     errors: Tensor | None = None
     said: tuple[tuple[str, ...], ...] | None = None
+    spans: tuple[tuple[tuple[int, int], ...], ...] | None = None
+    probabilities: Tensor | None = None
+    roles: tuple[tuple[tuple[int, int, str], ...], ...] | None = None
 
     @property
     def score_map(self) -> Tensor:
@@ -59,6 +68,10 @@ class Stream:
         """
         mask = self.mask[index]
         return (mask if self.grid is None else torch.ones_like(mask)).nonzero().flatten()
+
+    def map_rows(self, index: int) -> Tensor:
+        """Return the rows of one sample in the maps of which this stream asks, (rows,)."""
+        return self.columns(index) if self.spans is None else torch.arange(len(self.spans[index]))
 
     def sample(self, index: int) -> Stream:
         """Return the stream of one sample without padding, (1, tokens)."""
@@ -78,9 +91,17 @@ class Stream:
             tokens=self.tokens and (tuple(self.tokens[index][i] for i in positions),),
             word_ids=self.word_ids and (tuple(self.word_ids[index][i] for i in positions),),
             said=self.said and (tuple(self.said[index][i] for i in positions),),
+            spans=self.spans and (_moved(self.spans[index], positions),),
+            probabilities=cut_tokens(self.probabilities),
+            roles=self.roles and (_moved(self.roles[index], positions),),
             image=cut(self.image),
             pixels=cut(self.pixels),
             states=cut_tokens(self.states),
             deciding=cut_tokens(self.deciding),
             errors=cut_tokens(self.errors),
         )
+
+
+def _moved(spans: tuple[Any, ...], kept: list[int]) -> tuple[Any, ...]:
+    """The spans (start, end, ...) as places among the kept columns."""
+    return tuple((*(bisect_left(kept, at) for at in span[:2]), *span[2:]) for span in spans)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
-from whyformer.render.html.palette import script_palette
-from whyformer.render.panels import ImagePanel, Panel
-from whyformer.render.relevance_matrix import RelevanceMatrix
-from whyformer.render.view_model import SampleContent
+import torch
 
-DIGITS = 999  # the largest value of a row in its unit: three digits
+from whyformer.render.html.packing import FINE_LEVELS, fine_block
+from whyformer.render.html.palette import script_palette
+from whyformer.render.panels import Panel, TextPanel
+from whyformer.render.sentences import split_sentences
+from whyformer.render.view_model import SampleContent
 
 # Inside a script element nothing may look like markup or end a line of JavaScript. A surrogate,
 # which a broken tokenizer may leave, cannot be written to a file.
@@ -26,9 +28,14 @@ def link_payload(content: SampleContent) -> dict[str, Any] | None:
     names = [panel.name for panel in content.panels]
     return {
         **script_palette(),
+        "levels": FINE_LEVELS,
         "panels": [_panel(panel) for panel in content.panels],
         "maps": [
-            {"asking": names.index(m.asking), "answering": names.index(m.answering), **pack_rows(m)}
+            {
+                "asking": names.index(m.asking),
+                "answering": names.index(m.answering),
+                **fine_block(m.values),
+            }
             for m in content.matrices
         ],
     }
@@ -36,22 +43,34 @@ def link_payload(content: SampleContent) -> dict[str, Any] | None:
 
 def _panel(panel: Panel) -> dict[str, Any]:
     known = {"name": panel.name, "unit": panel.unit, "silent": panel.silent}
-    if not isinstance(panel, ImagePanel):
-        return known
+    if isinstance(panel, TextPanel):
+        return {**known, **_long_text(panel), **_answer(panel)}
     strongest = int(panel.patches.nan_to_num().abs().argmax())
     return {**known, "grid": list(panel.patches.shape), "start": strongest}
 
 
-def pack_rows(matrix: RelevanceMatrix) -> dict[str, list[Any]]:
-    """Return rows of integers, and the unit of each row: three digits of every value."""
-    values = matrix.values.nan_to_num()
-    largest = values.abs().amax(1) if values.numel() else values.sum(1)
-    units = [float(f"{value / DIGITS:.4g}") for value in largest.tolist()]
-    whole = [
-        [round(value / unit) if unit else 0 for value in row]
-        for row, unit in zip(values.tolist(), units, strict=True)
-    ]
-    return {"units": units, "rows": whole}
+def _long_text(panel: TextPanel) -> dict[str, Any]:
+    if not panel.long:
+        return {}
+    scores = [word.score if math.isfinite(word.score) else 0.0 for word in panel.words]
+    return {
+        "sentences": panel.sentences,
+        "span": panel.span,
+        "scores": fine_block(torch.tensor([scores], dtype=torch.float64)),
+    }
+
+
+def _answer(panel: TextPanel) -> dict[str, Any]:
+    """What the words of an answer ask for: a row each, and how sure the model was."""
+    if not panel.answer:
+        return {}
+    chances = [None if w.probability is None else round(w.probability, 4) for w in panel.answer]
+    return {
+        "rows": [word.row for word in panel.answer],
+        "inParts": panel.in_parts,
+        "answerSentences": split_sentences([word.text for word in panel.answer]),
+        **({"probabilities": chances} if any(c is not None for c in chances) else {}),
+    }
 
 
 def script_json(data: Any) -> str:
