@@ -36,6 +36,7 @@ class Word:
     score: float
     special: bool = False
     deciding: bool = False  # the head reads the answer here
+    probability: float | None = None  # of a generated word
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,14 @@ class TextPanel:
         """The sum of the scores of each sentence."""
         finite = [word.score if math.isfinite(word.score) else 0.0 for word in self.words]
         return tuple(math.fsum(finite[start:end]) for start, end in self.sentences)
+
+    @property
+    def sentence_span(self) -> float:
+        """The score of a sentence with full colour; special tokens do not count."""
+        own = [0.0 if w.special or not math.isfinite(w.score) else w.score for w in self.words]
+        sums = [abs(math.fsum(own[start:end])) for start, end in self.sentences]
+        every = map(abs, self.sentence_scores)
+        return max(sums, default=0.0) or max(every, default=0.0) or 1.0
 
     @property
     def note(self) -> str:

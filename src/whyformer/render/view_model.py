@@ -172,6 +172,9 @@ def _part(attribution: Attribution, one: Attribution, name: str, index: int) -> 
         return _Part(panel, answers, answering, answers, answering, generated=generated)
     answer = read_answer(stream)
     twice = _texts(answer.rows) == _texts(answers)
+    if twice:
+        both = zip(panel.words, answer.words, strict=True)
+        panel = replace(panel, words=tuple(replace(w, probability=a.probability) for w, a in both))
     panel = replace(
         panel,
         output_words=() if twice else answer.rows,

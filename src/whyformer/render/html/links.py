@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
 from typing import Any
-
-import torch
 
 from whyformer.render.html.packing import FINE_LEVELS, fine_block
 from whyformer.render.html.palette import script_palette
@@ -44,20 +41,9 @@ def link_payload(content: SampleContent) -> dict[str, Any] | None:
 def _panel(panel: Panel) -> dict[str, Any]:
     known = {"name": panel.name, "unit": panel.unit, "silent": panel.silent}
     if isinstance(panel, TextPanel):
-        return {**known, **_long_text(panel), **_answer(panel)}
+        return {**known, **_answer(panel)}
     strongest = int(panel.patches.nan_to_num().abs().argmax())
     return {**known, "grid": list(panel.patches.shape), "start": strongest}
-
-
-def _long_text(panel: TextPanel) -> dict[str, Any]:
-    if not panel.long:
-        return {}
-    scores = [word.score if math.isfinite(word.score) else 0.0 for word in panel.words]
-    return {
-        "sentences": panel.sentences,
-        "span": panel.span,
-        "scores": fine_block(torch.tensor([scores], dtype=torch.float64)),
-    }
 
 
 def _answer(panel: TextPanel) -> dict[str, Any]:
