@@ -15,6 +15,11 @@ from whyformer.render.signs import visible
 UNSURE = 0.5  # words less probable than this are underlined
 
 
+def is_unsure(probability: float | None) -> bool:
+    """Return whether a word with this probability is underlined."""
+    return probability is not None and probability < UNSURE
+
+
 @dataclass(frozen=True)
 class AnswerWord:
     """A generated word."""
@@ -27,7 +32,7 @@ class AnswerWord:
     @property
     def unsure(self) -> bool:
         """Whether the model was not sure of it."""
-        return self.probability is not None and self.probability < UNSURE
+        return is_unsure(self.probability)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from whyformer.render.answer import AnswerWord
+from whyformer.render.answer import AnswerWord, is_unsure
 from whyformer.render.numbers import number
 from whyformer.render.relevance_matrix import Item
 from whyformer.render.sentences import split_sentences
@@ -37,6 +37,11 @@ class Word:
     special: bool = False
     deciding: bool = False  # the head reads the answer here
     probability: float | None = None  # of a generated word
+
+    @property
+    def unsure(self) -> bool:
+        """Whether the model wrote this word and was not sure of it."""
+        return is_unsure(self.probability)
 
 
 @dataclass(frozen=True)
@@ -94,6 +99,13 @@ class TextPanel:
     def long(self) -> bool:
         """Whether the text is too long to be read word by word."""
         return len(self.words) > LONG
+
+    @property
+    def turns(self) -> list[tuple[str, tuple[Word, ...]]]:
+        """The (role, words) of each chat message; all words at once if there are no roles."""
+        if not self.roles:
+            return [("", self.words)]
+        return [(role, self.words[start:end]) for start, end, role in self.roles]
 
     @property
     def sentences(self) -> tuple[tuple[int, int], ...]:

@@ -29,13 +29,13 @@ from whyformer.render.overlay import SEEN, encode_png, overlay_row, panel_pictur
 from whyformer.render.panels import ImagePanel, Panel, TextPanel, Word, strongest_rows
 from whyformer.render.relevance_matrix import Item, RelevanceMatrix
 from whyformer.render.sentences import ends_line
+from whyformer.render.signs import short, visible
 from whyformer.render.view_model import SampleContent, read_samples
 
 TOP = 8  # rows of the list of strongest words or patches
 MOST = (100, 100)  # rows and columns of the largest table of output by input
 LARGE = 1000  # cells of a table that is folded
 LISTED = 1000  # words of the longest text that is also listed word by word
-LONGEST = 160  # characters of an answer in the heading; the page has all of it
 TALL = 60  # words of an answer that scrolls, so that the prompt stays in sight
 OPEN = 3  # sentences of a long text that are unfolded at first
 
@@ -67,9 +67,25 @@ def build_page(attribution: Attribution) -> Page:
         )
         for i, content in enumerate(contents)
     ]
-    title = ", ".join(_short(content.label) for content in contents[:3])
+    title = ", ".join(short(content.label) for content in contents[:3])
     data = to_json(_without_maps(attribution).to_dict())
     return _page(title, body, (*_LINKS, *_TOOLS), data)
+
+
+def build_answers_page(attributions: Sequence[Attribution]) -> Page:
+    """Return a page with the answers that several methods explain, of which it shows one."""
+    pages = [build_page(attribution) for attribution in attributions]
+    if len(pages) == 1:
+        return pages[0]
+    body = [
+        Markup('<section class="one-answer" data-name="{}">{}</section>').format(
+            visible(attribution.method), page.body
+        )
+        for attribution, page in zip(attributions, pages, strict=True)
+    ]
+    data = to_json([_without_maps(one).to_dict() for one in attributions])
+    title = pages[0].title.removeprefix("Why ").removesuffix("?")
+    return _page(title, body, (*_LINKS, *_TOOLS, "one_answer.js"), data)
 
 
 def build_comparison_page(
@@ -157,10 +173,6 @@ def _has_long_text(content: SampleContent) -> bool:
     return any(isinstance(panel, TextPanel) and panel.long for panel in content.panels)
 
 
-def _short(label: str) -> str:
-    return label if len(label) <= LONGEST else label[: LONGEST - 10].rstrip() + "…"
-
-
 def _arranged(content: SampleContent) -> tuple[list[Panel], list[Panel]]:
     """The panels in order, the answer first, and the images that stand beside an answer."""
     answer = content.answer
@@ -216,13 +228,6 @@ def _sentence_lines(panel: TextPanel) -> list[_SentenceLine]:
     ]
 
 
-def _turns(panel: TextPanel) -> list[tuple[str, tuple[Word, ...]]]:
-    """(role, words) of each chat message; all words at once if there are no roles."""
-    if not panel.roles:
-        return [("", panel.words)]
-    return [(role, panel.words[start:end]) for start, end, role in panel.roles]
-
-
 def _totals(content: SampleContent) -> list[tuple[str, str]]:
     return [(name, number(value)) for name, value in content.totals]
 
@@ -256,13 +261,11 @@ def _overlays(titles: Sequence[str], panels: Sequence[ImagePanel]) -> list[tuple
 _HELPERS: dict[str, Any] = {
     "top": TOP,
     "listed": LISTED,
-    "short": _short,
+    "short": short,
     "arranged": _arranged,
     "sentence_lines": _sentence_lines,
-    "turns": _turns,
     "ends_line": ends_line,
     "chance": _chance,
-    "is_unsure": lambda word: word.probability is not None and word.probability < UNSURE,
     "unsure": UNSURE,
     "tall": TALL,
     "is_large": lambda matrix: matrix.values.numel() > LARGE,

@@ -220,6 +220,7 @@ function link(card) {
     pinned = same(pinned, choice) ? null : choice;
     focused(choice);
     unpress(card);
+    if (pinned) panels.forEach((panel) => relevance(choice, panel) && panel.long?.revealStrongest());
     return pinned !== null;
   }
 

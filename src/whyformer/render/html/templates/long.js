@@ -50,6 +50,7 @@ function longText(box) {
       for (let i = from; i < to; i++) { all += values[i]; if (!special[i]) own += values[i]; }
       return [all, own];
     });
+    if (now) now.sums = sums.map((sum) => sum[1]);
     const most = sums && (largest(sums.map((sum) => sum[1])) || largest(sums.map((sum) => sum[0])) || 1);
     sentences.forEach((sentence, s) => {
       const colour = sums ? colourClass(sums[s][0], most, steps).split(" ")[0] : sentence.was;
@@ -71,6 +72,11 @@ function longText(box) {
     paintWords(sentence);
     const target = word ?? sentence.head, place = target.getBoundingClientRect();
     list.scrollTop += place.top - list.getBoundingClientRect().top - list.clientHeight / 3;
+  }
+
+  // Go to the sentence that is strongest for what is shown now.
+  function revealStrongest() {
+    if (now?.sums) reveal(sentences[strongest(now.sums, 1)[0]]);
   }
 
   function follow() {
@@ -155,7 +161,7 @@ function longText(box) {
   box.append(map);
   follow();
 
-  const made = {words, sentences, show, reveal};
+  const made = {words, sentences, show, revealStrongest};
   longTexts.set(box, made);
   return made;
 }
