@@ -16,7 +16,8 @@ def split_sentences(
     """Return the (start, end) of every sentence or line, in words.
 
     A sentence ends after a full stop or its like, and after the quotes and brackets that close it,
-    unless the next word starts with a small letter. A line ends at a newline.
+    unless the next word starts with a small letter in a text that has capital ones. A line ends at
+    a newline.
 
     Args:
         words: The words, with newlines as they are or as signs.
@@ -24,9 +25,11 @@ def split_sentences(
         longest: Words of the longest sentence.
     """
     sentences, start = [], 0
+    cased = any(word[:1].isupper() for word in words)
     for place in range(1, len(words) + 1):
         full = place - start >= longest
-        if place == len(words) or full or place in breaks or _ends_before(words, start, place):
+        last = place == len(words)
+        if last or full or place in breaks or _ends_before(words, start, place, cased):
             sentences.append((start, place))
             start = place
     return tuple(sentences)
@@ -37,7 +40,7 @@ def ends_line(word: str) -> bool:
     return bool(word) and word[-1] in NEWLINES
 
 
-def _ends_before(words: Sequence[str], start: int, place: int) -> bool:
+def _ends_before(words: Sequence[str], start: int, place: int, cased: bool) -> bool:
     following = words[place].lstrip()
     if ends_line(words[place - 1]):
         return not _is_newline(following)  # several newlines end one line
@@ -52,7 +55,8 @@ def _ends_before(words: Sequence[str], start: int, place: int) -> bool:
     number = last > start and words[last - 1][-1:].isdigit() and following[:1].isdigit()
     # Single letters are initials: J. Smith.
     initial = _is_initial(ended) or (ended == "." and last > start and _is_initial(words[last - 1]))
-    return not (number or initial or following[:1].islower() or following[:1] in _ENDS)
+    goes_on = cased and following[:1].islower()
+    return not (number or initial or goes_on or following[:1] in _ENDS)
 
 
 def _is_newline(word: str) -> bool:

@@ -35,6 +35,7 @@ from whyformer.render.view_model import SampleContent, read_samples
 TOP = 8  # rows of the list of strongest words or patches
 MOST = (100, 100)  # rows and columns of the largest table of output by input
 LARGE = 1000  # cells of a table that is folded
+FOLDED = (50, 50)  # rows and columns of such a table, at most
 LISTED = 1000  # words of the longest text that is also listed word by word
 TALL = 60  # words of an answer that scrolls, so that the prompt stays in sight
 OPEN = 3  # sentences of a long text that are unfolded at first
@@ -269,6 +270,7 @@ _HELPERS: dict[str, Any] = {
     "unsure": UNSURE,
     "tall": TALL,
     "is_large": lambda matrix: matrix.values.numel() > LARGE,
+    "folded": FOLDED,
     "most": MOST,
     "number": number,
     "colour": lambda share: step_class(step(share)),

@@ -94,7 +94,7 @@ def _draw_sample(canvas: Canvas, content: SampleContent) -> None:
         if matrix.values.numel() <= LARGE:
             draw_matrix(canvas, matrix)
     large = [m.answering for m in content.generated if m.values.numel() > LARGE]
-    left_out = large and f"Too large for a picture: output by {', '.join(large)}. See to_html()."
+    left_out = f"Too large for a picture: output by {', '.join(large)}." if large else ""
     for note in filter(None, (left_out, content.scales, *content.notes)):
         canvas.write_paragraph(note, font(7.5), LIGHT.quiet)
     accounts = ", ".join(f"{name} {number(value)}" for name, value in content.totals)
