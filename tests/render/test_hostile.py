@@ -14,7 +14,7 @@ import torch
 
 from whyformer.attribution import Attribution, Layer, Stream, views
 from whyformer.render.html.page import build_fragment
-from whyformer.render.panels import visible
+from whyformer.render.signs import visible
 
 Make = Callable[..., Attribution]
 HOSTILE = (

@@ -143,7 +143,8 @@ def page_scales(page: str) -> list[str]:
 def test_a_stream_without_scores_is_not_given_a_scale(caption: Make) -> None:
     page, shown = views["html"].render(caption()), terminal(caption())
     assert "all 0 for" in page
-    assert [" hidden" in tag for tag in tags(page, 'p class="legend"')] == [False, True]
+    # The image stands beside the answer, after the texts.
+    assert [" hidden" in tag for tag in tags(page, 'p class="legend"')] == [True, False]
     assert "strongest in generated" not in page
     assert SILENT in shown.split("generated\n")[1]
     assert "strongest words" not in shown

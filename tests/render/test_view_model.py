@@ -11,7 +11,8 @@ import torch
 from whyformer.attribution import Attribution, Stream
 from whyformer.attribution.conservation import describe_conservation
 from whyformer.render.numbers import number
-from whyformer.render.panels import ImagePanel, TextPanel, strongest_rows, visible
+from whyformer.render.panels import ImagePanel, TextPanel, strongest_rows
+from whyformer.render.signs import visible
 from whyformer.render.view_model import read_samples
 
 Make = Callable[..., Attribution]

@@ -16,6 +16,10 @@ from whyformer.models.load import Loaded, load_model
 from whyformer.models.signature import needed_streams
 
 EXAMPLES = 12  # per model
+# Tasks of bundled models that write text.
+WRITING = frozenset(
+    {"image-to-text", "image-text-to-text", "text-generation", "text2text-generation"}
+)
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,7 @@ class OfferedModel:
     reads: frozenset[str]
     examples: tuple[ExampleInput, ...] = ()
     detects: bool = False  # a detector: the page asks for an object query
+    writes: bool = False  # writes text: the page asks for a prompt and an answer
     _loaded: Loaded | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -105,6 +110,7 @@ def _bundled_model(model: bundled.BundledModel) -> OfferedModel:
         frozenset(model.streams),
         tuple(examples),
         detects=model.task == "object-detection",
+        writes=model.task in WRITING,
     )
 
 
@@ -131,7 +137,16 @@ def _from_source(source: str) -> OfferedModel:
         )
     title = f"{type(loaded.module).__name__}, added with --model"
     detects = family is not None and family.detects
-    return OfferedModel(name, source, title, frozenset(reads), (), detects, loaded)
+    return OfferedModel(
+        name, source, title, frozenset(reads), (), detects, _writes(loaded), _loaded=loaded
+    )
+
+
+def _writes(loaded: Loaded) -> bool:
+    """Whether the model writes text: an encoder-decoder, or a decoder with a language head."""
+    family = family_of(loaded.module)
+    can = getattr(loaded.module, "can_generate", None)
+    return (family is not None and family.generates_text) or bool(can and can())
 
 
 def menu(offered: Catalogue) -> list[dict[str, Any]]:
@@ -142,6 +157,7 @@ def menu(offered: Catalogue) -> list[dict[str, Any]]:
             "title": entry.title,
             "reads": sorted(entry.reads),
             "detects": entry.detects,
+            "writes": entry.writes,
             "examples": [
                 {"text": example.text, "image": example.image is not None}
                 for example in entry.examples

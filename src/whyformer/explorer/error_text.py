@@ -11,6 +11,7 @@ ADVICE = {
     "truncation": "Shorten the text",
     "target": "Change the field Why, or leave it empty for the prediction",
     "query": "Enter another number in the field Object, or leave it empty",
+    "max_new_tokens": "Enter a smaller number in the field Longest answer, or shorten the prompt",
     "mask_token": "Put the mask token into the text",
     "head": "Choose another model",
     "keep": "Choose at least two methods",

@@ -16,11 +16,12 @@ from whyformer.explorer.explain_request import ExplainRequest
 from whyformer.explorer.jobs import SendEvent
 from whyformer.explorer.result_cache import Result, ResultCache
 from whyformer.methods import methods
-from whyformer.models.families import family_of
 from whyformer.models.load import Loaded
-from whyformer.render.html.page import build_comparison_page, build_page
+from whyformer.render.html.fragment import Page
+from whyformer.render.html.page import build_answers_page, build_comparison_page, build_page
 
 KEPT = ("attention", "gradient")  # for one method alone: its report shows layers and heads
+WRITES = "the model generates text, and the curve follows the probability of one class"
 ONE_NUMBER = "the model's output is one number, not classes, so it has no probability"
 
 
@@ -35,6 +36,9 @@ def explain_job(request: ExplainRequest, results: ResultCache) -> Callable[[Send
         done = 1 + len(request.methods)
         send("step", done=done, of=steps, says="drawing")
         send("report", id=results.put(_result(attributions)), label=attributions[0].labels[0])
+        if request.entry.writes:
+            send("unmeasured", says=WRITES)
+            return
         _measure(request, loaded, attributions, send, steps)
 
     return work
@@ -44,14 +48,18 @@ def _explain(
     request: ExplainRequest, loaded: Loaded, send: SendEvent, steps: int
 ) -> list[Attribution]:
     """Return the attributions of the methods that work; raise the first error if none does."""
-    family = family_of(loaded.module)
-    alone = len(request.methods) == 1 and not (family is not None and family.generates_text)
+    writing: dict[str, Any] = {}
+    if request.max_new_tokens is not None:
+        writing["max_new_tokens"] = request.max_new_tokens
+    # Maps are not kept for an answer: every token of it would have its own.
+    alone = len(request.methods) == 1 and not request.entry.writes
     answers = explain_each(
         request.inputs,
         loaded,
         [Ask(name, request.target) for name in request.methods],
         keep=KEPT if alone else (),
         on_error="return",
+        **writing,
     )
     attributions, errors = [], []
     for number, name in enumerate(request.methods):
@@ -92,7 +100,7 @@ def _result(attributions: list[Attribution]) -> Result:
     """Return the report as files; only the page shows layers."""
     light = [replace(attribution, layers=()) for attribution in attributions]
     alone = len(attributions) == 1
-    page = build_page(attributions[0]) if alone else build_comparison_page(attributions)
+    page = _page(attributions)
 
     def render(name: str) -> str | bytes:
         if name == "html":
@@ -101,6 +109,17 @@ def _result(attributions: list[Attribution]) -> Result:
         return view.render(light[0]) if alone else view.render_comparison(light)
 
     return Result(page, str(render("json")).encode(), render)
+
+
+def _page(attributions: list[Attribution]) -> Page:
+    """The report: linked answers, or one method alone, or several compared."""
+    if any(("generated", stream) in a.maps for a in attributions for stream in a.streams):
+        return build_answers_page(attributions)
+    return (
+        build_page(attributions[0])
+        if len(attributions) == 1
+        else build_comparison_page(attributions)
+    )
 
 
 def _measure(

@@ -16,7 +16,10 @@ from whyformer.explorer.limits import Limits, TooMuchError
 from whyformer.methods import methods
 from whyformer.targets.specs import at_query, parse_target
 
-FIELDS = frozenset({"model", "methods", "text", "second", "target", "query", "example", "image"})
+FIELDS = frozenset(
+    {"model", "methods", "text", "second", "target", "query", "example", "image"}
+    | {"answer", "max_new_tokens"}
+)
 RELOAD = "Reload the page"
 
 
@@ -28,6 +31,7 @@ class ExplainRequest:
     methods: tuple[str, ...]
     inputs: Any
     target: Any = None
+    max_new_tokens: int | None = None  # None: as the model's generation config says
 
 
 def read_request(body: bytes, offered: Catalogue, limits: Limits) -> ExplainRequest:
@@ -42,6 +46,7 @@ def read_request(body: bytes, offered: Catalogue, limits: Limits) -> ExplainRequ
             f"{entry.name} predicts a class for each object, so a target needs an object",
             remedy="Enter a number in the field Object",
         )
+    answer = _answer(_text(fields, "answer", limits.characters), target, entry)
     number = fields.get("example")
     example = ExampleInput() if number is None else offered.example(entry.name, number)
     text, second = (_text(fields, name, limits.characters) for name in ("text", "second"))
@@ -54,7 +59,8 @@ def read_request(body: bytes, offered: Catalogue, limits: Limits) -> ExplainRequ
         entry,
         names,
         parts if len(parts) > 1 else next(iter(parts.values())),
-        at_query(query, target),
+        at_query(query, target) if answer is None else answer,
+        _new_tokens(fields.get("max_new_tokens"), answer, entry, limits),
     )
 
 
@@ -128,6 +134,46 @@ def _target(text: str) -> Any:
     if not text.strip():
         return None
     return parse_target(text)
+
+
+def _answer(text: str, target: Any, entry: OfferedModel) -> str | None:
+    """Return the given answer with its leading spaces, or None if the model should write one."""
+    if not text.strip():
+        return None
+    if not entry.writes:
+        raise InputError(f"{entry.name} writes no text", remedy="Leave the field Answer empty")
+    if target is not None:
+        raise InputError(
+            "an answer and a target are given, and only one of them can be explained",
+            remedy="Clear one of them",
+        )
+    return text
+
+
+def _new_tokens(count: Any, answer: str | None, entry: OfferedModel, limits: Limits) -> int | None:
+    """Return how many tokens the model may write, or None for its own setting."""
+    if count is None:
+        return None
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+        raise InputError(
+            f"the number of new tokens {str(count)[:20]!r} is not a number",
+            remedy="Enter a whole number from 1",
+        )
+    if count > limits.new_tokens:
+        raise TooMuchError(
+            f"{count} new tokens are more than the limit of {limits.new_tokens}",
+            remedy="Enter a smaller number",
+        )
+    if not entry.writes:
+        raise InputError(
+            f"{entry.name} writes no text", remedy="Leave the field Longest answer empty"
+        )
+    if answer is not None:
+        raise InputError(
+            "a given answer has a length already",
+            remedy="Clear the field Answer or the field Longest answer",
+        )
+    return count
 
 
 def _query(number: Any, entry: OfferedModel) -> int | None:

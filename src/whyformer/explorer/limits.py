@@ -25,6 +25,7 @@ class Limits:
     pixels: int = 24 * MEGA  # of an image, after decoding
     characters: int = 4000  # of a text
     target: int = 200  # characters of a target
+    new_tokens: int = 256  # that a model may write
     methods: int = 15  # in one job
     running: int = 2  # jobs at the same time; jobs on one model take turns
     waiting: int = 8  # jobs in the queue

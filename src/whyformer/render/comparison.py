@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from whyformer.attribution import Attribution
 from whyformer.errors import InputError, OptionError
-from whyformer.render.panels import ImagePanel, Panel, TextPanel, visible
+from whyformer.render.panels import ImagePanel, Panel, TextPanel
+from whyformer.render.signs import visible
 from whyformer.render.view_model import SampleContent, read_samples
 
 OWN, SHARED = "own", "shared"  # the choices of `scale`

@@ -10,21 +10,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from whyformer.attribution.characters import hide_controls
+from whyformer.render.answer import AnswerWord, is_unsure
 from whyformer.render.numbers import number
 from whyformer.render.relevance_matrix import Item
+from whyformer.render.sentences import split_sentences
 
 # Rounding noise of a method that is never negative must not turn its scale into a signed one.
 NOISE = 1e-6
+LONG = 300  # a text with more words is shown by sentences
 SILENT = "Every score here is 0."
-_SIGNS = {"\n": "⏎", "\r": "⏎", "\t": "⇥"}
-_ALONE = {" ": "␣", "": "∅"}
-
-
-def visible(text: str) -> str:
-    """Return a token with nothing hidden: white space and control characters get a sign."""
-    trimmed = text.strip(" ") or text[:1]
-    return _ALONE.get(trimmed) or hide_controls(trimmed, _SIGNS)
 
 
 def direction(text: str) -> str:
@@ -42,6 +36,12 @@ class Word:
     score: float
     special: bool = False
     deciding: bool = False  # the head reads the answer here
+    probability: float | None = None  # of a generated word
+
+    @property
+    def unsure(self) -> bool:
+        """Whether the model wrote this word and was not sure of it."""
+        return is_unsure(self.probability)
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,9 @@ class TextPanel:
     full_at: str = "the strongest word"
     output_words: tuple[Item, ...] = ()  # the generated words, if they are not these words
     subwords: tuple[Word, ...] = ()  # the tokens, if some word has several
+    answer: tuple[AnswerWord, ...] = ()  # the generated words, if the stream was generated
+    in_parts: bool = False  # whether the answer was explained by spans of several words
+    roles: tuple[tuple[int, int, str], ...] = ()  # (start, end, role) of chat messages, in words
 
     def share(self, word: Word) -> float:
         """Return the word's place on the colour scale, -1..1."""
@@ -91,6 +94,38 @@ class TextPanel:
     def silent(self) -> bool:
         """Whether every score is 0."""
         return not any(word.score for word in self.words)
+
+    @property
+    def long(self) -> bool:
+        """Whether the text is too long to be read word by word."""
+        return len(self.words) > LONG
+
+    @property
+    def turns(self) -> list[tuple[str, tuple[Word, ...]]]:
+        """The (role, words) of each chat message; all words at once if there are no roles."""
+        if not self.roles:
+            return [("", self.words)]
+        return [(role, self.words[start:end]) for start, end, role in self.roles]
+
+    @property
+    def sentences(self) -> tuple[tuple[int, int], ...]:
+        """The (start, end) of every sentence, line and message, in words."""
+        breaks = {start for start, _, _ in self.roles}
+        return split_sentences([word.text for word in self.words], breaks)
+
+    @property
+    def sentence_scores(self) -> tuple[float, ...]:
+        """The sum of the scores of each sentence."""
+        finite = [word.score if math.isfinite(word.score) else 0.0 for word in self.words]
+        return tuple(math.fsum(finite[start:end]) for start, end in self.sentences)
+
+    @property
+    def sentence_span(self) -> float:
+        """The score of a sentence with full colour; special tokens do not count."""
+        own = [0.0 if w.special or not math.isfinite(w.score) else w.score for w in self.words]
+        sums = [abs(math.fsum(own[start:end])) for start, end in self.sentences]
+        every = map(abs, self.sentence_scores)
+        return max(sums, default=0.0) or max(every, default=0.0) or 1.0
 
     @property
     def note(self) -> str:

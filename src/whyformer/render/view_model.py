@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from whyformer.attribution import Attribution, Stream
 from whyformer.attribution.conservation import describe_conservation
+from whyformer.render.answer import read_answer, read_roles
 from whyformer.render.panels import (
     NOISE,
     ImagePanel,
@@ -18,9 +19,9 @@ from whyformer.render.panels import (
     TextPanel,
     Word,
     largest_score,
-    visible,
 )
 from whyformer.render.relevance_matrix import Item, RelevanceMatrix, sum_to_words, word_positions
+from whyformer.render.signs import visible
 from whyformer.render.subwords import as_subwords
 
 # Names of tokens without text, by stream; tokens of other streams are numbered.
@@ -71,6 +72,12 @@ class SampleContent:
         return (*(self.stream_totals if several else (total,)), *self.sinks) * bool(
             self.sinks or several
         )
+
+    @property
+    def answer(self) -> TextPanel | None:
+        """The panel of the generated text, or None if nothing was generated."""
+        found = (p for p in self.panels if isinstance(p, TextPanel) and p.answer)
+        return next(found, None)
 
     @property
     def generated(self) -> list[RelevanceMatrix]:
@@ -153,40 +160,29 @@ def _part(attribution: Attribution, one: Attribution, name: str, index: int) -> 
     answering = word_positions(
         stream.word_ids[0] if stream.word_ids and stream.tokens else [None] * count
     )
-    output, output_positions = _output_words(stream) if stream.said else (answers, answering)
     panel, apart = _text(stream.name, words), as_subwords(one)
-    return _Part(
-        replace(
-            panel,
-            output_words=() if _texts(output) == _texts(answers) else output,
-            subwords=_words(apart, apart.streams[name]) if len(words) < count else (),
-        ),
-        answers,
-        [[kept[i] for i in group] for group in answering],
-        output,
-        [[kept[i] for i in group] for group in output_positions],
-        generated=stream.said is not None or name == "generated",
+    panel = replace(
+        panel,
+        subwords=_words(apart, apart.streams[name]) if len(words) < count else (),
+        roles=read_roles(stream, answering),
     )
-
-
-def _output_words(stream: Stream) -> tuple[tuple[Item, ...], list[list[int]]]:
-    """The generated words and their positions. The stream's word ids tell how tokens join."""
-    assert stream.said is not None
-    said, count = stream.said[0], len(stream.said[0])
-    tokens = stream.tokens[0] if stream.tokens else ("",) * count
-    ids = stream.word_ids[0] if stream.word_ids else (None,) * count
-    explained = [i for i in range(count) if said[i]]
-    # A decoder predicts its next input, so its output words are its input words, shifted by one.
-    fits = (
-        s for s in (0, 1) if all(said[i] == t for i in explained for t in tokens[i + s : i + s + 1])
+    answering = [[kept[i] for i in group] for group in answering]
+    if not stream.said:
+        generated = name == "generated"
+        return _Part(panel, answers, answering, answers, answering, generated=generated)
+    answer = read_answer(stream)
+    twice = _texts(answer.rows) == _texts(answers)
+    if twice:
+        both = zip(panel.words, answer.words, strict=True)
+        panel = replace(panel, words=tuple(replace(w, probability=a.probability) for w, a in both))
+    panel = replace(
+        panel,
+        output_words=() if twice else answer.rows,
+        answer=answer.words,
+        in_parts=answer.parts,
     )
-    shift = next(fits, count)
-    moved = [ids[i + shift] if i + shift < count else None for i in range(count)]
-    groups = [group for group in word_positions(moved) if all(said[i] for i in group)]
-    texts = [visible("".join(said[i] for i in group)) for group in groups]
-    added = [visible(t) for t, word in zip(tokens, ids, strict=True) if word is None]
-    special = set(added if stream.word_ids else ())
-    return tuple(Item(text, text in special) for text in texts), groups
+    asking = [[i if answer.parts else kept[i] for i in group] for group in answer.columns]
+    return _Part(panel, answers, answering, answer.rows, asking, generated=True)
 
 
 def _texts(items: Sequence[Item]) -> list[str]:
@@ -257,5 +253,7 @@ def _matrices(
             generated=parts[asking].generated,
         )
         for (asking, answering), value in attribution.maps.items()
-        if asking != answering or _texts(parts[asking].asks) != _texts(parts[asking].answers)
+        if asking != answering
+        or parts[asking].generated
+        or _texts(parts[asking].asks) != _texts(parts[asking].answers)
     )

@@ -59,9 +59,11 @@ $("ask").addEventListener("submit", (event) => {
   event.preventDefault();
   explain();
 });
-$("text").addEventListener("keydown", (event) => {
-  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) explain();
-});
+for (const id of ["text", "answer"]) {
+  $(id).addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) explain();
+  });
+}
 $("cancel").addEventListener("click", () => running?.abort());
 $("link").addEventListener("click", async () => {
   const own = form.own ? " Your own image is not part of it." : "";

@@ -32,11 +32,13 @@ export class Form {
     const both = this.reads("text") && this.reads("image");
     $("model-title").textContent = this.model.title;
     $("text-field").hidden = !this.reads("text");
-    $("second-field").hidden = both;
+    $("second-field").hidden = both || this.model.writes;
+    $("answer-field").hidden = !this.model.writes;
+    $("target-field").hidden = this.model.writes;
     $("image-field").hidden = !this.reads("image");
     $("query-field").hidden = !this.model.detects;
-    $("text-label").textContent = both ? "Question or text about the image" : "Text";
-    $("target").value = $("query").value = "";
+    $("text-label").textContent = both ? "Question or text about the image" : this.model.writes ? "Prompt" : "Text";
+    this.clearQuestion();
     $("classes").replaceChildren();
     if (!this.reads("image")) this.own = null;
     $("examples-field").hidden = !this.model.examples.length;
@@ -65,12 +67,16 @@ export class Form {
     if (this.own) this.pressed(null);
   }
 
+  clearQuestion() {
+    for (const id of ["target", "query", "answer", "max-new-tokens"]) $(id).value = "";
+  }
+
   address(index) { return `/examples/${encodeURIComponent(this.model.name)}/${index}`; }
 
   choose(index) {
     this.pressed(index);
     const example = this.model.examples[index];
-    $("target").value = $("query").value = "";
+    this.clearQuestion();
     if (example?.text) $("text").value = example.text;
     this.own = null;
     this.picture(example?.image ? this.address(index) : null, example?.image ? "an example; drop your own here" : "");
@@ -108,7 +114,9 @@ export class Form {
     const request = {model: this.model.name, methods: this.methods, target: $("target").value};
     if (this.model.detects && $("query").value !== "") request.query = Number($("query").value);
     if (this.reads("text")) request.text = $("text").value;
-    if (this.reads("text") && !this.reads("image")) request.second = $("second").value;
+    if (this.model.writes && $("answer").value.trim() !== "") request.answer = $("answer").value;
+    else if (this.model.writes && $("max-new-tokens").value !== "") request.max_new_tokens = Number($("max-new-tokens").value);
+    if (this.reads("text") && !this.reads("image") && !this.model.writes) request.second = $("second").value;
     if (this.reads("image") && this.own) request.image = this.own;
     else if (this.example !== null) request.example = this.example;
     return request;
@@ -118,7 +126,7 @@ export class Form {
   link() {
     const {methods, image, ...rest} = this.question();
     const chosen = new URLSearchParams({model: rest.model, methods: methods.join(",")});
-    for (const name of ["text", "second", "target", "query", "example"]) {
+    for (const name of ["text", "second", "target", "query", "example", "answer", "max_new_tokens"]) {
       if (rest[name] !== undefined && rest[name] !== "") chosen.set(name, rest[name]);
     }
     return `?${chosen}`;
@@ -132,8 +140,8 @@ export class Form {
     boxes().forEach((box) => { box.checked = names.includes(box.value); });
     this.modelChanged();
     if (number !== null && /^\d+$/.test(number) && Number(number) < this.model.examples.length) this.choose(Number(number));
-    for (const name of ["text", "second", "target", "query"]) {
-      if (fields.has(name)) $(name).value = fields.get(name).slice(0, limits.characters);
+    for (const name of ["text", "second", "target", "query", "answer", "max_new_tokens"]) {
+      if (fields.has(name)) $(name.replaceAll("_", "-")).value = fields.get(name).slice(0, limits.characters);
     }
     if (fields.get("second")) $("second-field").open = true;
     if (!this.reads("image") && this.model.examples[this.example]?.text !== $("text").value) this.pressed(null);

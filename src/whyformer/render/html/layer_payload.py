@@ -13,7 +13,8 @@ from torch import Tensor
 from whyformer.attribution import Attribution, Layer, Stream
 from whyformer.render.html.packing import LEVELS, Room, block, room
 from whyformer.render.html.palette import script_palette
-from whyformer.render.panels import direction, visible
+from whyformer.render.panels import direction
+from whyformer.render.signs import visible
 
 BUDGET = 3_200_000  # bytes of all maps in a page, before base64
 ATTENTION, WEIGHTED = "attention", "attention x gradient"

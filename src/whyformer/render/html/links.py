@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from whyformer.render.html.packing import FINE_LEVELS, fine_block
 from whyformer.render.html.palette import script_palette
-from whyformer.render.panels import ImagePanel, Panel
-from whyformer.render.relevance_matrix import RelevanceMatrix
+from whyformer.render.panels import Panel, TextPanel
+from whyformer.render.sentences import split_sentences
 from whyformer.render.view_model import SampleContent
-
-DIGITS = 999  # the largest value of a row in its unit: three digits
 
 # Inside a script element nothing may look like markup or end a line of JavaScript. A surrogate,
 # which a broken tokenizer may leave, cannot be written to a file.
@@ -26,9 +25,14 @@ def link_payload(content: SampleContent) -> dict[str, Any] | None:
     names = [panel.name for panel in content.panels]
     return {
         **script_palette(),
+        "levels": FINE_LEVELS,
         "panels": [_panel(panel) for panel in content.panels],
         "maps": [
-            {"asking": names.index(m.asking), "answering": names.index(m.answering), **pack_rows(m)}
+            {
+                "asking": names.index(m.asking),
+                "answering": names.index(m.answering),
+                **fine_block(m.values),
+            }
             for m in content.matrices
         ],
     }
@@ -36,22 +40,23 @@ def link_payload(content: SampleContent) -> dict[str, Any] | None:
 
 def _panel(panel: Panel) -> dict[str, Any]:
     known = {"name": panel.name, "unit": panel.unit, "silent": panel.silent}
-    if not isinstance(panel, ImagePanel):
-        return known
+    if isinstance(panel, TextPanel):
+        return {**known, **_answer(panel)}
     strongest = int(panel.patches.nan_to_num().abs().argmax())
     return {**known, "grid": list(panel.patches.shape), "start": strongest}
 
 
-def pack_rows(matrix: RelevanceMatrix) -> dict[str, list[Any]]:
-    """Return rows of integers, and the unit of each row: three digits of every value."""
-    values = matrix.values.nan_to_num()
-    largest = values.abs().amax(1) if values.numel() else values.sum(1)
-    units = [float(f"{value / DIGITS:.4g}") for value in largest.tolist()]
-    whole = [
-        [round(value / unit) if unit else 0 for value in row]
-        for row, unit in zip(values.tolist(), units, strict=True)
-    ]
-    return {"units": units, "rows": whole}
+def _answer(panel: TextPanel) -> dict[str, Any]:
+    """What the words of an answer ask for: a row each, and how sure the model was."""
+    if not panel.answer:
+        return {}
+    chances = [None if w.probability is None else round(w.probability, 4) for w in panel.answer]
+    return {
+        "rows": [word.row for word in panel.answer],
+        "inParts": panel.in_parts,
+        "answerSentences": split_sentences([word.text for word in panel.answer]),
+        **({"probabilities": chances} if any(c is not None for c in chances) else {}),
+    }
 
 
 def script_json(data: Any) -> str:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 LEVELS = 127  # a number is rounded to this many steps of its row's largest: one signed byte
+FINE_LEVELS = 32767  # the same for two bytes
 SCALE = 4  # bytes of a row's largest
 FULL, PICKED = 1, 3  # bytes of a number: alone, and with its column
 
@@ -38,6 +39,18 @@ def block(values: Tensor, kept: int) -> dict[str, Any]:
         "scales": _text(largest),
         "values": _text((shares * LEVELS).round().to(torch.int8)),
         **picked,
+    }
+
+
+def fine_block(values: Tensor) -> dict[str, Any]:
+    """Return the rows of `values` (rows, columns), two bytes per number, in base64."""
+    values = values.detach().cpu().double().nan_to_num()
+    largest = values.abs().amax(1) if values.numel() else values.new_zeros(len(values))
+    shares = values / torch.where(largest > 0, largest, 1.0).unsqueeze(1)
+    return {
+        "columns": values.shape[1],
+        "scales": _text(largest),
+        "values": _text((shares * FINE_LEVELS).round().to(torch.int16)),
     }
 
 

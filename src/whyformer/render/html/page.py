@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -12,6 +12,7 @@ from markupsafe import Markup
 from torch import Tensor
 
 from whyformer.attribution import Attribution
+from whyformer.render.answer import UNSURE, AnswerWord
 from whyformer.render.colours import step
 from whyformer.render.comparison import OWN, compare_samples
 from whyformer.render.environment import render_template
@@ -25,12 +26,19 @@ from whyformer.render.html.switch import switch_payload
 from whyformer.render.json_text import to_json
 from whyformer.render.numbers import MINUS, number
 from whyformer.render.overlay import SEEN, encode_png, overlay_row, panel_pictures
-from whyformer.render.panels import ImagePanel, TextPanel, Word, strongest_rows
+from whyformer.render.panels import ImagePanel, Panel, TextPanel, Word, strongest_rows
 from whyformer.render.relevance_matrix import Item, RelevanceMatrix
+from whyformer.render.sentences import ends_line
+from whyformer.render.signs import short, visible
 from whyformer.render.view_model import SampleContent, read_samples
 
 TOP = 8  # rows of the list of strongest words or patches
 MOST = (100, 100)  # rows and columns of the largest table of output by input
+LARGE = 1000  # cells of a table that is folded
+FOLDED = (50, 50)  # rows and columns of such a table, at most
+LISTED = 1000  # words of the longest text that is also listed word by word
+TALL = 60  # words of an answer that scrolls, so that the prompt stays in sight
+OPEN = 3  # sentences of a long text that are unfolded at first
 
 _ONE = {
     "words": "a word",
@@ -42,9 +50,9 @@ _ONE = {
 
 
 # The script files of a page, in this order. A fragment has only those that link its streams.
-_LINKS = ("ink.js", "pointing.js", "links.js")
-_TOOLS = ("choices.js", "pictures.js", "levels.js", "matrix.js", "inside.js", "page.js")
-_SHEETS = ("style.css", "streams.css", "tools.css")
+_LINKS = ("ink.js", "pointing.js", "choices.js", "long.js", "links.js")
+_TOOLS = ("pictures.js", "levels.js", "matrix.js", "inside.js", "page.js")
+_SHEETS = ("style.css", "streams.css", "answers.css", "tools.css")
 
 
 def build_page(attribution: Attribution) -> Page:
@@ -60,9 +68,25 @@ def build_page(attribution: Attribution) -> Page:
         )
         for i, content in enumerate(contents)
     ]
-    title = ", ".join(content.label for content in contents[:3])
+    title = ", ".join(short(content.label) for content in contents[:3])
     data = to_json(_without_maps(attribution).to_dict())
     return _page(title, body, (*_LINKS, *_TOOLS), data)
+
+
+def build_answers_page(attributions: Sequence[Attribution]) -> Page:
+    """Return a page with the answers that several methods explain, of which it shows one."""
+    pages = [build_page(attribution) for attribution in attributions]
+    if len(pages) == 1:
+        return pages[0]
+    body = [
+        Markup('<section class="one-answer" data-name="{}">{}</section>').format(
+            visible(attribution.method), page.body
+        )
+        for attribution, page in zip(attributions, pages, strict=True)
+    ]
+    data = to_json([_without_maps(one).to_dict() for one in attributions])
+    title = pages[0].title.removeprefix("Why ").removesuffix("?")
+    return _page(title, body, (*_LINKS, *_TOOLS, "one_answer.js"), data)
 
 
 def build_comparison_page(
@@ -81,7 +105,7 @@ def build_comparison_page(
     given = attributions.values() if isinstance(attributions, Mapping) else attributions
     data = to_json([_without_maps(one).to_dict() for one in given])
     title = " / ".join(dict.fromkeys((*samples[0].labels, *samples[0].choices)))
-    return _page(title, body, (*_LINKS[:2], "choices.js", "switch.js", "page.js"), data)
+    return _page(title, body, (*_LINKS[:3], "switch.js", "page.js"), data)
 
 
 def build_fragment(attribution: Attribution) -> Fragment:
@@ -91,10 +115,10 @@ def build_fragment(attribution: Attribution) -> Fragment:
 
 def build_sample_fragment(contents: Sequence[SampleContent]) -> Fragment:
     """Return samples as a piece of a page; it has a script only if their streams are linked."""
-    linked = any(content.matrices for content in contents)
-    several = any(content.scales for content in contents)
+    linked = any(content.matrices or _has_long_text(content) for content in contents)
+    several = any(content.scales or _has_long_text(content) for content in contents)
     return Fragment(
-        style(_SHEETS[: 2 if several else 1]),
+        style(_SHEETS[: 3 if several else 1]),
         Markup("").join(_render_sample(content) for content in contents),
         _script(_LINKS) if linked else "",
     )
@@ -146,6 +170,65 @@ def _page(title: str, body: list[Markup], scripts: tuple[str, ...], data: str) -
 # -- what the templates call ------------------------------------------------------------------
 
 
+def _has_long_text(content: SampleContent) -> bool:
+    return any(isinstance(panel, TextPanel) and panel.long for panel in content.panels)
+
+
+def _arranged(content: SampleContent) -> tuple[list[Panel], list[Panel]]:
+    """The panels in order, the answer first, and the images that stand beside an answer."""
+    answer = content.answer
+    if answer is None:
+        return list(content.panels), []
+    first = [] if answer.output_words else [answer]
+    images: list[Panel] = [p for p in content.panels if isinstance(p, ImagePanel)]
+    return [
+        *first,
+        *(p for p in content.panels if not any(p is one for one in (*first, *images))),
+    ], images
+
+
+def _chance(word: Word | AnswerWord, before: str = "") -> str:
+    """The probability of a generated word, or ""."""
+    chance = word.probability
+    if chance is None:
+        return ""
+    share = 100 * chance
+    text = "< 1" if 0 < share < 0.5 else "> 99" if 99.5 < share < 100 else f"{share:.0f}"
+    return f"{before}probability {text} %"
+
+
+@dataclass(frozen=True)
+class _SentenceLine:
+    """One sentence of a long text; `role` is not None where a chat message begins."""
+
+    text: str
+    words: tuple[Word, ...]
+    score: float
+    share: float
+    span: float
+    open: bool
+    role: str | None
+
+
+def _sentence_lines(panel: TextPanel) -> list[_SentenceLine]:
+    scores, places = panel.sentence_scores, panel.sentences
+    span = panel.sentence_span
+    strongest = sorted(range(len(scores)), key=lambda i: -abs(scores[i]))[:OPEN]
+    roles = {start: role for start, _, role in panel.roles}
+    return [
+        _SentenceLine(
+            text=" ".join(word.text for word in panel.words[start:end]),
+            words=panel.words[start:end],
+            score=scores[i],
+            share=max(-1.0, min(1.0, scores[i] / span)),
+            span=span,
+            open=i in strongest,
+            role=roles.get(start),
+        )
+        for i, (start, end) in enumerate(places)
+    ]
+
+
 def _totals(content: SampleContent) -> list[tuple[str, str]]:
     return [(name, number(value)) for name, value in content.totals]
 
@@ -178,6 +261,16 @@ def _overlays(titles: Sequence[str], panels: Sequence[ImagePanel]) -> list[tuple
 
 _HELPERS: dict[str, Any] = {
     "top": TOP,
+    "listed": LISTED,
+    "short": short,
+    "arranged": _arranged,
+    "sentence_lines": _sentence_lines,
+    "ends_line": ends_line,
+    "chance": _chance,
+    "unsure": UNSURE,
+    "tall": TALL,
+    "is_large": lambda matrix: matrix.values.numel() > LARGE,
+    "folded": FOLDED,
     "most": MOST,
     "number": number,
     "colour": lambda share: step_class(step(share)),

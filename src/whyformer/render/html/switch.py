@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from whyformer.render.comparison import ComparedSample
-from whyformer.render.html.links import DIGITS
 from whyformer.render.html.palette import script_palette
 from whyformer.render.numbers import number
 from whyformer.render.panels import ImagePanel, Panel
+
+DIGITS = 999  # the largest score of a row in its unit: three digits
 
 
 def switch_payload(sample: ComparedSample) -> dict[str, Any]:

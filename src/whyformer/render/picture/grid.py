@@ -11,8 +11,9 @@ import torch
 from whyformer.attribution import Attribution
 from whyformer.errors import OptionError
 from whyformer.render.numbers import number
-from whyformer.render.panels import ImagePanel, Panel, TextPanel, visible
+from whyformer.render.panels import ImagePanel, Panel, TextPanel
 from whyformer.render.picture.layout import CellRows, cell_rows, line_titles, model_name
+from whyformer.render.signs import visible
 from whyformer.render.subwords import as_subwords
 from whyformer.render.view_model import ONE_SCALE, OWN_SCALE, SampleContent, read_samples
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from whyformer.attribution import Attribution
 from whyformer.errors import InputError
-from whyformer.render.panels import visible
+from whyformer.render.signs import visible
 
 CellRows = list[list[Attribution | None]]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from torch import Tensor
 
@@ -11,16 +12,19 @@ from whyformer.render.colours import LIGHT, STEPS, ink, step
 from whyformer.render.comparison import OWN, ComparedSample, compare_samples
 from whyformer.render.numbers import number
 from whyformer.render.overlay import overlay_row, panel_pictures
-from whyformer.render.panels import SILENT, ImagePanel, Panel, TextPanel, strongest_rows
+from whyformer.render.panels import SILENT, ImagePanel, Panel, TextPanel, Word, strongest_rows
 from whyformer.render.picture.canvas import MARGIN, WIDTH, Canvas, Format, font
 from whyformer.render.picture.colour_bar import bar_in_line
 from whyformer.render.picture.heat import draw_matrix
+from whyformer.render.picture.sentence_strip import draw_sentences
 from whyformer.render.picture.word_boxes import word_boxes
+from whyformer.render.signs import short
 from whyformer.render.subwords import as_subwords
 from whyformer.render.view_model import SampleContent, read_samples
 
 TOP = 6  # rows of the list of strongest words or patches
 BAR = 150.0  # points of the longest bar
+LARGE = 20_000  # values of output by input that are not drawn any more
 
 
 class PictureView:
@@ -67,14 +71,13 @@ def draw_comparison(
 def _draw_sample(canvas: Canvas, content: SampleContent) -> None:
     model = [("model", content.model)] if content.model else []
     output = ("output", number(content.output))
-    _draw_head(canvas, [content.label], [output, ("method", content.method), *model])
+    _draw_head(canvas, [short(content.label)], [output, ("method", content.method), *model])
     for panel in content.panels:
         if content.scales:
             canvas.y += 4
             canvas.write_paragraph(panel.name, font(9, "bold"), LIGHT.text)
         if isinstance(panel, TextPanel):
-            word_boxes(canvas, panel, WIDTH - 2 * MARGIN, 11).draw(canvas, MARGIN)
-            canvas.y += 10
+            _draw_text(canvas, panel)
         else:
             shown = panel_pictures(panel)
             _draw_pictures(canvas, shown, per_row=max(3, len(shown)))
@@ -85,15 +88,45 @@ def _draw_sample(canvas: Canvas, content: SampleContent) -> None:
         if isinstance(panel, TextPanel) and panel.note:
             canvas.write_paragraph(panel.note, font(7.5), LIGHT.quiet)
         _draw_bars(canvas, panel)
+    if content.answer is not None and content.answer.output_words:
+        _draw_answer(canvas, content.answer)
     for matrix in content.generated:
-        draw_matrix(canvas, matrix)
-    for note in filter(None, (content.scales, *content.notes)):
+        if matrix.values.numel() <= LARGE:
+            draw_matrix(canvas, matrix)
+    large = [m.answering for m in content.generated if m.values.numel() > LARGE]
+    left_out = f"Too large for a picture: output by {', '.join(large)}." if large else ""
+    for note in filter(None, (left_out, content.scales, *content.notes)):
         canvas.write_paragraph(note, font(7.5), LIGHT.quiet)
     accounts = ", ".join(f"{name} {number(value)}" for name, value in content.totals)
     canvas.write_paragraph(
         content.trust + (f" ({accounts})" if accounts else ""), font(8), LIGHT.text
     )
     canvas.y += 8
+
+
+def _draw_text(canvas: Canvas, panel: TextPanel) -> None:
+    """Draw the words, by chat messages if there are any; a long text by its sentences."""
+    if panel.long:
+        draw_sentences(canvas, panel)
+        return
+    for role, words in panel.turns:
+        if role:
+            canvas.y += 4
+            canvas.write(MARGIN, role, font(7.5), LIGHT.quiet)
+            canvas.y += 8
+        part = replace(panel, words=words)
+        word_boxes(canvas, part, WIDTH - 2 * MARGIN, 11).draw(canvas, MARGIN)
+    canvas.y += 10
+
+
+def _draw_answer(canvas: Canvas, panel: TextPanel) -> None:
+    """Draw what the model wrote, without colour."""
+    words = tuple(Word(word.text, 0.0, word.special) for word in panel.answer)
+    canvas.y += 4
+    canvas.write_paragraph("output", font(9, "bold"), LIGHT.text)
+    output = TextPanel("output", words, span=1.0, signed=False)
+    word_boxes(canvas, output, WIDTH - 2 * MARGIN, 11).draw(canvas, MARGIN)
+    canvas.y += 10
 
 
 def _draw_head(canvas: Canvas, labels: Sequence[str], facts: Sequence[tuple[str, str]]) -> None:

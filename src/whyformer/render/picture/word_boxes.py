@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from whyformer.render.colours import LIGHT, STEPS, ink, step
 from whyformer.render.panels import TextPanel, Word
 from whyformer.render.picture.canvas import Canvas, font
+from whyformer.render.sentences import ends_line
 
 if TYPE_CHECKING:
     from matplotlib.font_manager import FontProperties
@@ -58,8 +59,10 @@ class WordBoxes:
 def word_boxes(canvas: Canvas, panel: TextPanel, room: float, size: float) -> WordBoxes:
     """Return the text broken to fit into `room` points, in letters of `size` points."""
     padding, gap, x, line = _padding(size), 0.23 * size, 0.0, 0
-    placed = []
+    placed: list[PlacedWord] = []
     for word in panel.words:
+        if placed and ends_line(placed[-1].text):
+            x, line = 0.0, line + 1
         face = _face(word, size)
         for piece in _pieces(canvas, word.text, face, room - 2 * padding):
             width = canvas.width(piece, face) + 2 * padding

@@ -18,8 +18,9 @@ from whyformer.render.colours import LIGHT, STEPS, css
 from whyformer.render.comparison import OWN, compare_samples
 from whyformer.render.numbers import number
 from whyformer.render.overlay import panel_pictures
-from whyformer.render.panels import SILENT, ImagePanel, Panel, TextPanel
+from whyformer.render.panels import SILENT, ImagePanel, Panel, TextPanel, Word
 from whyformer.render.relevance_matrix import RelevanceMatrix
+from whyformer.render.sentences import ends_line
 from whyformer.render.subwords import as_subwords
 from whyformer.render.terminal.bars import strongest_bars, word_bars
 from whyformer.render.terminal.ink_box import ForConsole, InkBox, keep_left_to_right
@@ -88,6 +89,8 @@ def _sample(box: InkBox, content: SampleContent, bars: bool) -> RenderableType:
         if content.scales:
             parts.append(Text(f"{panel.name}", style="bold underline"))
         parts.append(_panel(box, panel, bool(content.scales), bars))
+    if content.answer is not None and content.answer.output_words:
+        parts += [Text("output", style="bold underline"), Padding(_answer(content.answer), (1, 0))]
     parts += [_matrix(box, matrix) for matrix in content.generated]
     parts += [Text(note) for note in (content.scales, *content.notes) if note]
     parts.append(_accounts(content))
@@ -116,14 +119,40 @@ def _panel(box: InkBox, panel: Panel, several: bool, bars: bool) -> RenderableTy
 
 
 def _line(box: InkBox, panel: TextPanel) -> Text:
-    words = []
-    for word in panel.words:
-        share = panel.share(word)
-        text = Text(word.text, style=box.style(share) + Style(italic=word.special))
-        if box.theme is None and abs(share) >= NOTABLE:
-            text.append(f"({number(word.score, panel.span)})")
-        words.append(text)
-    return Text(" ").join(words)
+    """The words in their colours; the roles of a chat stand on their own lines."""
+    lines = []
+    for role, words in panel.turns:
+        shown = _run([_word(box, panel, word) for word in words], [word.text for word in words])
+        lines.append(Text(f"{role}\n", style="dim").append_text(shown) if role else shown)
+    return Text("\n").join(lines)
+
+
+def _answer(panel: TextPanel) -> Text:
+    """What the model wrote; words of which it was not sure are underlined."""
+    words = [
+        Text(word.text, style=Style(italic=word.special, underline=word.unsure or None))
+        for word in panel.answer
+    ]
+    return _run(words, [word.text for word in panel.answer])
+
+
+def _word(box: InkBox, panel: TextPanel, word: Word) -> Text:
+    share = panel.share(word)
+    style = Style(italic=word.special, underline=word.unsure or None)
+    text = Text(word.text, style=box.style(share) + style)
+    if box.theme is None and abs(share) >= NOTABLE:
+        text.append(f"({number(word.score, panel.span)})")
+    return text
+
+
+def _run(words: Sequence[Text], names: Sequence[str]) -> Text:
+    """The words with spaces between them, and a new line after a newline."""
+    run = Text()
+    for place, (word, name) in enumerate(zip(words, names, strict=True)):
+        run.append_text(word)
+        if place + 1 < len(words):
+            run.append("\n" if ends_line(name) else " ")
+    return run
 
 
 def _legend(box: InkBox, panel: Panel) -> Text:

@@ -2,6 +2,20 @@
 
 const largest = (values) => values.reduce((most, v) => Math.max(most, Math.abs(v)), 0);
 
+// The places of the values with the largest size, largest first.
+function strongest(values, count) {
+  const found = [];
+  values.forEach((value, i) => {
+    const size = Math.abs(value);
+    if (found.length === count && size <= Math.abs(values[found.at(-1)])) return;
+    let at = found.length;
+    while (at && Math.abs(values[found[at - 1]]) < size) at--;
+    found.splice(at, 0, i);
+    found.length = Math.min(found.length, count);
+  });
+  return found;
+}
+
 // The same as `number` in numbers.py: as many places as three digits of the span need.
 function number(value, span) {
   const size = Math.abs(span || value);
@@ -10,6 +24,12 @@ function number(value, span) {
     : Math.abs(value).toExponential(2).replace("-", "\u2212");
   if (!/[1-9]/.test(text)) return value ? text : "0";
   return (value < 0 ? "\u2212" : "+") + text;
+}
+
+// A probability in whole per cent; 0 and 100 only if it is exactly that.
+function percentText(share) {
+  const text = share > 0 && share < 0.005 ? "< 1" : share < 1 && share > 0.995 ? "> 99" : Math.round(100 * share);
+  return `${text} %`;
 }
 
 function element(tag, text = "", kind = "") {

@@ -65,7 +65,7 @@ function inside(card, box) {
           tokens[from + i] = token;
           return token;
         });
-        pointTokens(made, on);
+        pointTokens(made, on, line);
         line.append(...made.flatMap((token) => [token, " "]));
         block.append(line);
         start += made.length;

@@ -5,5 +5,5 @@ for (const pieces of document.querySelectorAll(".whyformer .pieces")) {
   stream.insertBefore(choices("shown as", ["words", "sub-words"], 0, (level) => {
     stream.querySelectorAll(".in-words").forEach((shown) => { shown.hidden = level === 1; });
     stream.querySelectorAll(".in-pieces").forEach((shown) => { shown.hidden = level === 0; });
-  }), stream.querySelector(".words"));
+  }), [...stream.children].find((part) => part.matches(".in-words, .turn")));
 }

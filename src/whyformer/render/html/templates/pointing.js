@@ -4,32 +4,50 @@
 
 const STEPS_OF_KEYS = {ArrowRight: 1, ArrowLeft: -1, ArrowDown: 1, ArrowUp: -1};
 
-function pointTokens(list, on) {
-  const rtl = () => getComputedStyle(list[0].parentElement).direction === "rtl";
+// `area` holds all tokens of the list: it listens for them, because a list may have thousands.
+function pointTokens(list, on, area) {
+  const places = new Map(list.map((token, item) => [token, item]));
+  const tokenOf = (event) => {
+    const token = event.target.closest?.(".word");
+    return places.has(token) ? token : null;
+  };
+  const rtl = (token) => getComputedStyle(token.parentElement).direction === "rtl";
+  let stop = 0, last = null;
   const go = (to) => {
-    list.forEach((token, i) => token.tabIndex = i === to ? 0 : -1);
+    list[stop].tabIndex = -1;
+    list[stop = to].tabIndex = 0;
     list[to].focus();
   };
   list.forEach((token, item) => {
     token.setAttribute("role", "button");
     token.setAttribute("aria-pressed", "false");
     token.tabIndex = item ? -1 : 0;
-    token.addEventListener("pointerenter", () => on.show(item));
-    token.addEventListener("pointerleave", () => on.show(null));
-    token.addEventListener("focus", () => on.focus(item));
-    token.addEventListener("blur", () => on.show(null));
-    const toggle = () => token.setAttribute("aria-pressed", String(on.press(item)));
-    token.addEventListener("click", toggle);
-    token.addEventListener("keydown", (event) => {
-      const turn = rtl() && event.key.match(/Right|Left/) ? -1 : 1;
-      const step = STEPS_OF_KEYS[event.key];
-      if (step) go((item + turn * step + list.length) % list.length);
-      else if (event.key === "Home") go(0);
-      else if (event.key === "End") go(list.length - 1);
-      else if (event.key === "Enter" || event.key === " ") toggle();
-      else return;
-      event.preventDefault();
-    });
+  });
+  const toggle = (token) => token.setAttribute("aria-pressed", String(on.press(places.get(token))));
+  area.addEventListener("pointerover", (event) => {
+    const token = tokenOf(event);
+    if (token === last) return;
+    last = token;
+    on.show(token ? places.get(token) : null);
+  });
+  area.addEventListener("pointerleave", () => { if (last) { last = null; on.show(null); } });
+  area.addEventListener("focusin", (event) => {
+    const token = tokenOf(event);
+    if (token) on.focus(places.get(token));
+  });
+  area.addEventListener("focusout", (event) => { if (tokenOf(event)) on.show(null); });
+  area.addEventListener("click", (event) => { if (tokenOf(event)) toggle(tokenOf(event)); });
+  area.addEventListener("keydown", (event) => {
+    const token = tokenOf(event), item = places.get(token);
+    if (!token) return;
+    const turn = event.key.match(/Right|Left/) && rtl(token) ? -1 : 1;
+    const step = STEPS_OF_KEYS[event.key];
+    if (step) go((item + turn * step + list.length) % list.length);
+    else if (event.key === "Home") go(0);
+    else if (event.key === "End") go(list.length - 1);
+    else if (event.key === "Enter" || event.key === " ") toggle(token);
+    else return;
+    event.preventDefault();
   });
 }
 
