@@ -106,5 +106,9 @@ def _split_prompt(
     matrix = matrices[GENERATED, main]
     return (
         {**streams, main: take_columns(main, before), GENERATED: take_columns(GENERATED, after)},
-        {(GENERATED, main): matrix[:, :, before], (GENERATED, GENERATED): matrix[:, :, after]},
+        {
+            **matrices,
+            (GENERATED, main): matrix[:, :, before],
+            (GENERATED, GENERATED): matrix[:, :, after],
+        },
     )

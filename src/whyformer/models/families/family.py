@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from whyformer.models.families.soft import Soft
 from whyformer.registry import Registry
 
 families: Registry[Family] = Registry("family", "whyformer.models.families")
@@ -118,6 +119,8 @@ class Family:
     # Why methods that read attention maps do not apply, as a clause; empty if they do.
     without_maps: str = ""
     found: bool = False  # not declared: its streams were found by what ran
+    # Streams whose tokens stand at placeholders among those of the first source.
+    soft: tuple[Soft, ...] = ()
 
     @property
     def all_stacks(self) -> tuple[Stack, ...]:
