@@ -110,6 +110,9 @@ def refuses(name: str, method: str) -> bool:
 def mask_of(model: nn.Module, source: Source, inputs: dict[str, Tensor]) -> Tensor:
     """True at real tokens, (batch, tokens), from the mask of the inputs."""
     real = inputs[source.mask or ""].bool()
+    known = family_of(model)
+    for soft in known.soft if known and source.carrier == "input_ids" else ():
+        real = real & ~soft.columns(model.config, inputs)
     tokens = source.count_tokens(model, torch.arange(real.shape[1] + 1))
     if torch.equal(tokens, torch.arange(real.shape[1] + 1)):
         return real

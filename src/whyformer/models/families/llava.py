@@ -10,7 +10,7 @@ from typing import Any
 
 from whyformer.models.families.image_items import grid_items, sized_items, tiny_pixels
 from whyformer.models.families.soft import Item, Soft
-from whyformer.models.families.vision_language import CLIP, tiny_vlm, vision_language
+from whyformer.models.families.vision_language import CLIP, SIGLIP, tiny_vlm, vision_language
 
 
 def _items(config: Any, arguments: Mapping[str, Any]) -> list[Item]:
@@ -24,4 +24,13 @@ llava = vision_language(
     model_types=("llava",),
     soft=Soft("image", "pixel_values", _items, tiny=tiny_pixels),
     tiny=tiny_vlm("LlavaForConditionalGeneration", CLIP, vision_feature_layer=-1),
+    variants={
+        # A tower without a class token, all of whose tokens are read.
+        "llava_siglip": tiny_vlm(
+            "LlavaForConditionalGeneration",
+            SIGLIP,
+            vision_feature_layer=-1,
+            vision_feature_select_strategy="full",
+        ),
+    },
 )

@@ -61,6 +61,8 @@ class Soft:
     kinds: str = ""
     kind: int = 1
     tiled: bool = False  # items of one run of placeholders are tiles of one image
+    # Tiles say their place in the text before them, as <row_1_col_2> or <global-img>.
+    named_tiles: bool = False
     # Arguments of one image per sample for a tiny model: (config, samples, generator).
     tiny: Callable[[Any, int, torch.Generator], dict[str, Tensor]] | None = None
 

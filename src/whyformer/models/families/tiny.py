@@ -142,7 +142,8 @@ def _add_placeholders(
     rows = []
     for ids, mask, count in zip(inputs["input_ids"], inputs["attention_mask"], counts, strict=True):
         text = ids[mask.bool()].tolist()
-        rows.append([text[0], *[getattr(config, soft.placeholder)] * count, *text[1:]])
+        placeholder = 4 if soft.marks else getattr(config, soft.placeholder)
+        rows.append([text[0], *[placeholder] * count, *text[1:]])
     longest, fill = max(map(len, rows)), getattr(config, "pad_token_id", None) or 0
     spare = [[0] * (longest - len(row)) for row in rows]
     left = padding == "left"
@@ -152,11 +153,15 @@ def _add_placeholders(
         both = zip(values, gaps, strict=True)
         return torch.tensor([gap + row if left else row + gap for row, gap in both])
 
-    return {
+    found = {
         **inputs,
         "input_ids": pad(rows, fill),
         "attention_mask": pad([[1] * len(row) for row in rows], 0),
     }
+    if soft.marks:
+        return {**found, soft.marks: (found["input_ids"] == 4).long()}
+    columns = soft.columns(config, found)
+    return {**found, soft.kinds: columns.long() * soft.kind} if soft.kinds else found
 
 
 def _random_stack(
