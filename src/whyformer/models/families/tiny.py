@@ -144,7 +144,8 @@ def _add_placeholders(
         text = ids[mask.bool()].tolist()
         placeholder = 4 if soft.marks else getattr(config, soft.placeholder)
         rows.append([text[0], *[placeholder] * count, *text[1:]])
-    longest, fill = max(map(len, rows)), getattr(config, "pad_token_id", None) or 0
+    longest = max(map(len, rows))
+    fill = getattr(config.get_text_config(), "pad_token_id", None) or 0
     spare = [[0] * (longest - len(row)) for row in rows]
     left = padding == "left"
 
