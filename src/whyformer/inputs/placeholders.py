@@ -12,13 +12,12 @@ from torch import Tensor, nn
 
 from whyformer.errors import InputError
 from whyformer.inputs.batch import Batch
+from whyformer.inputs.image_tiles import Sample, join_tiles, name_tiles
 from whyformer.inputs.images import display_pixels
 from whyformer.inputs.soft_tokens import SoftStream, SoftTokens
 from whyformer.models.families import Family
 from whyformer.models.families.soft import Item, Panel, Soft
 from whyformer.models.processors import image_processor_of
-
-Sample = list[tuple[Item, list[int]]]  # the items of a sample, and the columns of their tokens
 
 
 def add_kinds(arguments: Mapping[str, Any], module: nn.Module, family: Family) -> dict[str, Any]:
@@ -52,6 +51,10 @@ def place_soft_tokens(batch: Batch, module: nn.Module, family: Family, processor
         value = batch.arguments.get(soft.carrier)
         items = [] if value is None else soft.items(config, batch.arguments)
         samples = _split_items(items, columns, soft, config)
+        if soft.named_tiles and batch.tokens is not None:
+            samples = [
+                name_tiles(own, tokens) for own, tokens in zip(samples, batch.tokens, strict=True)
+            ]
         streams += _streams(samples, soft, image_processor_of(processor, module))
         for name in dict.fromkeys(name for item in items for name in item.entries):
             owners[name] = tuple(
@@ -72,16 +75,34 @@ def place_soft_tokens(batch: Batch, module: nn.Module, family: Family, processor
     return replace(batch, soft=soft_tokens, baseline_arguments=baseline)
 
 
-def soft_arguments(batch: Batch) -> dict[str, Any]:
-    """Return the arguments of the images and sounds, which stay the same if the text goes on."""
-    if batch.soft is None:
-        return {}
-    text = batch.arguments[batch.carrier].shape[:2]
-    return {
-        name: value
-        for name, value in batch.arguments.items()
-        if name in batch.soft.owners or not isinstance(value, Tensor) or value.shape[:2] != text
-    }
+def continue_soft(
+    batch: Batch, outputs: Sequence[Sequence[int]], width: int, family: Family
+) -> dict[str, Any]:
+    """Return the arguments besides ids and mask for texts that go on with an output.
+
+    Args:
+        batch: The texts with their images.
+        outputs: The ids that follow each text.
+        width: The columns before the outputs; shorter texts are padded on the left.
+        family: The model's family.
+    """
+    assert batch.soft is not None
+    assert batch.mask is not None
+    shape = batch.arguments[batch.carrier].shape[:2]
+    longest = max(map(len, outputs))
+    found: dict[str, Any] = {}
+    for name, value in batch.arguments.items():
+        is_per_token = isinstance(value, Tensor) and value.shape[:2] == shape
+        if not is_per_token or name in batch.soft.owners:
+            found[name] = value
+        elif name not in ("input_ids", "attention_mask", "position_ids"):
+            whole = value.new_zeros(len(value), width + longest)
+            for row, (own, real) in enumerate(zip(value, batch.mask, strict=True)):
+                whole[row, width - int(real.sum()) : width] = own[real]
+                end = width + len(outputs[row])
+                whole[row, width:end] = family.answer.get(name, 0)
+            found[name] = whole
+    return found
 
 
 def _split_items(items: list[Item], columns: Tensor, soft: Soft, config: Any) -> list[Sample]:
@@ -96,33 +117,10 @@ def _split_items(items: list[Item], columns: Tensor, soft: Soft, config: Any) ->
             item = remaining.pop(0)
             own.append((item, places[: item.count]))
             places = places[item.count :]
-        samples.append(_join_tiles(own) if soft.tiled else own)
+        samples.append(join_tiles(own) if soft.tiled else own)
     if remaining:
         raise _mismatch(items, columns, soft, config, None)
     return samples
-
-
-def _join_tiles(own: Sample) -> Sample:
-    """The items of a sample; those whose tokens follow one another are tiles of one image."""
-    joined: Sample = []
-    for item, places in own:
-        if joined and joined[-1][1][-1] + 1 == places[0]:
-            last, before = joined.pop()
-            joined.append((_below(last, item), before + places))
-        else:
-            joined.append((item, places))
-    return joined
-
-
-def _below(top: Item, tile: Item) -> Item:
-    """Two items as one, the second below the first."""
-    (above,), (below,) = top.panels, tile.panels
-    pixels = None
-    if above.pixels is not None and below.pixels is not None:
-        pixels = torch.cat([above.pixels, below.pixels], 1)
-    entries = {name: count + tile.entries[name] for name, count in top.entries.items()}
-    cells = torch.cat([above.cells, below.cells + top.count])
-    return Item(top.count + tile.count, (Panel(cells, pixels),), entries)
 
 
 def _streams(samples: list[Sample], soft: Soft, processor: Any) -> list[SoftStream]:
@@ -207,7 +205,9 @@ def _mismatch(
 
 
 def _total(counts: Sequence[int]) -> str:
-    return f"{' + '.join(map(str, counts))} = {sum(counts)}" if len(counts) > 1 else f"{sum(counts)}"
+    return (
+        f"{' + '.join(map(str, counts))} = {sum(counts)}" if len(counts) > 1 else f"{sum(counts)}"
+    )
 
 
 def _check_entries(name: str, value: Any, count: int, soft: Soft) -> None:

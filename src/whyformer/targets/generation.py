@@ -21,7 +21,7 @@ from torch import nn
 from whyformer.errors import TargetError
 from whyformer.inputs.batch import Batch
 from whyformer.inputs.padding import pad_rows, padding_id
-from whyformer.inputs.placeholders import soft_arguments
+from whyformer.inputs.placeholders import continue_soft
 from whyformer.inputs.prepare import prepare
 from whyformer.inputs.sequence import Sequences, move_to_module
 from whyformer.models.families import Family, Source, family_of
@@ -214,8 +214,10 @@ def _continue_prompts(
         texts.append([pad] * before + prompt + output + [pad] * after)
         mask.append([0] * before + [1] * (len(prompt) + len(output)) + [0] * after)
     arguments = {"input_ids": torch.tensor(texts), "attention_mask": torch.tensor(mask)}
-    arguments |= soft_arguments(batch)
-    whole = prepare(arguments, module, processor, family_of(module))
+    family = family_of(module)
+    if family is not None and batch.soft is not None:
+        arguments |= continue_soft(batch, outputs, width, family)
+    whole = prepare(arguments, module, processor, family)
     columns = [[width + t - 1 for t in range(len(output))] for output in outputs]
     return _repeat_per_token(whole, outputs, columns, prompt=width)
 

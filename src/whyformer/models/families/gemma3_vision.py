@@ -19,7 +19,9 @@ gemma3_vision = vision_language(
     "gemma3_vision",
     title="Gemma 3 with images",
     model_types=("gemma3",),
-    soft=Soft("image", "pixel_values", grid_items(_pooled), kinds="token_type_ids", tiny=tiny_pixels),
+    soft=Soft(
+        "image", "pixel_values", grid_items(_pooled), kinds="token_type_ids", tiny=tiny_pixels
+    ),
     tiny=tiny_vlm(
         "Gemma3ForConditionalGeneration",
         {**SIGLIP, "image_size": 16},

@@ -217,12 +217,15 @@ def tiny_batches(config: Any, samples: int, generator: torch.Generator) -> dict[
 
 def tiny_sizes(config: Any, samples: int, generator: torch.Generator) -> dict[str, Tensor]:
     """Random images of different sizes, padded to the largest."""
-    side = _side(config.vision_config.patch_size) * 2
+    side = _side(config.vision_config.patch_size) * 4
     sizes = [(side, side * (1 + i % 2)) for i in range(samples)]
     pixels = torch.stack([torch.randn(3, side, 2 * side, generator=generator) for _ in sizes])
     for image, (_, width) in zip(pixels, sizes, strict=True):
         image[:, :, width:] = 0
-    return {"pixel_values": pixels[..., : max(w for _, w in sizes)], "image_sizes": torch.tensor(sizes)}
+    return {
+        "pixel_values": pixels[..., : max(w for _, w in sizes)],
+        "image_sizes": torch.tensor(sizes),
+    }
 
 
 def tiny_patches(config: Any, samples: int, generator: torch.Generator) -> dict[str, Tensor]:

@@ -19,6 +19,7 @@ from whyformer.models.families.vision_language import TEXT, VISION, vision_langu
 
 _MARKS = "image_embeds_position_mask"
 
+
 def full_within_range(ledger: Any, function: Any, args: tuple, kwargs: dict[str, Any]) -> Tensor:
     """Return a tensor full of a number, or of the smallest one that its dtype has."""
     size, value, *rest = args

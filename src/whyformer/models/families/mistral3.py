@@ -9,7 +9,7 @@ from whyformer.models.families.soft import Soft
 from whyformer.models.families.tiny import DECODER, SIZES
 from whyformer.models.families.vision_language import tiny_vlm, vision_language
 
-PIXTRAL = {"model_type": "pixtral", **SIZES, "head_dim": 8, "image_size": 16, "patch_size": 4}
+PIXTRAL = {"model_type": "pixtral", **SIZES, "head_dim": 8, "image_size": 32, "patch_size": 4}
 
 
 def _merge(config: Any) -> int:
@@ -25,7 +25,7 @@ mistral3 = vision_language(
     tiny=tiny_vlm(
         "Mistral3ForConditionalGeneration",
         PIXTRAL,
-        {"model_type": "mistral", **DECODER},
+        {**DECODER, "model_type": "mistral"},
         vision_feature_layer=-1,
     ),
 )

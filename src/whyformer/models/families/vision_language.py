@@ -23,7 +23,7 @@ VIDEO_ID = 51
 VISION = {**SIZES, "image_size": 12, "patch_size": 4}
 CLIP = {"model_type": "clip_vision_model", **VISION}
 SIGLIP = {"model_type": "siglip_vision_model", **VISION, "vision_use_head": False}
-LLAMA = {"model_type": "llama", **DECODER}
+LLAMA = {"model_type": "llama", **DECODER, "max_position_embeddings": 80}
 
 
 def vision_language(
