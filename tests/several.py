@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 import whyformer as wf
 from whyformer.models.families import Family, Source, family_of
+from whyformer.models.families.soft import Soft
 from whyformer.models.families.tiny import tiny_inputs, tiny_models
 
 QUERIES_OF_ZEROS = {"conditional_detr", "detr", "table_transformer"}
@@ -109,6 +110,9 @@ def refuses(name: str, method: str) -> bool:
 def mask_of(model: nn.Module, source: Source, inputs: dict[str, Tensor]) -> Tensor:
     """True at real tokens, (batch, tokens), from the mask of the inputs."""
     real = inputs[source.mask or ""].bool()
+    known = family_of(model)
+    for soft in known.soft if known and source.carrier == "input_ids" else ():
+        real = real & ~soft.columns(model.config, inputs)
     tokens = source.count_tokens(model, torch.arange(real.shape[1] + 1))
     if torch.equal(tokens, torch.arange(real.shape[1] + 1)):
         return real
@@ -143,12 +147,28 @@ def columns_of(model: nn.Module, source: Source, inputs: dict[str, Tensor]) -> l
 def only(model: nn.Module, inputs: dict[str, Tensor], sample: int) -> dict[str, Tensor]:
     """One sample of a batch, without its padding."""
     one = {name: value[sample : sample + 1] for name, value in inputs.items()}
+    known = family_of(model)
+    for soft in known.soft if known else ():
+        if soft.carrier in inputs:
+            one |= soft_entries(soft, model, inputs, sample)
     for source in sources_of(model):
         names = columns_of(model, source, inputs)
         if names:
             real = inputs[source.mask or ""][sample].bool()
             one |= {name: one[name][:, real] for name in names}
     return one
+
+
+def soft_entries(
+    soft: Soft, model: nn.Module, inputs: dict[str, Tensor], sample: int
+) -> dict[str, Tensor]:
+    """The entries of one sample in arguments that do not count samples; each has one image."""
+    items = soft.items(model.config, inputs)
+    own = {}
+    for name, count in items[sample].entries.items():
+        start = sum(item.entries[name] for item in items[:sample])
+        own[name] = inputs[name][start : start + count]
+    return own
 
 
 def padded(

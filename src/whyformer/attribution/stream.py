@@ -65,10 +65,26 @@ class Stream:
     def columns(self, index: int) -> Tensor:
         """Return the columns of one sample's tokens, (tokens,).
 
-        An image keeps its padding: without it, the grid would not fit.
+        An image keeps padding inside of its own grid: without it, the grid would not fit.
         """
-        mask = self.mask[index]
-        return (mask if self.grid is None else torch.ones_like(mask)).nonzero().flatten()
+        if self.grid is None:
+            return self.mask[index].nonzero().flatten()
+        rows, columns = self.own_grid(index)
+        return torch.arange(self.mask.shape[1]).reshape(self.grid)[:rows, :columns].flatten()
+
+    def own_grid(self, index: int) -> tuple[int, int]:
+        """Return the grid of one sample's image, without rows and columns of padding at its end.
+
+        It is the whole grid if the pixels of the image cannot be cut at the same place.
+        """
+        assert self.grid is not None
+        real = self.mask[index].reshape(self.grid).nonzero()
+        pictures = (self.image, self.pixels)
+        sizes = [picture.shape[-2:] for picture in pictures if picture is not None]
+        if not len(real) or any(h % self.grid[0] or w % self.grid[1] for h, w in sizes):
+            return self.grid
+        rows, columns = (real.amax(0) + 1).tolist()
+        return rows, columns
 
     def map_rows(self, index: int) -> Tensor:
         """Return the rows of one sample in the maps of which this stream asks, (rows,)."""
@@ -78,9 +94,16 @@ class Stream:
         """Return the stream of one sample without padding, (1, tokens)."""
         keep = self.columns(index)
         positions = keep.tolist()
+        grid = None if self.grid is None else self.own_grid(index)
 
         def cut(tensor: Tensor | None) -> Tensor | None:
-            return None if tensor is None else tensor[index : index + 1]
+            if tensor is None or self.grid is None or grid is None:
+                return None if tensor is None else tensor[index : index + 1]
+            height, width = (
+                size * own // all_
+                for size, own, all_ in zip(tensor.shape[-2:], grid, self.grid, strict=True)
+            )
+            return tensor[index : index + 1, ..., :height, :width]
 
         def cut_tokens(tensor: Tensor | None) -> Tensor | None:
             return None if tensor is None else tensor[index : index + 1, keep]
@@ -95,6 +118,7 @@ class Stream:
             spans=self.spans and (_moved(self.spans[index], positions),),
             probabilities=cut_tokens(self.probabilities),
             roles=self.roles and (_moved(self.roles[index], positions),),
+            grid=grid,
             image=cut(self.image),
             pixels=cut(self.pixels),
             states=cut_tokens(self.states),

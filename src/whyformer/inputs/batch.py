@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from whyformer.inputs.padding_layout import Layout
+from whyformer.inputs.soft_tokens import SoftTokens
 from whyformer.models.signature import samples_axis
 
 Tokens = tuple[tuple[str, ...], ...]
@@ -46,6 +47,7 @@ class Batch:
     packed: bool = False  # one sample: the patches of all images, in one list without a batch axis
     notes: tuple[str, ...] = ()  # changes to the inputs that the user should know about
     others: Mapping[str, Batch] = field(default_factory=dict)  # the other streams, by name
+    soft: SoftTokens | None = None  # streams at placeholders in the main one
 
     def __iter__(self) -> Iterator[Batch]:
         """Iterate over the streams, the main one first."""
@@ -81,6 +83,8 @@ class Batch:
         order: list[int] = index.tolist()
 
         def take_tensor(value: Any, name: str) -> Any:
+            if self.soft is not None and name in self.soft.owners:
+                return value[self.soft.entries(name, order)]
             if not self._is_per_sample(name, value):
                 return value
             taken = value.index_select(0, index.to(value.device))
@@ -109,12 +113,13 @@ class Batch:
             pixel_mask=take_tensor(self.pixel_mask, "pixel_mask"),
             layout=None if self.layout is None else self.layout.take(order, columns),
             others={name: other.take(order) for name, other in self.others.items()},
+            soft=None if self.soft is None else self.soft.take(order),
         )
 
     def can_take_rows(self, module: nn.Module) -> bool:
         """Whether it is certain which part of each argument belongs to which sample."""
         per_sample = all(
-            self._is_per_sample(name, value)
+            self._is_per_sample(name, value) or (self.soft is not None and name in self.soft.owners)
             for name, value in self.arguments.items()
             if not (value is None or isinstance(value, bool | int | float | str))
         )
@@ -124,7 +129,7 @@ class Batch:
 
     def can_take_columns(self) -> bool:
         """Whether trailing columns of padding can be cut from every argument."""
-        if self.others or self.mask is None or self.grid is not None:
+        if self.others or self.soft or self.mask is None or self.grid is not None:
             return False
         return all(
             value.ndim < 2 or self._is_per_token(name, value)

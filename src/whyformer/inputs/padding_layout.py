@@ -19,6 +19,7 @@ from whyformer.attribution import Attribution, Layer, Nodes, Stream
 Item = TypeVar("Item")
 # Arguments of a second stream; their token count may equal the text's by chance.
 OTHER_STREAMS = ("visual_", "pixel_", "image_")
+MARKS = ("image_embeds_position_mask",)  # of tokens of the text, though named after the image
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def move_arguments(arguments: Mapping[str, Any], layout: Layout) -> dict[str, An
     for name, value in arguments.items():
         if not isinstance(value, Tensor) or value.ndim < 2 or value.shape[1] != layout.user_columns:
             continue
-        if name.startswith(OTHER_STREAMS):
+        if name.startswith(OTHER_STREAMS) and name not in MARKS:
             continue
         if value.shape[0] == 1 and name == "position_ids":
             value = value.expand(batch, -1)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from whyformer.errors import InputError
 from whyformer.inputs.detect import is_image, kind_of, texts_of
 from whyformer.inputs.images import image_arguments
+from whyformer.inputs.multimodal_prompt import is_prompt, read_prompts
 from whyformer.inputs.padding import pad_rows, padding_id
 from whyformer.inputs.regions import FILE as REGIONS
 from whyformer.inputs.regions import RegionGrid
@@ -46,6 +47,9 @@ def read_raw_inputs(
 ) -> RawInputs:
     """Return the user's arguments of forward, or make them from texts and images."""
     required = [source for source in family.sources if not source.optional]
+    if family.soft and is_prompt(inputs, family):
+        made, notes = read_prompts(inputs, module, forward, family, processor)
+        return RawInputs(made, notes=notes)
     if isinstance(inputs, Mapping):
         streams = {source.stream for source in family.sources}
         # open_clip calls its arguments as we call the streams: tensors are arguments.

@@ -115,6 +115,8 @@ class Removal:
         read = some.of(stream)
         if read is not None and read.layout is not None:
             kept = read.layout.to_model(kept)
+        if some.soft is not None and stream == some.stream:
+            kept = kept | some.soft.columns.to(kept.device)  # images keep their placeholders
         value: Tensor = some.arguments[source.carrier]
         kept = kept.to(value.device)
         real = torch.ones_like(kept)  # padding is neither kept nor filled

@@ -15,6 +15,7 @@ from whyformer.inputs.batch import Batch
 from whyformer.inputs.features import feature_batch, number_batch
 from whyformer.inputs.finite import check_finite
 from whyformer.inputs.images import image_batch
+from whyformer.inputs.placeholders import add_kinds, place_soft_tokens
 from whyformer.inputs.raw_inputs import STREAM_NAMES, RawInputs
 from whyformer.inputs.sequence import Sequences, move_to_module
 from whyformer.inputs.tensors import (
@@ -41,6 +42,7 @@ def read_streams(
             raise _missing_stream(source, family, forward.owner, arguments)
     sources = [s for s in family.sources if arguments.get(s.carrier) is not None]
     arguments = _match_sizes(_tensors(arguments, sources, module, processor), sources)
+    arguments = add_kinds(arguments, module, family)
     check_finite(arguments)
     read = {
         source.stream: _read_stream(source, arguments, module, forward, processor, raw)
@@ -56,7 +58,7 @@ def read_streams(
     for one in (main, *read.values()):
         merged |= one.arguments
         baseline |= one.baseline_arguments
-    return replace(
+    batch = replace(
         main,
         arguments=merged,
         baseline_arguments=baseline,
@@ -64,6 +66,7 @@ def read_streams(
         notes=(*main.notes, *raw.notes),
         others=read,
     )
+    return place_soft_tokens(batch, module, family, processor) if family.soft else batch
 
 
 # -- one stream at a time --------------------------------------------------------------------------

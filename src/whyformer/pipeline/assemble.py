@@ -13,11 +13,12 @@ from whyformer.engine.result import MethodResult
 from whyformer.engine.run import Run
 from whyformer.engine.segments import Segment, TokenLayout
 from whyformer.engine.streamed_layers import AnyLayer
-from whyformer.methods import methods
+from whyformer.methods import Method, methods
 from whyformer.models.families import Pair
 from whyformer.models.load import Loaded
 from whyformer.models.versions import version_of
 from whyformer.pipeline.request import Request
+from whyformer.pipeline.soft_streams import split_map, split_stream
 
 # What each name in `keep` holds of a layer.
 _LAYER_PARTS = {
@@ -40,16 +41,18 @@ def assemble(request: Request, loaded: Loaded, run: Run, result: MethodResult) -
         for stack, mask in layout.masks.items()
     }
     streams = {
-        segment.stream: _stream(run, result, stack, segment, scores[stack])
+        name: stream
         for stack, segments in layout.segments.items()
         for segment in segments
+        for name, stream in _streams(method, run, result, stack, segment, scores[stack]).items()
     }
     sinks, conservation = {}, None
     if method.promises_sum:
         sinks = {name: sink.cpu() for name, sink in result.sinks.items()}
         in_streams = sum((stream.scores.sum(1) for stream in streams.values()), torch.zeros(()))
         total = sum((found.sum(1) for found in scores.values()), torch.zeros(()))
-        if any(_has_prefix(layout, stack) for stack in layout.segments):
+        soft = run.batch.soft
+        if any(_has_prefix(layout, stack) for stack in layout.segments) or (soft and soft.leftover):
             sinks["prefix"] = total - in_streams
         conservation = (in_streams + sum(sinks.values(), torch.zeros_like(output))) / output
     main = run.batch.stream
@@ -70,6 +73,16 @@ def assemble(request: Request, loaded: Loaded, run: Run, result: MethodResult) -
         else _options(method.name, request.options),
         provenance=_provenance(loaded, run, _notes(request, result)),
     )
+
+
+def _streams(
+    method: Method, run: Run, result: MethodResult, stack: str, segment: Segment, scores: Tensor
+) -> dict[str, Stream]:
+    """The `Stream` of a segment, and those at its placeholders, by name."""
+    whole = _stream(run, result, stack, segment, scores)
+    if run.batch.soft is None or segment.stream != run.batch.stream:
+        return {whole.name: whole}
+    return split_stream(whole, run.batch.soft, method)
 
 
 def _stream(run: Run, result: MethodResult, stack: str, segment: Segment, scores: Tensor) -> Stream:
@@ -126,13 +139,18 @@ def _maps(run: Run, result: MethodResult, several: bool) -> dict[Pair, Tensor]:
     """Relevancy from stream to stream, if there are several streams or the user keeps it."""
     if not (several or "maps" in run.keep):
         return {}
-    segments = result.forward.layout.segments
-    return {
+    segments, soft = result.forward.layout.segments, run.batch.soft
+    found = {
         (query.stream, key.stream): relevancy[:, query.columns][:, :, key.columns].cpu()
         for (a, b), relevancy in result.maps.items()
         for query in segments.get(a, ())
         for key in segments.get(b, ())
     }
+    if soft is None:
+        return found
+    main = run.batch.stream
+    split = [split_map(value, *pair, main, soft) for pair, value in found.items()]
+    return {pair: value for maps in split for pair, value in maps.items()}
 
 
 def _options(method: str, chosen: Mapping[str, Any]) -> dict[str, Any]:

@@ -139,6 +139,8 @@ def _columns(run: Run, removal: Removal, read: Batch, segment: Segment, sample: 
         ids = run.batch.arguments[read.carrier][sample].cpu()
         special = known_special_ids(source.submodule(run.module), run.batch.tokenizer)
         real = real & ~torch.isin(ids, torch.tensor(sorted(special), dtype=ids.dtype))
+        if run.batch.soft is not None and read.stream == run.batch.stream:
+            real = real & ~run.batch.soft.columns[sample].cpu()  # images keep their placeholders
     columns: list[int] = real.nonzero().flatten().tolist()
     return columns
 

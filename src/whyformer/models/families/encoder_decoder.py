@@ -28,11 +28,11 @@ def encoder_decoder(
         decoder: Path of the decoder's blocks.
         within: Pattern of the decoder's self-attentions.
         between: Pattern of the decoder's cross-attentions.
-        **facts: More fields of `Family`; `generated` is the decoder's input; `pads` and `whole` are
-            those of the encoder's stack.
+        **facts: More fields of `Family`; `generated` is the decoder's input; `pads`, `whole` and
+            `merged` are those of the encoder's stack.
     """
     generated = facts.pop("generated", GENERATED)
-    stack = {name: facts.pop(name) for name in ("pads", "whole") if name in facts}
+    stack = {name: facts.pop(name) for name in ("pads", "whole", "merged") if name in facts}
     return declare(
         name,
         stream=source.stream,

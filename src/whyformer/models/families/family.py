@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from whyformer.models.families.soft import Soft
 from whyformer.registry import Registry
 
 families: Registry[Family] = Registry("family", "whyformer.models.families")
@@ -118,6 +119,11 @@ class Family:
     # Why methods that read attention maps do not apply, as a clause; empty if they do.
     without_maps: str = ""
     found: bool = False  # not declared: its streams were found by what ran
+    # Streams whose tokens stand at placeholders among those of the first source.
+    soft: tuple[Soft, ...] = ()
+    # Values of arguments at generated tokens that follow the text, if not 0.
+    answer: Mapping[str, int] = field(default_factory=dict)
+    when: Callable[[Any], bool] = lambda config: True  # which configs it covers
 
     @property
     def all_stacks(self) -> tuple[Stack, ...]:
@@ -139,8 +145,10 @@ class Family:
         names = {cls.__name__ for cls in type(model).__mro__}
         if self.classes and not names & set(self.classes):
             return False
-        kind = getattr(getattr(model, "config", None), "model_type", None)
-        return bool(self.classes) if not self.model_types else kind in self.model_types
+        config = getattr(model, "config", None)
+        if not self.model_types:
+            return bool(self.classes)
+        return getattr(config, "model_type", None) in self.model_types and self.when(config)
 
 
 def declare(name: str, **facts: Any) -> Family:

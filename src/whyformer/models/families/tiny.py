@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from whyformer.models.families.family import Family, Source, families, family_of
+from whyformer.models.families.soft import Soft
 
 # Sizes shared by most families; a family's module translates names that its config changes.
 SIZES = {
@@ -119,7 +120,49 @@ def tiny_inputs(
             if type(model).__name__ in POOLS_AT_END:
                 mask = inputs[source.mask or "attention_mask"]
                 _put_at_end(inputs[source.carrier], mask, part.config.eos_token_id)
+    for soft in known.soft if known else ():
+        if soft.tiny is not None:
+            generator = torch.Generator().manual_seed(seed + 1000)
+            made = soft.tiny(config, len(lengths), generator)
+            made = {k: v.to(dtype) if v.is_floating_point() else v for k, v in made.items()}
+            inputs = {**_add_placeholders(inputs, soft, model, made, padding), **made}
     return inputs
+
+
+def _add_placeholders(
+    inputs: dict[str, Tensor],
+    soft: Soft,
+    model: nn.Module,
+    made: dict[str, Tensor],
+    padding: str,
+) -> dict[str, Tensor]:
+    """The inputs with the placeholders of one image after the first token of each text."""
+    config: Any = model.config
+    counts = [item.count for item in soft.items(config, made)]
+    rows = []
+    for ids, mask, count in zip(inputs["input_ids"], inputs["attention_mask"], counts, strict=True):
+        text = ids[mask.bool()].tolist()
+        placeholder = 4 if soft.marks else getattr(config, soft.placeholder)
+        rows.append([text[0], *[placeholder] * count, *text[1:]])
+    longest = max(map(len, rows))
+    fill = getattr(config.get_text_config(), "pad_token_id", None) or 0
+    spare = [[0] * (longest - len(row)) for row in rows]
+    left = padding == "left"
+
+    def pad(values: Sequence[list[int]], fill: int) -> Tensor:
+        gaps = [[fill] * len(gap) for gap in spare]
+        both = zip(values, gaps, strict=True)
+        return torch.tensor([gap + row if left else row + gap for row, gap in both])
+
+    found = {
+        **inputs,
+        "input_ids": pad(rows, fill),
+        "attention_mask": pad([[1] * len(row) for row in rows], 0),
+    }
+    if soft.marks:
+        return {**found, soft.marks: (found["input_ids"] == 4).long()}
+    columns = soft.columns(config, found)
+    return {**found, soft.kinds: columns.long() * soft.kind} if soft.kinds else found
 
 
 def _random_stack(
