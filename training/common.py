@@ -17,7 +17,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from whyformer.reproduce.training_loop import (
     LabelledBatch,
@@ -180,6 +180,20 @@ def store_model(model: PreTrainedModel, folder: Path) -> None:
     }
     config |= {"architectures": [type(model).__name__], "dtype": "float32"}
     write_json(folder / "config.json", dict(sorted(config.items())))
+
+
+def store_tokenizer(
+    tokenizer: PreTrainedTokenizerFast, folder: Path, **more: object
+) -> None:
+    """Write the two files that AutoTokenizer needs to `folder`; `more` are further settings."""
+    tokenizer.backend_tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
+    settings = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": tokenizer.model_max_length,
+        "model_input_names": tokenizer.model_input_names,
+        **{name: str(token) for name, token in tokenizer.special_tokens_map.items()},
+    }
+    write_json(folder / "tokenizer_config.json", settings | more)
 
 
 def write_json(path: Path, content: object) -> None:

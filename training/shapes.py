@@ -140,18 +140,6 @@ def build_tokenizer(first: str, last: str, length: int, *, types: bool) -> PreTr
     )
 
 
-def store_tokenizer(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
-    """Write the two files that AutoTokenizer needs to `folder`."""
-    tokenizer.backend_tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
-    settings = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "model_max_length": tokenizer.model_max_length,
-        "model_input_names": tokenizer.model_input_names,
-        **{name: str(token) for name, token in tokenizer.special_tokens_map.items()},
-    }
-    common.write_json(folder / "tokenizer_config.json", settings)
-
-
 def store_processor(folder: Path, kind: str, **more: object) -> None:
     """Write what AutoImageProcessor needs to `folder`; Pillow alone is enough for it."""
     settings: dict[str, object] = {

@@ -234,7 +234,7 @@ def store(
     add_pooler(model)
     common.store_model(model, folder)
     model.generation_config.save_pretrained(folder)
-    shapes.store_tokenizer(tokenizer, folder)
+    common.store_tokenizer(tokenizer, folder)
     # Without a processor class, AutoProcessor would load the tokenizer only.
     shapes.store_processor(folder, "ViTImageProcessor", processor_class="TrOCRProcessor")
     shapes.store_samples(folder / "samples")

@@ -271,7 +271,7 @@ def store(
     """Write the folder; return the figures measured from its files."""
     folder = options.output
     common.store_model(model, folder)
-    shapes.store_tokenizer(tokenizer, folder)
+    common.store_tokenizer(tokenizer, folder)
     shapes.store_processor(folder, "CLIPImageProcessor", do_center_crop=False, do_convert_rgb=True)
     store_texts(folder / "samples")
     measured = measure(folder)

@@ -313,7 +313,7 @@ def store(
     """Write the folder; return the figures measured from its files."""
     folder, name = options.output, options.model
     common.store_model(model, folder)
-    shapes.store_tokenizer(tokenizer, folder)
+    common.store_tokenizer(tokenizer, folder)
     GRIDS[name].save(folder)
     shapes.store_questions(folder / "samples")
     measured = measure(folder)
