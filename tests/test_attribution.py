@@ -142,9 +142,9 @@ def test_unicode_survives(tmp_path: Path) -> None:
         tokens=(UNICODE,),
         word_ids=((0,) * len(UNICODE),),
     )
-    text(streams={"text": stream}, labels=("😀",), target=torch.tensor([0]), output=rand(1)).save(
-        tmp_path / "a"
-    )
+    alone: dict[str, Any] = {"conservation": None, "sinks": {}, "maps": {}, "layers": ()}
+    alone |= {"target": torch.tensor([0]), "output": rand(1)}
+    text(streams={"text": stream}, labels=("😀",), **alone).save(tmp_path / "a")
     assert wf.load(tmp_path / "a").tokens == (UNICODE,)
 
 

@@ -8,7 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -17,6 +17,7 @@ from whyformer.attribution.layer import Layer
 from whyformer.attribution.nodes import Nodes
 from whyformer.attribution.stream import Stream
 from whyformer.attribution.trust import Trust
+from whyformer.attribution.validation import check_attribution, count_layers
 from whyformer.attribution.viewable import check_folder
 from whyformer.errors import InputError
 
@@ -65,14 +66,13 @@ def plain_data(attribution: Attribution) -> dict[str, Any]:
 
 
 def _about_answers(stream: Stream) -> dict[str, Any]:
-    """What is known of an answer or a chat; nothing for other streams."""
+    """What is known of an answer or a chat; None for other streams."""
     spans = {"spans": stream.spans, "roles": stream.roles}
     found: dict[str, Any] = {
-        name: [[list(one) for one in row] for row in rows] for name, rows in spans.items() if rows
+        name: rows and [[list(one) for one in row] for row in rows] for name, rows in spans.items()
     }
-    if stream.probabilities is not None:
-        found["probabilities"] = stream.probabilities.tolist()
-    return found
+    known = stream.probabilities
+    return {**found, "probabilities": None if known is None else known.tolist()}
 
 
 def save(attribution: Attribution, path: str | Path) -> None:
@@ -135,10 +135,12 @@ def load(path: str | Path) -> Attribution:
             plain = json.loads((file.metadata() or {})["whyformer"])
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
         if plain["format"] == FORMAT:
-            return _read(plain, tensors)
-    except (SafetensorError, KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
+            found = _read(plain, tensors)
+            check_attribution(found)
+            return found
+    except Exception as error:  # a damaged file can break anything that reads it
         raise InputError(
-            f"{str(path)!r} is not an attribution saved by whyformer",
+            f"{str(path)!r} is not an attribution saved by whyformer ({_why(error)})",
             argument="path",
             remedy="Pass a file that Attribution.save wrote",
         ) from error
@@ -149,7 +151,15 @@ def load(path: str | Path) -> Attribution:
     )
 
 
+def _why(error: Exception) -> str:
+    """What is wrong, in a few words."""
+    return str(error) if type(error) is ValueError else type(error).__name__
+
+
 def _read(plain: dict[str, Any], tensors: dict[str, Tensor]) -> Attribution:
+    if plain["layers"] != count_layers((*plain, *tensors)):
+        raise ValueError("the number of layers is another")
+
     def get(key: str) -> Any:
         return tensors.get(key, _as_tuples(plain.get(key)))
 
