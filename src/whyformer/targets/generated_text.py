@@ -40,7 +40,7 @@ def merge_generated(parts: Sequence[AnswerRow], generation: Generation) -> Attri
     rows = parts[0].attribution
     streams, matrices = {}, {}
     for name in rows.streams:
-        matrices[GENERATED, name] = table.gather(lambda a, name=name: a.streams[name].scores)
+        matrices[GENERATED, name] = table.gather(_scores_of(name))
         streams[name] = table.merge_stream(name, matrices[GENERATED, name].sum(1))
     if generation.prompt is not None:
         streams, matrices = _split_prompt(streams, matrices, rows.main, generation.prompt)
@@ -53,12 +53,7 @@ def merge_generated(parts: Sequence[AnswerRow], generation: Generation) -> Attri
     )
     output = table.gather(lambda a: a.output).sum(1)
     names = dict.fromkeys(name for part in parts for name in part.attribution.sinks)
-    sinks = {
-        name: table.gather(lambda a, name=name: a.sinks.get(name, torch.zeros_like(a.output))).sum(
-            1
-        )
-        for name in names
-    }
+    sinks = {name: table.gather(_sink_of(name)).sum(1) for name in names}
     conservation = None
     if rows.conservation is not None:
         scores = sum((s.scores.sum(1) for s in streams.values()), torch.zeros_like(output))
@@ -127,7 +122,7 @@ class _Table:
         errors = None
         if one.errors is not None:
             # The tokens' scores are estimated from the same coalitions, so errors may add up.
-            errors = self.gather(lambda a: _errors(a.streams[name])).sum(1)
+            errors = self.gather(_errors_of(name)).sum(1)
         mask = stack(lambda s: s.mask)
         assert mask is not None
         return replace(
@@ -155,7 +150,8 @@ class _Table:
 
     def trust(self) -> Trust:
         """Return the verdict about whole texts, from those about their rows."""
-        found, samples = [], []
+        found: list[tuple[Trust, range]] = []
+        samples: list[int] = []
         for part, places in zip(self._parts, self._places, strict=True):
             numbers = range(len(samples), len(samples) + len(places))
             found.append((part.attribution.trust.take(places), numbers))
@@ -163,9 +159,22 @@ class _Table:
         return merge_trust(found).merge_rows(samples)
 
 
-def _errors(stream: Stream) -> Tensor:
-    assert stream.errors is not None
-    return stream.errors
+def _scores_of(stream: str) -> Callable[[Attribution], Tensor]:
+    return lambda attribution: attribution.streams[stream].scores
+
+
+def _errors_of(stream: str) -> Callable[[Attribution], Tensor]:
+    def read(attribution: Attribution) -> Tensor:
+        errors = attribution.streams[stream].errors
+        assert errors is not None
+        return errors
+
+    return read
+
+
+def _sink_of(account: str) -> Callable[[Attribution], Tensor]:
+    """Read a sink, (batch,); zeros in a row without it."""
+    return lambda one: one.sinks.get(account, torch.zeros_like(one.output))
 
 
 def _split_prompt(
