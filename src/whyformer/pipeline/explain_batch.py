@@ -200,7 +200,7 @@ def _explain_answers(
                 result, forward = _run_method(request, one)
                 attribution = judge_run(assemble(request, loaded, one, result), result, forward)
                 attribution = _restore_padding(replace(attribution, layers=(), maps={}), one)
-                probabilities = result.forward.goal.probabilities()
+                probabilities = result.forward.goal.probabilities
                 parts.append(AnswerRow(row, tuple(samples), attribution, probabilities))
         finally:
             tape.clear()

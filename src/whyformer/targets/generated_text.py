@@ -22,13 +22,13 @@ class AnswerRow:
         row: The number of the row.
         samples: The samples, in the order of the attribution.
         attribution: The scores of the row; meaningless for a sample with fewer rows.
-        probabilities: Of each token of the row, per sample.
+        probabilities: Of each token of the row, (batch, tokens); None if they are unknown.
     """
 
     row: int
     samples: tuple[int, ...]
     attribution: Attribution
-    probabilities: list[list[float]]
+    probabilities: Tensor | None
 
 
 def merge_generated(parts: Sequence[AnswerRow], generation: Generation) -> Attribution:
@@ -138,14 +138,16 @@ class _Table:
             states=stack(lambda s: s.states),
         )
 
-    def probabilities(self, longest: int) -> Tensor:
+    def probabilities(self, longest: int) -> Tensor | None:
         """Return the probability of each generated token, (batch, tokens); 0 at padding."""
         found = torch.zeros(self._batch, longest)
         for part, places in zip(self._parts, self._places, strict=True):
+            if part.probabilities is None:
+                return None
             for place in places:
                 sample = part.samples[place]
                 start, end = self._generation.rows[sample][part.row]
-                found[sample, start:end] = torch.tensor(part.probabilities[place])
+                found[sample, start:end] = part.probabilities[place, : end - start]
         return found
 
     def trust(self) -> Trust:
