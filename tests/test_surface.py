@@ -87,6 +87,7 @@ def test_explain_takes_these_arguments() -> None:
         ("deciding", "KEYWORD_ONLY", None),
         ("strict", "KEYWORD_ONLY", False),
         ("check_precision", "KEYWORD_ONLY", False),
+        ("each", "KEYWORD_ONLY", None),
         ("batch_size", "KEYWORD_ONLY", None),
         ("on_error", "KEYWORD_ONLY", "raise"),
         ("progress", "KEYWORD_ONLY", False),

@@ -201,7 +201,7 @@ def _explain_answers(
                 result, forward = _run_method(request, one)
                 attribution = judge_run(assemble(request, loaded, one, result), result, forward)
                 attribution = _restore_padding(replace(attribution, layers=(), maps={}), one)
-                probabilities = result.forward.goal.probabilities()
+                probabilities = result.forward.goal.probabilities
                 parts.append(AnswerRow(row, tuple(samples), attribution, probabilities))
         finally:
             tape.clear()
@@ -210,11 +210,12 @@ def _explain_answers(
 
 def _sample_groups(run: Run, generation: Generation) -> list[list[int]]:
     """Samples that run together, within the token budget; those with as many rows together."""
-    samples = sorted(range(run.batch.size), key=lambda sample: len(generation.rows[sample]))
-    if not run.batch.can_take_rows(run.module):
-        return [sorted(samples)]
+    samples = [*range(run.batch.size)]
     width = sum(one.count or 1 for one in run.batch)
     size = max(1, token_budget(run.module).tokens // width)
+    if size >= len(samples) or not run.batch.can_take_rows(run.module):
+        return [samples]
+    samples.sort(key=lambda sample: len(generation.rows[sample]))
     return [samples[i : i + size] for i in range(0, len(samples), size)]
 
 

@@ -22,13 +22,13 @@ class AnswerRow:
         row: The number of the row.
         samples: The samples, in the order of the attribution.
         attribution: The scores of the row; meaningless for a sample with fewer rows.
-        probabilities: Of each token of the row, per sample.
+        probabilities: Of each token of the row, (batch, tokens); None if they are unknown.
     """
 
     row: int
     samples: tuple[int, ...]
     attribution: Attribution
-    probabilities: list[list[float]]
+    probabilities: Tensor | None
 
 
 def merge_generated(parts: Sequence[AnswerRow], generation: Generation) -> Attribution:
@@ -40,7 +40,7 @@ def merge_generated(parts: Sequence[AnswerRow], generation: Generation) -> Attri
     rows = parts[0].attribution
     streams, matrices = {}, {}
     for name in rows.streams:
-        matrices[GENERATED, name] = table.gather(lambda a, name=name: a.streams[name].scores)
+        matrices[GENERATED, name] = table.gather(_scores_of(name))
         streams[name] = table.merge_stream(name, matrices[GENERATED, name].sum(1))
     if generation.prompt is not None:
         streams, matrices = _split_prompt(streams, matrices, rows.main, generation.prompt)
@@ -53,12 +53,7 @@ def merge_generated(parts: Sequence[AnswerRow], generation: Generation) -> Attri
     )
     output = table.gather(lambda a: a.output).sum(1)
     names = dict.fromkeys(name for part in parts for name in part.attribution.sinks)
-    sinks = {
-        name: table.gather(lambda a, name=name: a.sinks.get(name, torch.zeros_like(a.output))).sum(
-            1
-        )
-        for name in names
-    }
+    sinks = {name: table.gather(_sink_of(name)).sum(1) for name in names}
     conservation = None
     if rows.conservation is not None:
         scores = sum((s.scores.sum(1) for s in streams.values()), torch.zeros_like(output))
@@ -127,7 +122,7 @@ class _Table:
         errors = None
         if one.errors is not None:
             # The tokens' scores are estimated from the same coalitions, so errors may add up.
-            errors = self.gather(lambda a: _errors(a.streams[name])).sum(1)
+            errors = self.gather(_errors_of(name)).sum(1)
         mask = stack(lambda s: s.mask)
         assert mask is not None
         return replace(
@@ -143,19 +138,22 @@ class _Table:
             states=stack(lambda s: s.states),
         )
 
-    def probabilities(self, longest: int) -> Tensor:
+    def probabilities(self, longest: int) -> Tensor | None:
         """Return the probability of each generated token, (batch, tokens); 0 at padding."""
         found = torch.zeros(self._batch, longest)
         for part, places in zip(self._parts, self._places, strict=True):
+            if part.probabilities is None:
+                return None
             for place in places:
                 sample = part.samples[place]
                 start, end = self._generation.rows[sample][part.row]
-                found[sample, start:end] = torch.tensor(part.probabilities[place])
+                found[sample, start:end] = part.probabilities[place, : end - start]
         return found
 
     def trust(self) -> Trust:
         """Return the verdict about whole texts, from those about their rows."""
-        found, samples = [], []
+        found: list[tuple[Trust, range]] = []
+        samples: list[int] = []
         for part, places in zip(self._parts, self._places, strict=True):
             numbers = range(len(samples), len(samples) + len(places))
             found.append((part.attribution.trust.take(places), numbers))
@@ -163,9 +161,22 @@ class _Table:
         return merge_trust(found).merge_rows(samples)
 
 
-def _errors(stream: Stream) -> Tensor:
-    assert stream.errors is not None
-    return stream.errors
+def _scores_of(stream: str) -> Callable[[Attribution], Tensor]:
+    return lambda attribution: attribution.streams[stream].scores
+
+
+def _errors_of(stream: str) -> Callable[[Attribution], Tensor]:
+    def read(attribution: Attribution) -> Tensor:
+        errors = attribution.streams[stream].errors
+        assert errors is not None
+        return errors
+
+    return read
+
+
+def _sink_of(account: str) -> Callable[[Attribution], Tensor]:
+    """Read a sink, (batch,); zeros in a row without it."""
+    return lambda one: one.sinks.get(account, torch.zeros_like(one.output))
 
 
 def _split_prompt(

@@ -12,9 +12,11 @@ from whyformer.errors import ModelError, TargetError, WhyformerError
 from whyformer.inputs.batch import Batch
 from whyformer.inputs.padding_layout import restore_output
 from whyformer.models.weights import check_weights
-from whyformer.targets.heads import head_of
+from whyformer.targets.heads import NEXT_TOKEN, Head, head_of
 from whyformer.targets.selection import Selection, Selector, is_callable
 from whyformer.targets.specs import Contrast, Query, Span, Token
+
+Terms = tuple[tuple[int, tuple[int, ...]], ...]  # as in a `Selection`
 
 
 def contrast(a: Any, b: Any) -> Contrast:
@@ -104,20 +106,7 @@ class Goal:
     index: Tensor  # (batch,) the class or token id, a span's start; -1 for a callable
     labels: tuple[str, ...]  # as text, per sample
     target: Any  # selects the same entries in any other output, even if its prediction differs
-    scores: Tensor | None = None  # all scores of the head, (batch, ..., entries), detached
-
-    def probabilities(self) -> list[list[float]]:
-        """Return the probability of each selected entry among those beside it, per sample."""
-        assert self.scores is not None
-        wide = torch.promote_types(self.scores.dtype, torch.float32)
-
-        def probability(scores: Tensor, where: tuple[int, ...]) -> float:
-            return float(scores[where[:-1]].softmax(-1, wide)[where[-1]])
-
-        return [
-            [probability(scores, where) for _, where in one.terms]
-            for scores, one in zip(self.scores, self.target, strict=True)
-        ]
+    probabilities: Tensor | None = None  # (batch, terms) of selected tokens, if these are tokens
 
 
 def resolve(target: Any, output: Any, module: nn.Module, batch: Batch) -> Goal:
@@ -141,12 +130,13 @@ def resolve(target: Any, output: Any, module: nn.Module, batch: Batch) -> Goal:
         selector = Selector(head, module, stream)
         targets = _target_per_sample(target, batch)
         selections = [selector.select(each, sample) for sample, each in enumerate(targets)]
+        terms = _same_number(selections)
         goal = Goal(
-            value=_sum_selected(head.scores, selections),
+            value=_sum_selected(head.scores, terms),
             index=torch.tensor([one.index for one in selections], device=head.scores.device),
             labels=tuple(one.label for one in selections),
             target=selections,
-            scores=head.scores.detach(),
+            probabilities=_probabilities(head, terms),
         )
     if not bool(goal.value.detach().isfinite().all()):
         check_weights(module, again=True)
@@ -221,21 +211,41 @@ def _call_target(target: Any, output: Any, module: nn.Module, batch: Batch) -> G
     )
 
 
-def _sum_selected(scores: Tensor, selections: list[Selection]) -> Tensor:
-    """The signed sum of each sample's selected entries, (batch,)."""
+def _same_number(selections: list[Selection]) -> list[Terms]:
+    """The terms of each sample; samples with fewer terms get more of sign 0."""
     most = max(len(one.terms) for one in selections)
-    # Samples with fewer terms get terms of sign 0.
-    terms = [(*one.terms, *[(0, one.terms[0][1])] * (most - len(one.terms))) for one in selections]
-    samples = torch.arange(len(selections), device=scores.device).unsqueeze(1)
+    return [(*one.terms, *[(0, one.terms[0][1])] * (most - len(one.terms))) for one in selections]
+
+
+def _sum_selected(scores: Tensor, terms: list[Terms]) -> Tensor:
+    """The signed sum of each sample's selected entries, (batch,)."""
     unknown = [where[-1] for row in terms for _, where in row if where[-1] >= scores.shape[-1]]
     if unknown:
         raise TargetError(
             f"there is no token {unknown[0]}; the model has ids 0 to {scores.shape[-1] - 1}",
             argument="target",
         )
-    places = torch.tensor([[where for _, where in row] for row in terms], device=scores.device)
-    entries = scores[(samples, *places.unbind(-1))]  # (batch, terms)
+    entries = scores[_places(scores, terms)]  # (batch, terms)
     signs = [[sign for sign, _ in row] for row in terms]
     if any(sign != 1 for row in signs for sign in row):
         entries = entries * torch.tensor(signs, dtype=scores.dtype, device=scores.device)
     return entries.sum(1)
+
+
+def _probabilities(head: Head, terms: list[Terms]) -> Tensor | None:
+    """The probability of each selected token at its place, (batch, terms)."""
+    if head.kind != NEXT_TOKEN:
+        return None
+    # No rule may see this softmax: it is not the model's.
+    with torch.no_grad(), torch._C.DisableTorchFunction():
+        *where, tokens = _places(head.scores, terms)
+        beside = head.scores.detach()[tuple(where)]  # (batch, terms, entries)
+        wide = torch.promote_types(beside.dtype, torch.float32)
+        return beside.softmax(-1, wide).gather(-1, tokens.unsqueeze(-1)).squeeze(-1).cpu()
+
+
+def _places(scores: Tensor, terms: list[Terms]) -> tuple[Tensor, ...]:
+    """The terms' entries, one index tensor per axis of the scores."""
+    samples = torch.arange(len(terms), device=scores.device).unsqueeze(1)
+    places = torch.tensor([[where for _, where in row] for row in terms], device=scores.device)
+    return samples, *places.unbind(-1)

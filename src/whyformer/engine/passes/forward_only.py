@@ -66,7 +66,7 @@ class Recording:
     """A forward pass under rules, whose output can be read for several targets.
 
     Attributes:
-        output: What the model returned, in the graph.
+        output: What the model returned, in the graph; empty after the last target.
         interception: The rules.
         trace: What the hooks saw.
         ledger: Where backward passes book what does not reach a token.
@@ -76,7 +76,7 @@ class Recording:
         maps: The attention maps, if the pass reads them.
     """
 
-    output: Any
+    output: list[Any]
     interception: Interception
     trace: Trace
     ledger: Ledger
@@ -93,8 +93,11 @@ class Recording:
         self.ledger.clear()
         if self.trace.blocks is not None:
             self.trace.blocks.clear()
+        (output,) = self.output
+        if not run.keeps_graph:
+            self.output.clear()  # so that the backward pass does not hold all logits
         with self.interception:
-            goal = resolve(run.target, self.output, run.module, run.batch)
+            goal = resolve(run.target, output, run.module, run.batch)
         return ForwardPass(goal, self.layout, self.states)
 
 
@@ -118,7 +121,7 @@ def record_forward(
     output = run_forward(run, trace, interception, hooks, arguments, checkpoint)
     states = states_of(run, trace)
     layout = find_layout(run, states)
-    return Recording(output, interception, trace, ledger, layout, states, nodes, maps)
+    return Recording([output], interception, trace, ledger, layout, states, nodes, maps)
 
 
 def make_interception(
