@@ -216,7 +216,8 @@ def _checkpointed(
                 one if id(leaf) in used else one.detach()
                 for one, leaf in zip(inputs, leaves, strict=True)
             ]
-            attached = _Recomputed.apply(call, values, *inputs)
+            attach: Callable[..., tuple[Tensor, ...]] = _Recomputed.apply
+            attached = attach(call, values, *inputs)
             if len(attached) > 1:
                 # Each gets its own node: else hooks on one run when a gradient reaches another.
                 attached = tuple(one.view_as(one) for one in attached)
@@ -321,7 +322,7 @@ def _change(
     """The value with its chosen entries changed; containers without any stay the same objects."""
     if chosen(value):
         return change(value)
-    if not isinstance(value, containers):
+    if not issubclass(type(value), containers):
         return value
     old = [*value.values()] if isinstance(value, Mapping) else [*value]
     new = [_change(one, change, chosen, containers) for one in old]
