@@ -29,7 +29,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -262,7 +262,7 @@ def compare_with_lxt(options: Any) -> int:
     return finish(results, exceeded, options.json)
 
 
-def main() -> int:
+def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
@@ -276,7 +276,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3, help="with --peer")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = parser.parse_args(words)
     torch.set_num_threads(options.threads)
     if options.one:
         shape, what, tokens = options.one

@@ -85,6 +85,7 @@ class _BlockCall:
         forward: The block's own forward.
         name: The block, for messages.
         arguments: Its args and (name, value) pairs, with a slot for each tracked tensor.
+        kinds: The tag of each tracked tensor.
         ledger: Where relevance is booked.
         place: The place of what is booked inside.
         under_rules: Opens the scope in which the block has to run again.
@@ -94,6 +95,7 @@ class _BlockCall:
     forward: Callable[..., Any]
     name: str
     arguments: Any
+    kinds: list[str | None]
     ledger: Ledger
     place: Place | None
     under_rules: Scope
@@ -103,7 +105,10 @@ class _BlockCall:
         """Return the block's output, its graph's leaves, and the tensors that entered it."""
         with torch._C.DisableTorchFunction():
             leaves = [tags.add_tag(one.detach().requires_grad_(), tags.LEAF) for one in inputs]
-            entering = [_enter(leaf, one) for leaf, one in zip(leaves, inputs, strict=True)]
+            # Copies: the block may write into what enters it.
+            entering = [
+                _known(leaf.clone(), kind) for leaf, kind in zip(leaves, self.kinds, strict=True)
+            ]
             args, named = _change(
                 _change(self.arguments, deepcopy, _is_cache),
                 lambda one: entering[one.number],
@@ -195,7 +200,8 @@ def _checkpointed(
             return original(*args, **kwargs)
         slots = {id(one): _Slot(number) for number, one in enumerate(inputs)}
         arguments = _change(given, lambda one: slots[id(one)], is_tracked)
-        call = _BlockCall(original, name, arguments, ledger, ledger.place, under_rules)
+        kinds = [tags.tag_of(one) for one in inputs]
+        call = _BlockCall(original, name, arguments, kinds, ledger, ledger.place, under_rules)
         output, leaves, entering = call.run(inputs)
         tracked = _tracked(output, _CONTAINERS)
         if not tracked:
@@ -210,12 +216,13 @@ def _checkpointed(
                 one if id(leaf) in used else one.detach()
                 for one, leaf in zip(inputs, leaves, strict=True)
             ]
-            attached = _Recomputed.apply(call, values, *inputs)
+            attach: Callable[..., tuple[Tensor, ...]] = _Recomputed.apply
+            attached = attach(call, values, *inputs)
             if len(attached) > 1:
                 # Each gets its own node: else hooks on one run when a gradient reaches another.
                 attached = tuple(one.view_as(one) for one in attached)
             for old, new in zip(tracked, attached, strict=True):
-                _copy_tag(old, new)
+                _known(new, tags.tag_of(old))
         outside = {id(old): new for old, new in zip(tracked, attached, strict=True)}
         return _change(output, lambda one: outside[id(one)], is_tracked, _CONTAINERS)
 
@@ -289,16 +296,10 @@ def _unsuitable(reason: str) -> ModelError:
     )
 
 
-def _enter(leaf: Tensor, outside: Tensor) -> Tensor:
-    """What a block gets in place of a tracked tensor; a copy, since it might write into it."""
-    return _copy_tag(outside, leaf.clone())
-
-
-def _copy_tag(source: Tensor, result: Tensor) -> Tensor:
-    """The result, known to the interception and with the tag of the source."""
-    tags.mark_seen(result)
-    is_leaf = any(tags.has_tag(source, kind) for kind in _LEAVES)
-    return result if is_leaf else tags.copy_tag(source, result)
+def _known(tensor: Tensor, kind: str | None) -> Tensor:
+    """The tensor, known to the interception, with the tag of what it stands for."""
+    tags.mark_seen(tensor)
+    return tensor if kind is None or kind in _LEAVES else tags.add_tag(tensor, kind)
 
 
 def _tracked(value: Any, containers: tuple[type, ...] = (tuple,)) -> list[Tensor]:
@@ -321,7 +322,7 @@ def _change(
     """The value with its chosen entries changed; containers without any stay the same objects."""
     if chosen(value):
         return change(value)
-    if not isinstance(value, containers):
+    if not issubclass(type(value), containers):
         return value
     old = [*value.values()] if isinstance(value, Mapping) else [*value]
     new = [_change(one, change, chosen, containers) for one in old]

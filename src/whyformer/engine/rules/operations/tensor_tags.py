@@ -34,6 +34,12 @@ def has_tag(value: Any, kind: str) -> bool:
     return getattr(value, _ATTRIBUTE, None) == kind
 
 
+def tag_of(tensor: Tensor) -> str | None:
+    """The tensor's tag, None if it has none."""
+    kind: str | None = getattr(tensor, _ATTRIBUTE, None)
+    return kind
+
+
 def is_own_leaf(tensor: Tensor) -> bool:
     """Whether a pass made this leaf; other leaves are parameters."""
     return getattr(tensor, _ATTRIBUTE, None) in (LEAF, PIXELS)
