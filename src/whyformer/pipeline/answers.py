@@ -207,6 +207,9 @@ def _write(loaded: Loaded, batch: Batch, writing: Writing) -> tuple[Batch, Answe
     config = getattr(module, "generation_config", None)
     if getattr(config, "pad_token_id", None) is None:
         settings["pad_token_id"] = padding_id(module, batch.tokenizer)
+    unwritable = _placeholders(module)
+    if unwritable:
+        settings["suppress_tokens"] = [*(getattr(config, "suppress_tokens", 0) or ()), *unwritable]
     with borrow_model(module):
         moved = move_to_module(arguments, module)
         ids = generate_ids(module, moved, writing.seed, **settings).cpu()
@@ -263,6 +266,16 @@ def _new_tokens(module: nn.Module, prompt: int, writing: Writing) -> int:
             wanted = length - prompt
     wanted = wanted or NEW_TOKENS
     return wanted if room is None else min(wanted, room)
+
+
+def _placeholders(module: nn.Module) -> list[int]:
+    """The ids of tokens that stand for an image or sound: behind the prompt there is none."""
+    config = getattr(module, "config", None)
+    names = (
+        f"{kind}_token_{part}" for kind in ("image", "video", "audio") for part in ("id", "index")
+    )
+    found = {getattr(config, name, None) for name in names}
+    return sorted(one for one in found if type(one) is int and one >= 0)
 
 
 def _end_ids(module: nn.Module) -> list[int]:
