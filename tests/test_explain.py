@@ -506,7 +506,9 @@ def test_regression() -> None:
 def test_causal_language_models(name: str, padding: str) -> None:
     model = families[name].tiny().double()
     inputs = tiny_inputs(model, (6, 4), padding=padding)
-    found = wf.explain(inputs, model, method="lrp_ah_ln", activations="identity")
+    found = wf.explain(
+        inputs, model, method="lrp_ah_ln", target=wf.token(-1), activations="identity"
+    )
     for i, length in enumerate((6, 4)):
         alone = inputs["input_ids"][i][inputs["attention_mask"][i].bool()][None]
         logits = model(input_ids=alone).logits[0, length - 1]

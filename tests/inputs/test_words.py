@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import transformers
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tokenizers import Tokenizer, models
 
 from whyformer.inputs.text import tokenize
 from whyformer.inputs.words import (
@@ -16,6 +18,7 @@ from whyformer.inputs.words import (
     read_words,
     scheme_of,
     special_ids,
+    token_texts,
 )
 
 
@@ -139,3 +142,32 @@ def test_any_text_is_read_without_loss(byte_bpe: Any, text: str) -> None:
     assert shown == bare.translate(str.maketrans("", "", "␣⏎⇥"))
     assert all(word is not None for word in words)
     assert [w for w in words if w is not None] == sorted(w for w in words if w is not None)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_line_breaks_inside_tokens_are_signs(byte_bpe: Any, known: bool) -> None:
+    """Tokens such as ".\n\n" are common in vocabularies of code and chats."""
+    byte_bpe.add_tokens([".\n\n", "\n    film", "\t"])
+    pieces, words = read(byte_bpe, "a film.\n\na\n    film\ta", known)
+    assert [piece for piece in pieces if set(piece) & set("⏎␣⇥")] == [".⏎⏎", "⏎    film", "⇥"]
+    assert join_words(pieces, words) == ["a", "film", ".⏎⏎", "a", "⏎    film", "⇥", "a"]
+
+
+def test_output_tokens_are_never_empty_and_never_ids(byte_bpe: Any, sentencepiece: Any) -> None:
+    ids = byte_bpe("\n\n a 😃")["input_ids"]
+    texts = token_texts(ids, byte_bpe)
+    assert len(texts) == len(ids)
+    assert all(texts)
+    assert "".join(texts).startswith("⏎⏎")
+    assert "😃" in texts
+    assert not any(character.isdigit() for text in texts for character in text)
+    assert token_texts([5, 6], None) == ("5", "6")
+    line = sentencepiece.convert_tokens_to_ids("▁")
+    assert token_texts([line, line], sentencepiece) == ("␣", "␣")
+
+
+def test_a_line_break_ends_a_word_of_sentencepiece() -> None:
+    """Byte pieces have no marker: without the break, both lines would be one word."""
+    backend = Tokenizer(models.BPE({"▁a": 0, "<0x0A>": 1, "b": 2}, []))
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=backend)
+    assert read_words(tokenizer, [0, 1, 2], [True] * 3) == (("a", "⏎", "b"), (0, 1, 2))

@@ -120,7 +120,14 @@ def _alike(model: nn.Module, inputs: Mapping[str, Any]) -> bool:
 def attempt(
     model: nn.Module, inputs: Mapping[str, Any], method: str, target: Any
 ) -> tuple[wf.Attribution | None, Exception | None, list[str]]:
-    """The attribution or the error, and the warnings."""
+    """The attribution or the error, and the warnings.
+
+    Of a language model the next token is explained: writing an answer costs as much as twenty.
+    """
+    can = getattr(model, "can_generate", None)
+    two_parts = getattr(getattr(model, "config", None), "is_encoder_decoder", False) is True
+    if target is None and "input_ids" in inputs and can is not None and can() and not two_parts:
+        target = wf.token(-1)
     known = wf.methods()[method].options
     options = {name: value for name, value in QUICK.items() if name in known}
     with warnings.catch_warnings(record=True) as heard:

@@ -319,7 +319,7 @@ def test_several_texts_per_prompt_are_refused(tokenizer: Any) -> None:
     model.generation_config.num_return_sequences = 2
     try:
         with pytest.raises(TargetError, match=r"asks for 2 texts .*num_return_sequences"):
-            explain(PROMPT, tokenizer)
+            explain(PROMPT, tokenizer, max_new_tokens=2)
     finally:
         model.generation_config.num_return_sequences = None
 
@@ -330,7 +330,10 @@ def test_a_failure_of_generate_is_named(tokenizer: Any, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(language_model("llama"), "generate", fail)
     with pytest.raises(TargetError, match=r"could not generate .* no logits today.*wf.token\(-1\)"):
-        explain(PROMPT, tokenizer)
+        explain(PROMPT, tokenizer, max_new_tokens=3)
+    a = explain(PROMPT, tokenizer)
+    assert torch.equal(a.scores, explain(PROMPT, tokenizer, target=wf.token(-1)).scores)
+    assert any("next token is explained" in note for note in a.provenance["notes"])
 
 
 def test_a_model_that_reads_to_the_right_is_refused() -> None:
@@ -341,3 +344,8 @@ def test_a_model_that_reads_to_the_right_is_refused() -> None:
     inputs = {"input_ids": torch.tensor([[5, 6, 7]])}
     with pytest.raises(TargetError, match=r"reads what comes after a token.*wf.token\(-1\)"):
         wf.explain(inputs, model, target=[8, 9])
+    a = wf.explain(inputs, model, method=METHOD)
+    assert torch.equal(
+        a.scores, wf.explain(inputs, model, method=METHOD, target=wf.token(-1)).scores
+    )
+    assert any("reads what comes after a token" in note for note in a.provenance["notes"])

@@ -56,7 +56,7 @@ def generate_ids(
         warnings.simplefilter("ignore", UserWarning)  # advice on the user's settings
         try:
             found = generate(**own, **settings)
-        except (ValueError, TypeError, RuntimeError, AttributeError, KeyError, IndexError) as error:
+        except Exception as error:  # the model's own code, with the user's settings
             raise TargetError(
                 f"{name} could not generate text: {type(error).__name__}: {error}",
                 argument="head",

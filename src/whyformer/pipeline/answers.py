@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from whyformer.engine.generate import generate_ids
 from whyformer.engine.predict import run_model
 from whyformer.engine.scope import borrow_model
-from whyformer.errors import InputError, OptionError, TargetError
+from whyformer.errors import InputError, ModelError, OptionError, TargetError
 from whyformer.inputs.batch import Batch
 from whyformer.inputs.continuation import continue_prompts, prompt_rows
 from whyformer.inputs.padding import padding_id
@@ -57,12 +57,14 @@ def check_writing(writing: Writing) -> None:
 def with_answers(loaded: Loaded, batch: Batch, target: Any, writing: Writing) -> tuple[Batch, Any]:
     """Return the batch, and the target with the answer of a language model as token ids.
 
-    If the target is None, the model writes its answer first. A text, or one per sample, is an
+    If the target is None, the model writes its answer first. If it cannot, the target stays None,
+    which means its next token, and a note on the batch says so. A text, or one per sample, is an
     answer of a decoder-only model, and so is a list of token ids for a single sample. Any other
     target, and every target of a model that writes nothing, comes back unchanged.
 
     Raises:
-        TargetError: The model cannot write an answer.
+        TargetError: A given answer cannot be explained, or the user says how to write an answer
+            and the model cannot.
         InputError: Prompt and answer are longer than what the model takes.
         OptionError: A setting about writing comes with a target, or for a model that cannot write.
     """
@@ -71,17 +73,30 @@ def with_answers(loaded: Loaded, batch: Batch, target: Any, writing: Writing) ->
     writes = continues or (_reads_source(loaded) and GENERATED not in batch.others)
     if target is not None or not writes:
         _refuse_writing(writing, module, writes)
-    if target is None and continues:
-        batch, answer = _write(loaded, batch, writing)
-        _check_causal(loaded, batch, answer)
-        return batch, answer
-    if target is None and writes and (writing.max_new_tokens or writing.seed is not None):
-        return batch, _write_output(module, batch, writing)
-    given = _given_answer(target, batch, module) if continues else None
-    if given is None:
+    if not continues:
+        told = writing.max_new_tokens is not None or writing.seed is not None
+        if target is None and writes and told:
+            target = _write_output(module, batch, writing)
         return batch, target
-    _check_causal(loaded, batch, given)
-    return batch, given
+    if target is None:
+        return _write_or_note(loaded, batch, writing)
+    answer = _given_answer(target, batch, module)
+    if answer is None:
+        return batch, target
+    _check_causal(loaded, batch)
+    return batch, answer
+
+
+def _write_or_note(loaded: Loaded, batch: Batch, writing: Writing) -> tuple[Batch, Answer | None]:
+    """What the model writes; None and a note if it cannot, and the user did not say how to."""
+    try:
+        _check_causal(loaded, batch)
+        return _write(loaded, batch, writing)
+    except (TargetError, ModelError) as error:
+        if writing.max_new_tokens is not None:
+            raise
+        note = f"the next token is explained, because the model wrote no answer: {error.message}"
+        return replace(batch, notes=(*batch.notes, note)), None
 
 
 def _reads_source(loaded: Loaded) -> bool:
@@ -147,18 +162,21 @@ def _check_length(prompts: list[list[int]], answer: Answer, limit: int | None) -
             )
 
 
-def _check_causal(loaded: Loaded, batch: Batch, answer: Answer) -> None:
-    """Raise TargetError if the answer changes what the model predicts before it.
+def _check_causal(loaded: Loaded, batch: Batch) -> None:
+    """Raise TargetError if a token behind the prompt changes what the model predicts before it.
 
     Then the model reads tokens to the right, and an answer cannot be explained in one pass. Of
     declared families it is known that they do not.
     """
     module = loaded.module
+    limit = positions_of(module)
     if loaded.family is not None and loaded.family.causal:
         return
     if batch.can_take_rows(module):
-        batch, answer = batch.take([0]), Answer(answer.rows[:1])
-    arguments, _ = continue_prompts(batch, answer.rows, module)
+        batch = batch.take([0])
+    if limit is not None and batch.mask is not None and int(batch.mask.sum(1).max()) >= limit:
+        return  # there is no room for an answer, which is refused elsewhere
+    arguments, _ = continue_prompts(batch, [row[:1] for row in prompt_rows(batch)], module)
     whole = prepare(arguments, module, loaded.processor, loaded.family)
     with borrow_model(module):
         output = run_model(module, batch)
@@ -169,8 +187,8 @@ def _check_causal(loaded: Loaded, batch: Batch, answer: Answer) -> None:
     _, dtype = device_and_dtype(module)
     if bool(change > CHANGE.get(dtype or torch.float32, SMALL_CHANGE) * spread):
         raise TargetError(
-            f"{type(module).__name__} reads what comes after a token: with the answer behind the"
-            f" prompt, the score of its first token changes by {float(change):.2g}, so that the"
+            f"{type(module).__name__} reads what comes after a token: with one more token behind"
+            f" the prompt, the score of the next token changes by {float(change):.2g}, so that an"
             " answer cannot be explained in one pass",
             argument="target",
             remedy="Pass target=wf.token(-1) for the next token only",
@@ -189,6 +207,9 @@ def _write(loaded: Loaded, batch: Batch, writing: Writing) -> tuple[Batch, Answe
     config = getattr(module, "generation_config", None)
     if getattr(config, "pad_token_id", None) is None:
         settings["pad_token_id"] = padding_id(module, batch.tokenizer)
+    unwritable = _placeholders(module)
+    if unwritable:
+        settings["suppress_tokens"] = [*(getattr(config, "suppress_tokens", 0) or ()), *unwritable]
     with borrow_model(module):
         moved = move_to_module(arguments, module)
         ids = generate_ids(module, moved, writing.seed, **settings).cpu()
@@ -245,6 +266,16 @@ def _new_tokens(module: nn.Module, prompt: int, writing: Writing) -> int:
             wanted = length - prompt
     wanted = wanted or NEW_TOKENS
     return wanted if room is None else min(wanted, room)
+
+
+def _placeholders(module: nn.Module) -> list[int]:
+    """The ids of tokens that stand for an image or sound: behind the prompt there is none."""
+    config = getattr(module, "config", None)
+    names = (
+        f"{kind}_token_{part}" for kind in ("image", "video", "audio") for part in ("id", "index")
+    )
+    found = {getattr(config, name, None) for name in names}
+    return sorted(one for one in found if type(one) is int and one >= 0)
 
 
 def _end_ids(module: nn.Module) -> list[int]:
