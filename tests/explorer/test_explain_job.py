@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import torch
+import transformers
 
 import whyformer as wf
 from tests.explorer.conftest import Client
@@ -20,7 +22,6 @@ from whyformer.inputs.prepare import prepare
 from whyformer.inputs.removal import Removal
 from whyformer.metrics import metrics
 from whyformer.models.families import family_of
-from whyformer.models.families.tiny import tiny_models
 from whyformer.models.load import load_model
 
 Told = list[dict[str, Any]]
@@ -141,11 +142,14 @@ def test_a_given_answer_is_explained(offered: Catalogue) -> None:
 
 
 def test_the_answer_of_a_decoder_is_explained_from_ids() -> None:
-    tokenizer = wordpiece_of(
-        ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "who", "has", "the", "red", "ball"]
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "who", "has", "the", "red", "ball"]
+    torch.manual_seed(0)
+    config = transformers.GPT2Config(
+        vocab_size=10, n_embd=16, n_layer=2, n_head=2, bos_token_id=2, eos_token_id=3
     )
+    model = transformers.GPT2LMHeadModel(config).eval()
     entry = OfferedModel("tiny", "tiny", "", frozenset({"text"}), writes=True)
-    entry._loaded = load_model(tiny_models()["gpt2"](), tokenizer)
+    entry._loaded = load_model(model, wordpiece_of(pieces))
     told, page = page_of(ExplainRequest(entry, ("gae",), "who has the ball", [[7, 8, 9]]))
     assert of(told, "method")[0]["label"] == "the red ball"
     assert "<h3>generated</h3>" in page
