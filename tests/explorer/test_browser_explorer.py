@@ -57,6 +57,28 @@ def test_a_sentence_is_explained(visitor: Visitor) -> None:
     assert all(0 < area < 1 for area in areas)
 
 
+def test_an_answer_is_written_or_given(visitor: Visitor) -> None:
+    visitor.open(link(visitor, model="caption_shapes", methods="gae", example=0))
+    visitor.explained()
+    hidden = "['answer-field', 'target-field'].map((id) => document.getElementById(id).hidden)"
+    assert visitor.run(hidden) == [False, True]
+    said = "document.querySelector('.said')?.innerText ?? ''"
+    assert visitor.inside(said).startswith("a purple circle")
+    visitor.inside(
+        "document.querySelectorAll('.said .word')[1]"
+        ".dispatchEvent(new PointerEvent('pointerover', {bubbles: true}))"
+    )
+    shows = "document.querySelector('[data-panel=\"0\"] .shows').innerText"
+    assert visitor.inside(shows).startswith("relevance for “purple”")
+    visitor.run("document.getElementById('answer').value = 'a blue square'")
+    visitor.press_explain()
+    ends = time.monotonic() + 60
+    while "a blue square" not in visitor.inside(said) and time.monotonic() < ends:
+        time.sleep(0.1)
+    assert visitor.inside(said).startswith("a blue square")
+    assert "answer=a+blue+square" in visitor.run("location.search")
+
+
 def test_another_class_and_another_method(visitor: Visitor) -> None:
     visitor.open(link(visitor, model="sst2", methods="gae,lrp_ah_ln", text="a gripping film"))
     visitor.explained()

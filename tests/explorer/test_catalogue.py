@@ -26,6 +26,11 @@ def test_only_detectors_are_asked_about_objects(offered: Catalogue) -> None:
         assert entry.detects == (family is not None and family.detects)
 
 
+def test_models_that_write_text_say_so(offered: Catalogue) -> None:
+    assert [name for name, entry in offered.entries.items() if entry.writes] == ["caption_shapes"]
+    assert {one["name"] for one in menu(offered) if one["writes"]} == {"caption_shapes"}
+
+
 def test_the_menu_names_no_path(offered: Catalogue) -> None:
     assert str(wf.models()["sst2"].folder.parent) not in repr(menu(offered))
 

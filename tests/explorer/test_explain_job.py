@@ -4,12 +4,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import torch
+import transformers
 
 import whyformer as wf
 from tests.explorer.conftest import Client
+from tests.wordpiece import wordpiece_of
 from whyformer.engine.rerun import Rerun
 from whyformer.explain import Answer, Ask, explain_each
-from whyformer.explorer.catalogue import Catalogue
+from whyformer.explorer.catalogue import Catalogue, OfferedModel
 from whyformer.explorer.deletion_curve import STEPS
 from whyformer.explorer.explain_job import explain_job
 from whyformer.explorer.explain_request import ExplainRequest
@@ -19,6 +22,7 @@ from whyformer.inputs.prepare import prepare
 from whyformer.inputs.removal import Removal
 from whyformer.metrics import metrics
 from whyformer.models.families import family_of
+from whyformer.models.load import load_model
 
 Told = list[dict[str, Any]]
 Do = Callable[..., Told]
@@ -110,6 +114,66 @@ def test_a_model_without_classes_says_why_there_is_no_curve(do: Do, model: str, 
     assert of(told, "report")
     assert says in of(told, "unmeasured")[0]["says"]
     assert not of(told, "point")
+
+
+def page_of(question: ExplainRequest) -> tuple[Told, str]:
+    told: Told = []
+    results = ResultCache(Limits())
+    explain_job(question, results)(lambda event, **facts: told.append({"event": event, **facts}))
+    return told, results.get(of(told, "report")[0]["id"]).page.to_html()
+
+
+@pytest.mark.parametrize("methods", [("gae",), ("gae", "gradient_x_input")])
+def test_a_written_answer_is_linked_in_the_report(
+    offered: Catalogue, methods: tuple[str, ...]
+) -> None:
+    image = wf.models()["caption_shapes"].samples()[0]
+    told, page = page_of(ExplainRequest(offered["caption_shapes"], methods, image))
+    assert of(told, "method")[0]["label"].startswith("a purple circle")
+    assert page.count('class="links"') == len(methods)
+    assert page.count('<p class="words said') == len(methods)
+    assert not of(told, "curves")
+
+
+def test_a_given_answer_is_explained(offered: Catalogue) -> None:
+    image = wf.models()["caption_shapes"].samples()[0]
+    told, _ = page_of(ExplainRequest(offered["caption_shapes"], ("gae",), image, "a blue square"))
+    assert of(told, "method")[0]["label"] == "a blue square"
+
+
+def test_the_answer_of_a_decoder_is_explained_from_ids() -> None:
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "who", "has", "the", "red", "ball"]
+    torch.manual_seed(0)
+    config = transformers.GPT2Config(
+        vocab_size=10, n_embd=16, n_layer=2, n_head=2, bos_token_id=2, eos_token_id=3
+    )
+    model = transformers.GPT2LMHeadModel(config).eval()
+    entry = OfferedModel("tiny", "tiny", "", frozenset({"text"}), writes=True)
+    entry._loaded = load_model(model, wordpiece_of(pieces))
+    told, page = page_of(ExplainRequest(entry, ("gae",), "who has the ball", [[7, 8, 9]]))
+    assert of(told, "method")[0]["label"] == "the red ball"
+    assert "<h3>generated</h3>" in page
+    assert page.count('class="links"') == 1
+    assert "generates text" in of(told, "unmeasured")[0]["says"]
+
+
+def test_the_longest_answer_is_passed_on(
+    offered: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passed = {}
+
+    def watch(inputs: Any, model: Any, asks: list[Ask], **settings: Any) -> Iterator[Answer]:
+        passed.update(settings)
+        settings.pop("max_new_tokens", None)
+        yield from explain_each(inputs, model, asks, **settings)
+
+    monkeypatch.setattr("whyformer.explorer.explain_job.explain_each", watch)
+    image = wf.models()["caption_shapes"].samples()[0]
+    page_of(ExplainRequest(offered["caption_shapes"], ("gae",), image, max_new_tokens=4))
+    assert passed["max_new_tokens"] == 4
+    passed.clear()
+    page_of(ExplainRequest(offered["caption_shapes"], ("gae",), image))
+    assert "max_new_tokens" not in passed
 
 
 def test_a_method_that_cannot_is_told_and_the_others_go_on(

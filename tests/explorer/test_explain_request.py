@@ -63,6 +63,42 @@ def test_targets(offered: Catalogue, text: str, target: Any) -> None:
     assert read(offered, text="good", target=text).target == target
 
 
+def test_an_answer_keeps_its_spaces_and_is_no_contrast(offered: Catalogue) -> None:
+    asked: dict[str, Any] = {"model": "caption_shapes", "example": 0}
+    assert read(offered, **asked).target is None
+    assert read(offered, **asked, answer=" \n ").target is None
+    assert read(offered, **asked, answer=" a > b").target == " a > b"
+    assert read(offered, **asked, answer="7").target == "7"
+    assert read(offered, **asked, max_new_tokens=5).max_new_tokens == 5
+    assert read(offered, **asked).max_new_tokens is None
+
+
+WRITER: dict[str, Any] = {"model": "caption_shapes", "example": 0}
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"text": "good", "answer": "x"}, "sst2 writes no text"),
+        ({"text": "good", "max_new_tokens": 3}, "sst2 writes no text"),
+        ({**WRITER, "answer": "x" * 51}, "the answer has 51 characters, more than the limit of 50"),
+        ({**WRITER, "answer": ["x"]}, "must be a text"),
+        ({**WRITER, "answer": "x", "target": "y"}, "an answer and a target are given"),
+        ({**WRITER, "answer": "x", "max_new_tokens": 3}, "a given answer has a length already"),
+        ({**WRITER, "max_new_tokens": 257}, "257 new tokens are more than the limit of 256"),
+        ({**WRITER, "max_new_tokens": 0}, "'0' is not a number"),
+        ({**WRITER, "max_new_tokens": True}, "'True' is not a number"),
+        ({**WRITER, "max_new_tokens": "9" * 99}, "'99999999999999999999' is not a number"),
+    ],
+)
+def test_answers_that_cannot_be_explained(
+    offered: Catalogue, asked: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(WhyformerError, match=says) as failed:
+        read(offered, **asked)
+    assert failed.value.remedy
+
+
 def test_a_detectors_object_is_named_by_its_number(offered: Catalogue) -> None:
     asked = {"model": "detr_shapes", "example": 0, "query": 3}
     assert read(offered, **asked).target == wf.query(3)

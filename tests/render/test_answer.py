@@ -171,11 +171,11 @@ def test_one_sample_of_several_keeps_its_rows() -> None:
     assert one.streams["text"].roles == chat_answer().streams["text"].roles
 
 
-def test_the_data_has_roles_and_probabilities_only_where_they_are() -> None:
+def test_the_data_has_roles_spans_and_probabilities() -> None:
     data = chat_answer().to_dict()["streams"]
     assert data["text"]["roles"] == [[[1, 5, "system"], [5, 15, "user"]]]
     assert len(data["generated"]["probabilities"][0]) == len(SAID)
-    assert "spans" not in data["generated"]
+    assert data["generated"]["spans"] is None
     assert spanned_answer().to_dict()["streams"]["generated"]["spans"] == [[[0, 4], [4, 7]]]
 
 

@@ -107,11 +107,10 @@ class Attribution(Viewable):
             trust=self.trust.take((i,)),
         )
 
-    def _cut(self, values: Tensor, index: int, asking_name: str, answering_name: str) -> Tensor:
+    def _cut(self, values: Tensor, index: int, asking: str, answering: str) -> Tensor:
         """The map of one sample without the rows and columns of padding."""
-        asking, answering = (self.streams[name] for name in (asking_name, answering_name))
-        rows, columns = asking.map_rows(index), answering.columns(index)
-        return values.index_select(1, rows.to(values.device)).index_select(2, columns)
+        rows, columns = self.streams[asking].rows(index), self.streams[answering].columns(index)
+        return values.index_select(1, rows).index_select(2, columns)
 
     def words(self, stream: str | None = None) -> list[tuple[str, float]]:
         """Merge sub-words into words and add up their scores.

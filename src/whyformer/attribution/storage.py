@@ -54,7 +54,11 @@ def plain_data(attribution: Attribution) -> dict[str, Any]:
                 "deciding": None if stream.deciding is None else stream.deciding.tolist(),
                 "errors": None if stream.errors is None else stream.errors.tolist(),
                 "said": stream.said and [list(s) for s in stream.said],
-                **_about_answers(stream),
+                "roles": stream.roles and [[list(r) for r in row] for row in stream.roles],
+                "probabilities": None
+                if stream.probabilities is None
+                else stream.probabilities.tolist(),
+                "spans": stream.spans and [[list(s) for s in row] for row in stream.spans],
             }
             for name, stream in a.streams.items()
         },
@@ -63,16 +67,6 @@ def plain_data(attribution: Attribution) -> dict[str, Any]:
         "provenance": dict(a.provenance),
         "trust": a.trust.to_dict(),
     }
-
-
-def _about_answers(stream: Stream) -> dict[str, Any]:
-    """What is known of an answer or a chat; None for other streams."""
-    spans = {"spans": stream.spans, "roles": stream.roles}
-    found: dict[str, Any] = {
-        name: rows and [[list(one) for one in row] for row in rows] for name, rows in spans.items()
-    }
-    known = stream.probabilities
-    return {**found, "probabilities": None if known is None else known.tolist()}
 
 
 def save(attribution: Attribution, path: str | Path) -> None:

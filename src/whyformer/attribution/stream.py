@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -34,9 +33,9 @@ class Stream:
         roles: For chats, the (start, end, role) of each message in tokens, per sample. The end is
             exclusive. Tokens in no message are from the chat template.
         said: For generated text, the token that was explained at each position; "" elsewhere.
-        spans: For generated text, the (start, end) of the output tokens that each row of
-            `maps["generated", ...]` explains, per sample; None if there is one row per token.
         probabilities: (batch, tokens), of each token in `said`; 0 at padding.
+        spans: The (start, end) places in `said` of each row of maps about generated text, per
+            sample; None if there is a row for each token.
     """
 
     name: str
@@ -51,9 +50,9 @@ class Stream:
     deciding: Tensor | None = None
     errors: Tensor | None = None
     said: tuple[tuple[str, ...], ...] | None = None
-    spans: tuple[tuple[tuple[int, int], ...], ...] | None = None
-    probabilities: Tensor | None = None
     roles: tuple[tuple[tuple[int, int, str], ...], ...] | None = None
+    probabilities: Tensor | None = None
+    spans: tuple[tuple[tuple[int, int], ...], ...] | None = None
 
     @property
     def score_map(self) -> Tensor:
@@ -86,8 +85,8 @@ class Stream:
         rows, columns = (real.amax(0) + 1).tolist()
         return rows, columns
 
-    def map_rows(self, index: int) -> Tensor:
-        """Return the rows of one sample in the maps of which this stream asks, (rows,)."""
+    def rows(self, index: int) -> Tensor:
+        """Return the rows of one sample in a map about this stream's tokens, or its spans."""
         return self.columns(index) if self.spans is None else torch.arange(len(self.spans[index]))
 
     def sample(self, index: int) -> Stream:
@@ -115,18 +114,23 @@ class Stream:
             tokens=self.tokens and (tuple(self.tokens[index][i] for i in positions),),
             word_ids=self.word_ids and (tuple(self.word_ids[index][i] for i in positions),),
             said=self.said and (tuple(self.said[index][i] for i in positions),),
-            spans=self.spans and (_moved(self.spans[index], positions),),
-            probabilities=cut_tokens(self.probabilities),
-            roles=self.roles and (_moved(self.roles[index], positions),),
+            roles=self.roles and (_move_roles(self.roles[index], positions),),
             grid=grid,
             image=cut(self.image),
             pixels=cut(self.pixels),
             states=cut_tokens(self.states),
             deciding=cut_tokens(self.deciding),
             errors=cut_tokens(self.errors),
+            probabilities=cut_tokens(self.probabilities),
+            spans=self.spans and (self.spans[index],),
         )
 
 
-def _moved(spans: tuple[Any, ...], kept: list[int]) -> tuple[Any, ...]:
-    """The spans (start, end, ...) as places among the kept columns."""
-    return tuple((*(bisect_left(kept, at) for at in span[:2]), *span[2:]) for span in spans)
+def _move_roles(
+    roles: tuple[tuple[int, int, str], ...], positions: list[int]
+) -> tuple[tuple[int, int, str], ...]:
+    """The roles of messages, counted in the kept positions."""
+    return tuple(
+        (bisect_left(positions, start), bisect_left(positions, end), role)
+        for start, end, role in roles
+    )

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from whyformer.attribution import Stream
 from whyformer.attribution.characters import hide_controls
 from whyformer.render.relevance_matrix import Item, word_positions
-from whyformer.render.sentences import split_sentences
 from whyformer.render.signs import visible
 
 UNSURE = 0.5  # words less probable than this are underlined
@@ -43,11 +42,6 @@ class Answer:
     rows: tuple[Item, ...]
     columns: list[list[int]]  # the map rows that are added up to each of `rows`
     parts: bool  # whether rows are spans of several words
-
-    @property
-    def sentences(self) -> tuple[tuple[int, int], ...]:
-        """The (start, end) of every sentence, in words."""
-        return split_sentences([word.text for word in self.words])
 
 
 def read_answer(stream: Stream) -> Answer:

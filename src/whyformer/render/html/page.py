@@ -179,7 +179,7 @@ def _arranged(content: SampleContent) -> tuple[list[Panel], list[Panel]]:
     answer = content.answer
     if answer is None:
         return list(content.panels), []
-    first = [] if answer.output_words else [answer]
+    first: list[Panel] = [] if answer.output_words else [answer]
     images: list[Panel] = [p for p in content.panels if isinstance(p, ImagePanel)]
     return [
         *first,
