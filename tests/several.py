@@ -29,7 +29,7 @@ SIMILARITIES = {
 # Funnel pools tokens, and fails on too few.
 FILLS = {"funnel": "zero", "visual_bert": "zero"}
 # It is not known which pixels belong to which of their tokens.
-WITHOUT_REMOVAL = {"deformable_detr"}
+WITHOUT_REMOVAL = {"deformable_detr", "mllama"}
 # Their attention is no map between all tokens; `blend` then leaves out its walk over maps.
 WITHOUT_MAPS = [name for name, (known, _) in tiny_models().items() if known.without_maps]
 # Speech models write zeros at padding, detectors add to boxes, experts add to a sum: relevance

@@ -31,12 +31,12 @@ VISION = {
 def llava() -> nn.Module:
     text = {"model_type": "llama", **DECODER}
     build = tiny_model(
-        "LlavaForConditionalGeneration",
+        "VipLlavaForConditionalGeneration",  # of no family
         text_config=text,
         vision_config=VISION,
         image_token_index=IMAGE_ID,
         image_token_id=IMAGE_ID,
-        vision_feature_layer=-1,
+        vision_feature_layers=[-1, -1],
     )
     return build().double()
 

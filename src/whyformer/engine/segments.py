@@ -108,6 +108,11 @@ def _find_segments(
     `prefix` is the number of tokens that the family puts before an image's patches. None if there
     is no family: then at most one class token is assumed.
     """
+    first = run.batch.of(stack.streams[0])
+    if first is not None and first.order is not None and max(first.order) < tokens:
+        start, stop = min(first.order), max(first.order) + 1
+        mask = _mask(first, run.batch.size, len(first.order), first.grid, device)
+        return (Segment(first.stream, start, stop, mask, first.grid, first.order),)
     ahead, behind = stack.own
     tokens -= ahead + behind
     inputs = {stream: run.batch.of(stream) for stream in stack.streams}

@@ -130,7 +130,7 @@ def find_stacks(
     return Stacks(
         {track.name: track for track in tracks},
         _attention_modules(module, labels),
-        StateAxes(batch_first),
+        StateAxes(batch_first, proven=any(stack.spread for stack in stacks)),
         chain.outside if chain else (),
         chain.merged if chain else any(stack.merged for stack in stacks),
     )

@@ -47,6 +47,7 @@ class Batch:
     packed: bool = False  # one sample: the patches of all images, in one list without a batch axis
     notes: tuple[str, ...] = ()  # changes to the inputs that the user should know about
     others: Mapping[str, Batch] = field(default_factory=dict)  # the other streams, by name
+    order: tuple[int, ...] | None = None  # the token state of each token, if not in a row
     soft: SoftTokens | None = None  # streams at placeholders in the main one
 
     def __iter__(self) -> Iterator[Batch]:

@@ -78,7 +78,8 @@ def read_prompts(
             for i in range(len(texts))
         )
         raise InputError(
-            f"{type(used).__name__} cannot read the inputs ({counts}): {first_line(error)}",
+            f"{type(used).__name__} cannot read the inputs ({counts}):"
+            f" {first_line(error) or type(error).__name__}",
             argument="inputs",
             remedy="Pass as many images as the text has placeholders for, or leave the"
             " placeholders out of the text",
@@ -114,8 +115,9 @@ def _media(value: Any, soft: Soft) -> list[Any]:
     if soft.stream != "image":
         return [value]
     items = value if isinstance(value, list | tuple) else [value]
-    return [open_image(item, "RGB") if is_image(item) or not hasattr(item, "shape") else item
-            for item in items]  # fmt: skip
+    arrays = [hasattr(item, "shape") and not is_image(item) for item in items]
+    both = zip(items, arrays, strict=True)
+    return [item if is_array else open_image(item, "RGB") for item, is_array in both]
 
 
 def _add_placeholders(
@@ -125,6 +127,7 @@ def _add_placeholders(
     added = False
     new = []
     for i, text in enumerate(texts):
+        _check_places(text, i, media, processor)
         missing = {
             stream: len(found[i])
             for stream, found in media.items()
@@ -135,6 +138,22 @@ def _add_placeholders(
         new.append(text)
     way = "the chat template" if getattr(processor, "chat_template", None) else "placeholders"
     return new, (f"{way} added to the text, which had no place for the image",) if added else ()
+
+
+def _check_places(
+    text: str, sample: int, media: Mapping[str, list[list[Any]]], processor: Any
+) -> None:
+    """Raise InputError if a text has places, but not as many as there are images."""
+    for stream, found in media.items():
+        sign = _sign(processor, stream)
+        places = text.count(sign) if sign else 0
+        if places and places != len(found[sample]):
+            raise InputError(
+                f"the text of sample {sample} has {places} places for {stream}s ({sign!r}), and it"
+                f" comes with {len(found[sample])}",
+                argument="inputs",
+                remedy=f"Pass one {stream} for each place, or leave the places out of the text",
+            )
 
 
 def _write_placeholders(text: str, missing: Mapping[str, int], processor: Any) -> str:

@@ -27,6 +27,7 @@ from whyformer.inputs.tensors import (
     quote_names,
     to_tensor,
 )
+from whyformer.inputs.tiled_images import tiled_batch
 from whyformer.models.families import Family, Source
 from whyformer.models.processors import image_processor_of, tokenizer_of
 from whyformer.models.signature import Forward
@@ -166,6 +167,8 @@ def _read_stream(
         found = raw.image_processors.get(source.stream) or image_processor_of(processor, module)
         images = image_batch(own, source.carrier, part, forward, found)
         return _mark_padding(images, source)
+    if source.kind == "tiles":
+        return tiled_batch(source, arguments, module, image_processor_of(processor, module))
     if source.kind == "numbers":
         return number_batch(source, own, module, image_processor_of(processor, module))
     _check_padding(source, own.get(source.mask or ""), module, "samples")

@@ -12,6 +12,7 @@ from whyformer.methods.method import method
 
 IMAGES = Choice("blend", {}, "images: it segments best and is level with the best on perturbation")
 TEXT = Choice("libragrad", {}, "no image: its scores sum to the output and keep their sign")
+PROMPT = Choice("libragrad", {}, "a language model: its scores sum to the output, with their sign")
 
 
 @method(
@@ -32,4 +33,4 @@ def auto(run: Run) -> MethodResult:
     """
     if any(one.stream == "image" for one in run.batch):
         return replace(blend(run), choice=IMAGES)
-    return replace(libragrad(run), choice=TEXT)
+    return replace(libragrad(run), choice=TEXT if run.batch.soft is None else PROMPT)

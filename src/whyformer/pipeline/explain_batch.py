@@ -44,7 +44,7 @@ from whyformer.pipeline.checks.precision import (
 )
 from whyformer.pipeline.found_streams import found_reason
 from whyformer.pipeline.request import Request
-from whyformer.pipeline.soft_streams import soft_reason
+from whyformer.pipeline.soft_streams import ATTENDED, soft_reason
 from whyformer.pipeline.trust import judge_generated, judge_run, judge_values, refuse_or_warn
 from whyformer.targets.answer_rows import Generation
 from whyformer.targets.generated_text import AnswerRow, merge_generated
@@ -266,6 +266,8 @@ def _run_method(request: Request, run: Run) -> tuple[MethodResult, Reason]:
         elif run.batch.soft is not None:
             note = soft_reason(run.batch.soft, request.method)
             result = replace(result, reasons=(*result.reasons, note))
+        elif any(one.order is not None for one in run.batch):
+            result = replace(result, reasons=(*result.reasons, ATTENDED))
         elif run.stacks.merged and run.family is None:
             result = replace(result, reasons=(*result.reasons, MERGED))
         if run.family is None and run.batch.arguments.get("encoder_hidden_states") is not None:

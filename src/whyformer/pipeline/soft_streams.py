@@ -10,6 +10,13 @@ from whyformer.attribution import Reason, Stream
 from whyformer.inputs.soft_tokens import SoftStream, SoftTokens
 from whyformer.methods import Method
 
+ATTENDED = Reason(
+    "layers",
+    "note",
+    "Scores of 'image' are those of the states that the language model attends to: the encoder"
+    " that computed them is not explained.",
+)
+
 
 def soft_reason(soft: SoftTokens, method: Method) -> Reason:
     """Return what the scores at placeholders are, as a note."""

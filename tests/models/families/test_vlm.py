@@ -408,6 +408,69 @@ def test_kept_maps_are_split_too() -> None:
     assert not a.maps["image", "image"][0].triu(1).any()
 
 
+def test_mllama_attends_to_a_mosaic_of_tiles() -> None:
+    """Two tiles side by side, each with a class token first; attention in the tower is off."""
+    model = tiny_models()["mllama"][1](attn_implementation="eager").double()
+    inputs = tiny_inputs(model)
+    a = wf.explain(inputs, model, method="libragrad", target=1)
+    torch.testing.assert_close(a.conservation, torch.ones(2).double(), rtol=0, atol=1e-6)
+    assert a.streams["image"].grid == (3, 6)
+    assert [reason.kind for reason in a.trust.reasons if reason.level == "note"] == ["layers"]
+    read: list[Tensor] = []
+
+    def skip(module: nn.Module, args: Any, kwargs: Any, output: Any) -> Any:
+        return args[0] if args else kwargs["hidden_state"]
+
+    def enter(module: nn.Module, args: Any) -> None:
+        read.append(args[0].flatten(1, 3))
+
+    for path in ("transformer", "global_transformer"):
+        for block in model.get_submodule(f"model.vision_model.{path}.layers"):
+            block.register_forward_hook(skip, with_kwargs=True)
+    model.get_submodule("model.multi_modal_projector").register_forward_pre_hook(enter)
+    pixels = inputs["pixel_values"].requires_grad_()
+    model(**inputs)
+    source = families["mllama"].sources[1]
+    assert source.cells is not None
+    cells, mask, _ = source.cells(model.config, inputs)
+    assert mask.all()
+    for row, column in ((0, 0), (1, 2), (2, 3), (0, 5)):
+        state = read[0][1, cells[row, column]]
+        (slope,) = torch.autograd.grad(state.sum(), pixels, retain_graph=True)
+        _, _, shown = source.cells(model.config, {**inputs, "pixel_values": slope})
+        there = (shown[1] != 0).any(0)
+        inside = torch.zeros_like(there)
+        inside[4 * row : 4 * row + 4, 4 * column : 4 * column + 4] = True
+        assert bool(there[inside].any())
+        assert not there[~inside].any()
+
+
+def test_mllama_shows_tiles_of_other_shapes_one_below_the_other() -> None:
+    model = tiny_models()["mllama"][1]().double()
+    inputs = tiny_inputs(model)
+    inputs["aspect_ratio_ids"][1] = 1  # one tile, the other is padding
+    inputs["aspect_ratio_mask"][1, 0, 1] = 0
+    tokens = inputs["input_ids"].shape[1]
+    inputs["cross_attention_mask"] = (
+        inputs["aspect_ratio_mask"].unsqueeze(1).repeat(1, tokens, 1, 1)
+    )
+    a = wf.explain(inputs, model, method="libragrad", target=1)
+    assert a.streams["image"].grid == (6, 3)
+    assert a[1].streams["image"].grid == (3, 3)
+    torch.testing.assert_close(a.conservation, torch.ones(2).double(), rtol=0, atol=1e-6)
+    alone = {name: value[1:] for name, value in inputs.items()}
+    one = wf.explain(alone, model, method="libragrad", target=1)
+    torch.testing.assert_close(
+        one[0].streams["image"].scores, a[1].streams["image"].scores, rtol=1e-8, atol=1e-10
+    )
+
+
+def test_mllama_without_an_image_is_refused() -> None:
+    inputs = {"input_ids": torch.tensor([[5, 6, 7]])}
+    with pytest.raises(InputError, match="lack an image"):
+        wf.explain(inputs, model_of("mllama"), target=1)
+
+
 def test_results_are_saved_with_all_streams(tmp_path: Any) -> None:
     model, inputs = two_images("llava_next")
     a = wf.explain(inputs, model, method="libragrad", target=1)

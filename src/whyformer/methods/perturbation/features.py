@@ -43,7 +43,8 @@ def removable_segments(run: Run, layout: TokenLayout, removal: Removal) -> dict[
         if batch.of(segment.stream) is not None
         and (removal.source(segment.stream).kind != "pixels" or segment.grid is not None)
     }
-    if batch.stream not in found or samples_axis(run.module) != 0:
+    tiled = any(one.order is not None for one in batch)
+    if batch.stream not in found or tiled or samples_axis(run.module) != 0:
         raise InputError(
             f"no tokens can be removed from the inputs of {run.name}: it is not known which part"
             f" of '{batch.carrier}' belongs to which token",

@@ -44,6 +44,9 @@ class Source:
     padding: bool | Callable[[Any], bool] = True
     full: bool = False  # texts are padded to the model's last position, without a mask
     tokens: int = 0  # how many token states "numbers" give, as found by what ran
+    # For "tiles", (batch, images, tiles, channels, height, width), from the config and all
+    # arguments: the state of each cell (rows, columns), the mask (batch, cells), and the pixels.
+    cells: Callable[[Any, Mapping[str, Any]], tuple[Tensor, Tensor, Tensor]] | None = None
 
     def submodule(self, module: nn.Module) -> nn.Module:
         """The sub-module of a model whose config describes this stream."""
@@ -80,6 +83,7 @@ class Stack:
     crosses: bool = False  # its blocks read other stacks
     own: tuple[int, int] = (0, 0)  # the model's own tokens before and after those of the streams
     merged: bool = False  # other encoders compute some of its tokens
+    spread: bool = False  # its states may have more axes than (batch, tokens, hidden)
 
     @property
     def name(self) -> str:

@@ -108,6 +108,12 @@ def tiny_inputs(
             side = part.config.image_size
             frames = [(part.config.num_frames, 3, side, side)] * len(lengths)
             inputs[source.carrier] = _random_stack(frames, generator, dtype)
+        elif source.kind == "tiles":
+            side, ones = config.vision_config.image_size, torch.ones(len(lengths), 1)
+            tiles = [(1, 2, 3, side, side)] * len(lengths)
+            inputs[source.carrier] = _random_stack(tiles, generator, dtype)
+            inputs["aspect_ratio_ids"] = ones.long() * 2  # one row of two tiles
+            inputs["aspect_ratio_mask"] = torch.ones(len(lengths), 1, 2, dtype=torch.long)
         elif source.kind in ("frames", "sound", "waveform"):
             inputs |= _tiny_sound(source, model, lengths, generator, dtype)
         elif source.kind == "features":
