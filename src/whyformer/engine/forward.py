@@ -17,9 +17,10 @@ from whyformer.engine.half_precision import in_float32
 from whyformer.engine.interception import HIDDEN, Interception
 from whyformer.engine.rules.operations import tensor_tags as tags
 from whyformer.engine.run import Run
-from whyformer.engine.scope import add_hooks, parts_with_hooks
+from whyformer.engine.scope import add_hooks
 from whyformer.errors import ModelError, WhyformerError
 from whyformer.models.families import Pair
+from whyformer.models.parts import modules_of
 from whyformer.models.recurrences import mark_mixing_parameters, recurrence_hooks
 
 
@@ -67,15 +68,15 @@ def run_forward(
     part = find_module(run.module, path) if path else None
     if part is not None:
         hooks = [*hooks, (part, "after", lambda m, args, out: part_outputs.append(out))]
-    hooks = [*hooks, *recurrence_hooks(parts_with_hooks(run.module))]
-    marked = mark_mixing_parameters(run.module)
+    hooks = [*hooks, *recurrence_hooks(modules_of(run.module))]
+    marked, widened = mark_mixing_parameters(run.module), in_float32(run.module)
     try:
         with (
             add_hooks(hooks),
             marked,
             interception,
             open_functions(),
-            in_float32(run.module),
+            widened,
         ):
             output = _call(run.module, trace.arguments)
     except WhyformerError:

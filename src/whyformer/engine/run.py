@@ -85,6 +85,7 @@ class Run:
             active=conserve,
             declared=self.family is not None and not self.family.found,
             per_token=per_token,
+            together=conserve,
         )
 
     def put_batch_first(self, tensor: Tensor) -> Tensor:

@@ -231,6 +231,7 @@ def balanced(
             **(nodes.places if nodes else {}),
         },
         keep_graph=ledger.may_mix_up,
+        ledger=ledger,
     )
     deciding: Mapping[str, Tensor] = {}
     reads: tuple[Reason, ...] = ()

@@ -97,7 +97,7 @@ def gradients(
     value = differentiable_value(forward.goal)
     places = recorder.places if recorder else {}
     lowest = [*trace.states.values()]
-    slopes = gradients_at(value, {"states": lowest, **places}, keep_graph=ledger.may_mix_up)
+    slopes = gradients_at(value, {"states": lowest, **places}, ledger.may_mix_up, ledger)
     nodes = recorder.read(forward.layout, slopes) if recorder else {}
     gradient = run.by_stack(trace.states, slopes["states"])
     if ledger.active:

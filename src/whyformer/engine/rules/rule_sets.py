@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -24,6 +25,7 @@ class RuleSet:
     recording: Callable[[Record, Hold], RuleTable]
 
 
+@functools.cache
 def balanced_rules(products: str = "half") -> RuleSet:
     """Return the rules of LibraGrad (Mehri et al. 2025).
 
@@ -39,6 +41,7 @@ def balanced_rules(products: str = "half") -> RuleSet:
     return RuleSet(table, detached_and_recorded)
 
 
+@functools.cache
 def attn_lrp_rules(gamma: float = 0.0) -> RuleSet:
     """Return the rules of AttnLRP (Achtibat et al. 2024), with LRP-gamma in linear layers."""
     table = detach_table(

@@ -30,6 +30,7 @@ from whyformer.engine.rules.operations.fused_attention import (
     repeat_shared_keys,
 )
 from whyformer.engine.rules.operations.names import MATMUL, MULTIPLY, SOFTMAX, Function, RuleTable
+from whyformer.engine.rules.operations.own_function import apply_own
 
 # -- AH rule -------------------------------------------------------------------------------------
 
@@ -53,7 +54,7 @@ def _run_values_only(function: Function, call: FusedCall) -> Tensor:
     """The output of fused attention with detached weights."""
     if call.dropout_p or not is_tracked(call.value):
         return function(**call._asdict())
-    return _ValuesOnly.apply(call.value, function, call)
+    return apply_own(_ValuesOnly, call.value, function, call)
 
 
 class _ValuesOnly(AutogradFunction):

@@ -55,7 +55,10 @@ def copy_shared_tag(parts: Sequence[Any], result: Any) -> Any:
 
 def is_seen(tensor: Tensor) -> bool:
     """Whether an operation that the interception ran returned this tensor, or wrote into it."""
-    return hasattr(tensor, _SEEN) or (tensor._base is not None and hasattr(tensor._base, _SEEN))
+    if hasattr(tensor, _SEEN):
+        return True
+    base = tensor._base
+    return base is not None and hasattr(base, _SEEN)
 
 
 def mark_seen(value: Any) -> None:
