@@ -23,7 +23,7 @@ from whyformer.engine.rules.operations.batch_norm import plain_batch_norm
 from whyformer.engine.rules.operations.composite_ops import python_body
 from whyformer.engine.rules.operations.half_linear import plain_linear
 from whyformer.engine.rules.operations.in_place import out_of_place
-from whyformer.engine.rules.operations.names import REARRANGE, SOFTMAX, WRITE, Function
+from whyformer.engine.rules.operations.names import ADD_INTO, REARRANGE, SOFTMAX, WRITE, Function
 from whyformer.engine.rules.operations.traits import Traits, traits_of
 from whyformer.errors import ModelError, UnsuitableMethodError
 from whyformer.models.plain_execution import ignore_autocast
@@ -125,9 +125,9 @@ class Interception(TorchFunctionMode):
             args = precision.match_target(args)
         if self.ledger.inside and not torch.is_grad_enabled():
             return self._run_without_gradients(func, args, kwargs)
-        if _overwrites(traits, args, kwargs) and func not in self.own:
-            if _any_tracked(args, kwargs):
-                return self._overwrite(func, types, args, kwargs)
+        overwrites = _overwrites(traits, args, kwargs) and func not in self.own
+        if overwrites and _any_tracked(args, kwargs):
+            return self._overwrite(func, types, args, kwargs)
         if self.double and func in precision.ONE_PRECISION:
             args, kwargs = precision.widen_mixed(args, kwargs)
         rule = self.table.get(func)
@@ -147,6 +147,8 @@ class Interception(TorchFunctionMode):
             return tags.copy_tag(args[1], func(*args, **kwargs))
         if traits.selects_largest and self.fallback is None:
             return tags.copy_tag_to_values(args[0] if args else None, func(*args, **kwargs))
+        if self.fallback is None and traits.adds_up:
+            return tags.tag_sum(args[:1] or (None,), func(*args, **kwargs))
         if self.fallback is None and traits.homogeneous:
             return func(*args, **kwargs)
         if self.fallback is None and traits.activation:
@@ -221,7 +223,8 @@ class Interception(TorchFunctionMode):
         twin = out_of_place(func, args, kwargs)
         if twin is None or (self.fallback is not None and func in _WRITE):
             return self._run_in_place(func, args, kwargs)
-        if self.fallback is not None:
+        # Models add the outputs of experts up in place and then read the sum: it has to be there.
+        if self.fallback is not None and func not in ADD_INTO:
             result = self.__torch_function__(twin.function, types, twin.args, twin.kwargs)
             for target in twin.targets:
                 tags.tag_stale(target)

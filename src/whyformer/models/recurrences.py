@@ -18,8 +18,8 @@ from typing import Any
 from torch import Tensor, nn
 from torch.overrides import handle_torch_function, has_torch_function_unary
 
-from whyformer.models.shared_scope import SharedScope
 from whyformer.models.parts import modules_of
+from whyformer.models.shared_scope import SharedScope
 
 Names = tuple[str, ...]  # of a function's parameters, in order
 # What decides the mixing, by kind. A function that takes all names of a kind is a recurrence.

@@ -26,17 +26,19 @@ class RuleSet:
 
 
 @functools.cache
-def balanced_rules(products: str = "half") -> RuleSet:
+def balanced_rules(products: str = "half", routers: str = "constant") -> RuleSet:
     """Return the rules of LibraGrad (Mehri et al. 2025).
 
     Attention weights, norm deviations and activation gates are constants. A product of two
-    branches gives "half" to each, or by "gate" all to the branch without an activation.
+    branches gives "half" to each, or by "gate" all to the branch without an activation. The
+    weights of experts are "constant", or take "half" as well.
     """
     table = detach_table(
         attention="detach",
         norm="detach",
         activation="identity",
         product={"half": "uniform", "gate": "gate"}[products],
+        routers=routers,
     )
     return RuleSet(table, detached_and_recorded)
 

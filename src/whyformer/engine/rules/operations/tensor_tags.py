@@ -13,6 +13,7 @@ from typing import Any
 from torch import Tensor
 
 ATTENTION = "attention"  # a softmax, which may turn out to be an attention map
+WEIGHT = "weight"  # a sum of softmax weights, as routers of experts compute it; never a map
 GATE = "gate"  # an activation, which may turn out to multiply something
 SQUASHED = "squashed"  # tanh, sigmoid, ...: x * tanh(x) is one activation
 STATISTIC = "statistic"  # the divisor of a norm
@@ -32,6 +33,18 @@ def add_tag(tensor: Tensor, kind: str) -> Tensor:
 def has_tag(value: Any, kind: str) -> bool:
     """Whether the value is a tensor with this tag."""
     return getattr(value, _ATTRIBUTE, None) == kind
+
+
+def is_weight(value: Any) -> bool:
+    """Whether the value is a tensor of softmax weights, or of sums of them."""
+    return getattr(value, _ATTRIBUTE, None) in (ATTENTION, WEIGHT)
+
+
+def tag_sum(parts: Sequence[Any], result: Any) -> Any:
+    """The sum of the parts, tagged as a weight if all of them are softmax weights."""
+    if isinstance(result, Tensor) and all(map(is_weight, parts)):
+        add_tag(result, WEIGHT)
+    return result
 
 
 def is_own_leaf(tensor: Tensor) -> bool:

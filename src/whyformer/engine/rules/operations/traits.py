@@ -14,6 +14,7 @@ from torch import Tensor
 from whyformer.engine.rules.operations.in_place import is_named_in_place, position_of_inplace
 from whyformer.engine.rules.operations.names import (
     ACTIVATION,
+    ADD_UP,
     CHOOSE,
     DIVIDE,
     EXPONENTIAL,
@@ -55,6 +56,7 @@ class Traits:
     rearranges: bool
     chooses: bool
     selects_largest: bool
+    adds_up: bool
     homogeneous: bool
     activation: bool
     in_place: bool
@@ -76,6 +78,7 @@ def traits_of(function: Function) -> Traits:
         rearranges=function in REARRANGE or function in WRITE,
         chooses=function in CHOOSE,
         selects_largest=function in SELECT_LARGEST,
+        adds_up=function in ADD_UP,
         homogeneous=function in HOMOGENEOUS,
         activation=function in ACTIVATION,
         in_place=is_named_in_place(function),
