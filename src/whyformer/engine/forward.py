@@ -20,9 +20,10 @@ from whyformer.engine.half_precision import in_float32
 from whyformer.engine.interception import HIDDEN, Interception
 from whyformer.engine.rules.operations import tensor_tags as tags
 from whyformer.engine.run import Run
-from whyformer.engine.scope import add_hooks, parts_with_hooks
+from whyformer.engine.scope import add_hooks
 from whyformer.errors import ModelError, WhyformerError
 from whyformer.models.families import Pair
+from whyformer.models.parts import modules_of
 from whyformer.models.recurrences import mark_mixing_parameters, recurrence_hooks
 
 Hook = tuple[nn.Module, str, Any]  # module, "before" or "after", function
@@ -74,7 +75,7 @@ def run_forward(
     part = find_module(run.module, path) if path else None
     if part is not None:
         hooks = [*hooks, (part, "after", lambda m, args, out: part_outputs.append(out))]
-    marks = recurrence_hooks(parts_with_hooks(run.module))
+    marks = recurrence_hooks(modules_of(run.module))
     under_rules = partial(_under_rules, run.module, interception, marks)
     blocks = checkpoint_blocks(run, interception, under_rules) if checkpoint else nullcontext()
     try:

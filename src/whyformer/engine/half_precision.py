@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 from whyformer.engine.rules.operations.in_place import is_in_place
 from whyformer.engine.rules.operations.names import Function, torch_functions
 from whyformer.engine.rules.operations.stabilise import HALF, wide
-from whyformer.models.weights import modules_of
+from whyformer.models.parts import modules_of
 
 # They read a few rows of a large table: only the result is widened.
 _LOOKUPS: frozenset[Function] = frozenset({F.embedding, torch.embedding, F.embedding_bag})

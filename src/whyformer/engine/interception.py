@@ -22,22 +22,9 @@ from whyformer.engine.rules.operations.arguments import put_in_order
 from whyformer.engine.rules.operations.batch_norm import plain_batch_norm
 from whyformer.engine.rules.operations.composite_ops import python_body
 from whyformer.engine.rules.operations.half_linear import plain_linear
-from whyformer.engine.rules.operations.in_place import is_in_place, out_of_place
-from whyformer.engine.rules.operations.names import (
-    ACTIVATION,
-    CHOOSE,
-    DIVIDE,
-    EXPONENTIAL,
-    HOMOGENEOUS,
-    INERT,
-    MATMUL,
-    REARRANGE,
-    SELECT_LARGEST,
-    SOFTMAX,
-    VIEWS,
-    WRITE,
-    Function,
-)
+from whyformer.engine.rules.operations.in_place import out_of_place
+from whyformer.engine.rules.operations.names import ADD_INTO, REARRANGE, SOFTMAX, WRITE, Function
+from whyformer.engine.rules.operations.traits import Traits, traits_of
 from whyformer.errors import ModelError, UnsuitableMethodError
 from whyformer.models.plain_execution import ignore_autocast
 from whyformer.models.quantized import dequantise, is_quantised
@@ -47,13 +34,11 @@ HIDDEN = (
     " see it"
 )
 _PLAIN = frozenset({Tensor, nn.Parameter})
-_MIX_HEADS = frozenset({F.linear, F.conv2d})
+# Arguments of these types are no tensors and hold none.
+_ATOMS = frozenset({int, float, bool, str, type(None), torch.dtype, torch.device, torch.Size})
 # In-place calls whose own backward moves relevance correctly.
 _WRITE = WRITE | REARRANGE | {Tensor.__setitem__, Tensor.copy_, Tensor.zero_}
 _NEVER_HIDDEN = frozenset({*linear.TABLE, *SOFTMAX, F.scaled_dot_product_attention, F.layer_norm})
-
-# Offloaded weights are moved to their device and back while the model runs, without gradients.
-_MOVES = frozenset({Tensor.to, Tensor.cpu, Tensor.cuda})
 
 
 class Interception(TorchFunctionMode):
@@ -105,19 +90,18 @@ class Interception(TorchFunctionMode):
         self, func: Function, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if self.double and kwargs and func in precision.DTYPE_ARGUMENT:
+        traits = traits_of(func)
+        if kwargs and self.double and func in precision.DTYPE_ARGUMENT:
             kwargs = precision.keep_double_dtype(kwargs)
-        if func in INERT:
+        if traits.reads:
             return func(*args, **kwargs)
-        if func in _MOVES and not torch.is_grad_enabled():
+        if traits.moves and not torch.is_grad_enabled():
             # A parameter that is only moved stays a parameter.
             return self._run_without_gradients(func, args, kwargs)
-        if func.__name__ == "__get__" and func not in VIEWS:
-            return func(*args)  # a shape, a dtype, ...
-        output = self._run(func, types, args, kwargs)
-        if func in _MIX_HEADS and tags.has_tag(args[0] if args else None, tags.ATTENTION):
+        output = self._run(func, traits, types, args, kwargs)
+        if traits.mixes_heads and tags.has_tag(args[0] if args else None, tags.ATTENTION):
             _keep_map(args[0], output)
-        if func in EXPONENTIAL:
+        if traits.exponential:
             spelled.note_exponent(output, args[0] if args else None)
         if self.watches_hidden:
             tags.mark_seen(output)
@@ -125,43 +109,49 @@ class Interception(TorchFunctionMode):
             self.ledger.cut.follow(args, kwargs, output)
         return output
 
-    def _run(self, func: Function, types: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+    def _run(
+        self, func: Function, traits: Traits, types: Any, args: tuple, kwargs: dict[str, Any]
+    ) -> Any:
         """Run an operation by its rule, by its parts, or as it is."""
-        if func in VIEWS:
+        if traits.getter:
             source = self.constant(args[0])  # a view of a constant stays a constant
             return tags.copy_tag(source, func(source))
         ignore_autocast(self.device)
-        args = tuple([self.constant(a) for a in args])  # a list is faster, and this runs often
+        # This runs often: a list is faster, and so is a look at the type.
+        args = tuple([a if type(a) in _ATOMS else self.constant(a) for a in args])
         if kwargs:
             kwargs = {key: self.constant(value) for key, value in kwargs.items()}
         if self.double and func in precision.INTO_ONE_PRECISION:
             args = precision.match_target(args)
         if self.ledger.inside and not torch.is_grad_enabled():
             return self._run_without_gradients(func, args, kwargs)
-        if func not in self.own and is_in_place(func, args, kwargs) and _any_tracked(args, kwargs):
+        overwrites = _overwrites(traits, args, kwargs) and func not in self.own
+        if overwrites and _any_tracked(args, kwargs):
             return self._overwrite(func, types, args, kwargs)
         if self.double and func in precision.ONE_PRECISION:
             args, kwargs = precision.widen_mixed(args, kwargs)
         rule = self.table.get(func)
-        if kwargs and (rule is not None or func in MATMUL or func in DIVIDE):
+        if kwargs and (rule is not None or traits.matmul or traits.divides):
             args, kwargs = put_in_order(func, args, kwargs)
-        if func in MATMUL and spelled.has_map_on_the_right(args):
+        if traits.matmul and spelled.has_map_on_the_right(args):
             with self:
                 return spelled.multiply_transposed(*args[:2])
-        if func in DIVIDE and (found := spelled.find_softmax(*args[:2])) is not None:
+        if traits.divides and (found := spelled.find_softmax(*args[:2])) is not None:
             with self:
                 return torch.softmax(*found)
         if rule is not None:
             return rule(self.ledger, func, args, kwargs)
-        if func in REARRANGE or func in WRITE:
+        if traits.rearranges:
             return tags.copy_tag(args[0] if args else None, func(*args, **kwargs))
-        if func in CHOOSE and len(args) > 1:
+        if traits.chooses and len(args) > 1:
             return tags.copy_tag(args[1], func(*args, **kwargs))
-        if func in SELECT_LARGEST and self.fallback is None:
+        if traits.selects_largest and self.fallback is None:
             return tags.copy_tag_to_values(args[0] if args else None, func(*args, **kwargs))
-        if self.fallback is None and func in HOMOGENEOUS:
+        if self.fallback is None and traits.adds_up:
+            return tags.tag_sum(args[:1] or (None,), func(*args, **kwargs))
+        if self.fallback is None and traits.homogeneous:
             return func(*args, **kwargs)
-        if self.fallback is None and func in ACTIVATION:
+        if self.fallback is None and traits.activation:
             self.ledger.keeps_sum = False  # the method's choice: activations follow the gradient
             return func(*args, **kwargs)
         body = python_body(func)
@@ -233,7 +223,8 @@ class Interception(TorchFunctionMode):
         twin = out_of_place(func, args, kwargs)
         if twin is None or (self.fallback is not None and func in _WRITE):
             return self._run_in_place(func, args, kwargs)
-        if self.fallback is not None:
+        # Models add the outputs of experts up in place and then read the sum: it has to be there.
+        if self.fallback is not None and func not in ADD_INTO:
             result = self.__torch_function__(twin.function, types, twin.args, twin.kwargs)
             for target in twin.targets:
                 tags.tag_stale(target)
@@ -274,6 +265,16 @@ def _keep_map(attention: Tensor, output: Tensor) -> None:
     """Tag the output as attention if a layer mixed the heads of attention maps (talking heads)."""
     if isinstance(output, Tensor) and output.shape == attention.shape:
         tags.copy_tag(attention, output)
+
+
+def _overwrites(traits: Traits, args: tuple, kwargs: dict[str, Any]) -> bool:
+    """Whether a call overwrites its first argument, or the tensors passed as `out`."""
+    if traits.in_place:
+        return True
+    if kwargs and (kwargs.get("inplace") or kwargs.get("out") is not None):
+        return True
+    position = traits.inplace_position
+    return position is not None and len(args) > position and bool(args[position])
 
 
 def _any_tracked(args: tuple, kwargs: dict[str, Any]) -> bool:

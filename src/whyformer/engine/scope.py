@@ -13,8 +13,8 @@ import torch
 from torch import nn
 
 from whyformer.errors import NestedCaptureError
+from whyformer.models.parts import modules_of
 from whyformer.models.plain_execution import Execution, plain_execution
-from whyformer.models.weights import modules_of
 
 _locks: weakref.WeakKeyDictionary[nn.Module, threading.Lock] = weakref.WeakKeyDictionary()
 _locks_guard = threading.Lock()

@@ -12,7 +12,7 @@ from whyformer.engine.blocks import Chain, find_blocks, find_module, search_root
 from whyformer.engine.state_axes import Places, StateAxes
 from whyformer.errors import ModelError
 from whyformer.models.families import Family, Pair, Stack
-from whyformer.models.weights import modules_of
+from whyformer.models.parts import modules_of
 
 ANYWHERE = "**"
 # Arguments that each bring their own tokens.

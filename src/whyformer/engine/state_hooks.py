@@ -84,15 +84,16 @@ def _track_hooks(run: Run, track: Track, trace: Trace, ledger: Ledger) -> list[H
 
     def before_block(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
         nonlocal calls
-        states = first_floating(args, kwargs)
-        if states is None:
-            return
-        trace.entering.append(states)
-        trace.entered.append(module)
-        ledger.place = Place(name, calls, run.stacks.axes.count(states, run.batch.size))
-        calls += 1
-        if trace.blocks is not None:
-            trace.blocks.watch(name, states)
+        with torch._C.DisableTorchFunction():  # nothing here is an operation of the model
+            states = first_floating(args, kwargs)
+            if states is None:
+                return
+            trace.entering.append(states)
+            trace.entered.append(module)
+            ledger.place = Place(name, calls, run.stacks.axes.count(states, run.batch.size))
+            calls += 1
+            if trace.blocks is not None:
+                trace.blocks.watch(name, states)
 
     hooks: list[Hook] = []
     if track.chain:

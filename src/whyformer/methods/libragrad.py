@@ -26,6 +26,7 @@ def libragrad(
     end_layer: int | None = None,
     products: str = "half",
     biases: str = "sinks",
+    routers: str = "constant",
 ) -> MethodResult:
     """Relevance that adds up, with the mean of the sinks, to the explained value.
 
@@ -35,10 +36,16 @@ def libragrad(
     that relevance passes beside are left out. A product of two branches gives "half" to each, or by
     products="gate" all to the branch without the activation. biases="tokens" adds the relevance of
     each bias to the token at which it was added.
+
+    In a mixture of experts all relevance goes through the chosen experts, and the router's weights
+    are constants. routers="half" gives half of it to a router's softmax; what that cannot pass on
+    is the sink "router". Routers without a softmax stay constants.
     """
     check_choice("products", products, ("half", "gate"))
     check_choice("biases", biases, ("sinks", "tokens"))
-    seen = balanced(run, maps=False, rules=balanced_rules(products), per_token=biases == "tokens")
+    check_choice("routers", routers, ("constant", "half"))
+    rules = balanced_rules(products, routers)
+    seen = balanced(run, maps=False, rules=rules, per_token=biases == "tokens")
     found = seen.average(
         {stack: range(count)[start_layer:end_layer] for stack, count in seen.block_counts.items()}
     )

@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 
 from whyformer.errors import ModelError
-from whyformer.models.weights import modules_of
+from whyformer.models.parts import modules_of
 
 # Adapters that run the blocks more than once in a forward: their hooks would see both runs.
 _TWICE = ("XLORA", "SHADOW")

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from torch.nn import Parameter
 
 from whyformer.errors import ModelError
+from whyformer.models.parts import modules_of
 
 # Packages whose quantised layers run kernels of their own, which give no usable gradient.
 _OPAQUE = ("bitsandbytes", "gptqmodel", "auto_gptq", "awq", "eetq")
@@ -34,11 +35,11 @@ def dequantise(tensor: Tensor) -> Tensor:
 
 def refuse_opaque_layers(module: nn.Module) -> None:
     """Raise ModelError if the model has quantised layers that no rule can see into."""
-    for part in module.modules():
-        package = type(part).__module__.partition(".")[0]
+    for kind in {type(part) for part in modules_of(module)}:
+        package = kind.__module__.partition(".")[0]
         if package in _OPAQUE:
             raise ModelError(
-                f"the model has layers of class {type(part).__name__} ({package}), whose kernels"
+                f"the model has layers of class {kind.__name__} ({package}), whose kernels"
                 " hide their operations",
                 argument="model",
                 remedy="Load the model without quantisation or with torchao's weight-only int8, or"

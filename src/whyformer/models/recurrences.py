@@ -18,8 +18,8 @@ from typing import Any
 from torch import Tensor, nn
 from torch.overrides import handle_torch_function, has_torch_function_unary
 
+from whyformer.models.parts import modules_of
 from whyformer.models.shared_scope import SharedScope
-from whyformer.models.weights import modules_of
 
 Names = tuple[str, ...]  # of a function's parameters, in order
 # What decides the mixing, by kind. A function that takes all names of a kind is a recurrence.
@@ -56,6 +56,8 @@ def mark_mixing_parameters(module: nn.Module) -> Iterator[None]:
     """
     with ExitStack() as scopes:
         for name in sorted({type(part).__module__ for part in modules_of(module)}):
+            if name.startswith("torch."):
+                continue  # its own modules call no such functions
             if name in sys.modules and _recurrences_in(vars(sys.modules[name])):
                 scopes.enter_context(_scope_of(name)())
         yield
@@ -66,6 +68,8 @@ def recurrence_hooks(parts: Iterable[nn.Module]) -> list[tuple[nn.Module, str, A
     parts = tuple(parts)
     hooks = {}
     for kind, part in {type(part): part for part in parts}.items():
+        if kind.__module__.startswith("torch."):
+            continue  # no module of torch is one, and code that it compiled cannot have hooks
         names = _parameter_names(part.forward)
         if parameters := _mixing_names(names):
             hooks[kind] = _hook(names, parameters)
@@ -131,6 +135,7 @@ def _mark(
     }
 
 
+@functools.cache
 def _mixing_names(names: Names) -> frozenset[str]:
     """The names of what decides the mixing; empty if a function with these names is none."""
     return next((kind for kind in _KINDS if kind.issubset(names)), frozenset())

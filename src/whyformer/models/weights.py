@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from whyformer.errors import ModelError
 from whyformer.models.offload import offloaded_names
+from whyformer.models.parts import modules_of
 from whyformer.models.quantized import dequantise, is_quantised
 
 # For each checked module its tensors, with their data pointers and version counters, and how many
@@ -69,18 +70,6 @@ def check_weights(module: nn.Module, again: bool = False) -> None:
 def weights_version(module: nn.Module) -> int:
     """Return a number that differs after `check_weights` found the weights changed."""
     return _versions.get(module, 0)
-
-
-def modules_of(module: nn.Module) -> list[nn.Module]:
-    """The module and all modules inside it, once each; five times as fast as `modules()`."""
-    found = {module: None}
-    waiting = [module]
-    while waiting:
-        for child in waiting.pop()._modules.values():
-            if child is not None and child not in found:
-                found[child] = None
-                waiting.append(child)
-    return list(found)
 
 
 def _tensors(module: nn.Module) -> list[Tensor]:

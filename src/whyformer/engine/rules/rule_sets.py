@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -24,21 +25,25 @@ class RuleSet:
     recording: Callable[[Record, Hold], RuleTable]
 
 
-def balanced_rules(products: str = "half") -> RuleSet:
+@functools.cache
+def balanced_rules(products: str = "half", routers: str = "constant") -> RuleSet:
     """Return the rules of LibraGrad (Mehri et al. 2025).
 
     Attention weights, norm deviations and activation gates are constants. A product of two
-    branches gives "half" to each, or by "gate" all to the branch without an activation.
+    branches gives "half" to each, or by "gate" all to the branch without an activation. The
+    weights of experts are "constant", or take "half" as well.
     """
     table = detach_table(
         attention="detach",
         norm="detach",
         activation="identity",
         product={"half": "uniform", "gate": "gate"}[products],
+        routers=routers,
     )
     return RuleSet(table, detached_and_recorded)
 
 
+@functools.cache
 def attn_lrp_rules(gamma: float = 0.0) -> RuleSet:
     """Return the rules of AttnLRP (Achtibat et al. 2024), with LRP-gamma in linear layers."""
     table = detach_table(

@@ -149,6 +149,35 @@ def test_weighted_sum(random: Random) -> None:
 
 
 @pytest.mark.parametrize("rules", ["ours", "orig"])
+@pytest.mark.parametrize("spelling", ["index_add_", "scatter_add_"])
+def test_outputs_of_experts_are_added_up_in_place(
+    random: Random, spelling: str, rules: str
+) -> None:
+    """Two experts write into three tokens; both have written into the last one."""
+
+    def add_into(total: Tensor, tokens: list[int], rows: Tensor) -> None:
+        index = torch.tensor(tokens)
+        if spelling == "index_add_":
+            total.index_add_(0, index, rows)
+        else:
+            total.scatter_add_(0, index[:, None].expand_as(rows), rows)
+
+    def mix(x: Tensor, y: Tensor) -> Tensor:
+        total = torch.zeros_like(x[0, :1]).repeat(3, 1)
+        add_into(total, [0, 2], x[0])
+        add_into(total, [2, 1], y[0])
+        return total[None]
+
+    x, y, relevance = random(1, 2, 4), random(1, 2, 4), random(1, 3, 4)
+    found = send_back(mix, (x, y), relevance, rules).relevance
+    ratio = relevance[0, 2] / (x[0, 1] + y[0, 0])
+    expected_x = torch.stack([relevance[0, 0], x[0, 1] * ratio])[None]
+    expected_y = torch.stack([y[0, 0] * ratio, relevance[0, 1]])[None]
+    torch.testing.assert_close(found[0], expected_x, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(found[1], expected_y, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("rules", ["ours", "orig"])
 def test_subtraction(random: Random, rules: str) -> None:
     x, y, relevance = random(2, 3, 4), random(2, 3, 4), random(2, 3, 4)
     for subtract in (lambda x, y: x - y, torch.sub, lambda x, y: x.sub(y)):

@@ -11,6 +11,7 @@ from torch.autograd import Function as AutogradFunction
 from whyformer.engine.rules.ledger import Ledger, is_tracked
 from whyformer.engine.rules.operations import tensor_tags as tags
 from whyformer.engine.rules.operations.names import ACTIVATION, SQUASHING, Function
+from whyformer.engine.rules.operations.own_function import apply_own
 from whyformer.engine.rules.operations.stabilise import is_finite
 
 
@@ -43,7 +44,7 @@ def identity(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, 
     def activate(x: Tensor) -> Tensor:
         return function(x, *args[1:], **others)
 
-    output, may_have_zeros = _IdentityActivation.apply(x, activate)
+    output, may_have_zeros = apply_own(_IdentityActivation, x, activate)
     if ledger.active and may_have_zeros:
         offset = output.detach() * (x.detach() == 0)
         if offset.any():

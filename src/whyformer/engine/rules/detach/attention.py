@@ -30,6 +30,7 @@ from whyformer.engine.rules.operations.fused_attention import (
     repeat_shared_keys,
 )
 from whyformer.engine.rules.operations.names import MATMUL, MULTIPLY, SOFTMAX, Function, RuleTable
+from whyformer.engine.rules.operations.own_function import apply_own
 
 # -- AH rule -------------------------------------------------------------------------------------
 
@@ -53,7 +54,7 @@ def _run_values_only(function: Function, call: FusedCall) -> Tensor:
     """The output of fused attention with detached weights."""
     if call.dropout_p or not is_tracked(call.value):
         return function(**call._asdict())
-    return _ValuesOnly.apply(call.value, function, call)
+    return apply_own(_ValuesOnly, call.value, function, call)
 
 
 class _ValuesOnly(AutogradFunction):
@@ -110,10 +111,11 @@ def detach_in_matmul(
     return function(share(args[0], 0.5), share(args[1], 0.5), *args[2:], **kwargs)
 
 
-def detach_in_products(table: RuleTable) -> RuleTable:
+def detach_in_products(table: RuleTable, part: float = 0.0) -> RuleTable:
     """The table of products, in which a softmax is a constant factor.
 
-    Such a softmax weights tokens that are added up later, or the experts of a mixture.
+    Such a softmax weights tokens that are added up later, or the experts of a mixture. It takes
+    `part` of the relevance.
     """
 
     def weight(
@@ -121,12 +123,33 @@ def detach_in_products(table: RuleTable) -> RuleTable:
     ) -> Any:
         left, right = two_operands(args, kwargs)
         if is_tracked(left) and is_tracked(right):
-            of_left, of_right = (tags.has_tag(x, tags.ATTENTION) for x in (left, right))
+            of_left, of_right = tags.is_weight(left), tags.is_weight(right)
+            if of_left != of_right and part:
+                left = share(left, part if of_left else 1 - part)
+                return function(left, share(right, part if of_right else 1 - part))
             if of_left != of_right:
                 args = (left.detach(), right) if of_left else (left, right.detach())
         return rule(ledger, function, args, kwargs)
 
     return {**table, **{f: partial(weight, rule=table[f]) for f in MULTIPLY if f in table}}
+
+
+def share_with_routers(table: RuleTable) -> RuleTable:
+    """The table, in which routers of experts take half of the relevance of what they weight.
+
+    Their softmax follows its first-order expansion, whose bias term is the sink "router". The
+    softmax of attention takes no relevance, so those that do inside the blocks are routers.
+    """
+
+    def softmax(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
+        if ledger.place is None:
+            return tag_softmax(ledger, function, args, kwargs)
+        (x,) = ledger.alias(args[:1])
+        output = function(x, *args[1:], **kwargs)
+        ledger.book_difference("router", (x,), output, batch_first=True)
+        return tags.add_tag(output, tags.ATTENTION)
+
+    return {**table, **dict.fromkeys(SOFTMAX, softmax)}
 
 
 def detach_in_einsum(

@@ -11,7 +11,7 @@ from torch import Tensor
 from whyformer.engine.rules.detach.product import share
 from whyformer.engine.rules.ledger import Ledger, is_tracked
 from whyformer.engine.rules.operations.half_linear import run_linear
-from whyformer.engine.rules.operations.names import CONVOLUTION, Function, RuleTable
+from whyformer.engine.rules.operations.names import CONVOLUTION, GROUPED, Function, RuleTable
 
 
 def linear(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
@@ -44,7 +44,16 @@ def addmm(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any
     return output
 
 
+def grouped(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
+    """The linear layers of all experts at once; tracked weights take half."""
+    left, right = args[:2]
+    if ledger.active and is_tracked(left) and is_tracked(right):
+        left, right = share(left, 0.5), share(right, 0.5)
+    return function(left, right, *args[2:], **kwargs)
+
+
 TABLE: RuleTable = {
+    **dict.fromkeys(GROUPED, grouped),
     **dict.fromkeys(CONVOLUTION | {F.linear}, linear),
     **dict.fromkeys(
         (torch.addmm, Tensor.addmm, torch.addbmm, Tensor.addbmm, torch.addmv, Tensor.addmv),

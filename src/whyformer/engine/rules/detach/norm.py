@@ -14,10 +14,14 @@ from whyformer.engine.rules.ledger import Ledger, is_tracked
 from whyformer.engine.rules.operations.arguments import bind
 from whyformer.engine.rules.operations.batch_norm import run_batch_norm
 from whyformer.engine.rules.operations.names import POWER, STATISTIC, Function, RuleTable
+from whyformer.engine.rules.operations.own_function import apply_own
 
 
 class _DetachedLayerNorm(AutogradFunction):
-    """Layer norm whose backward treats 1/deviation as a constant."""
+    """Layer norm whose backward treats 1/deviation as a constant.
+
+    With `detach_mean` the mean is one too: its part of the output is added to `means`.
+    """
 
     @staticmethod
     def forward(
@@ -28,21 +32,24 @@ class _DetachedLayerNorm(AutogradFunction):
         bias: Tensor | None,
         eps: float,
         detach_mean: bool,
-    ) -> tuple[Tensor, Tensor, Tensor]:
+        means: list[Tensor],
+    ) -> Tensor:
         output, mean, rstd = torch.native_layer_norm(x, shape, weight, bias, eps)
         ctx.save_for_backward(rstd, weight)
-        ctx.dims = tuple(range(-len(shape), 0))
+        ctx.dims = -1 if len(shape) == 1 else tuple(range(-len(shape), 0))
         ctx.detach_mean = detach_mean
-        ctx.mark_non_differentiable(mean, rstd)
-        return output, mean, rstd
+        if detach_mean:
+            centre = -mean * rstd
+            means.append(centre if weight is None else centre * weight)
+        return output
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor, *_: Any) -> tuple[Any, ...]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
         rstd, weight = ctx.saved_tensors
         scaled = gradient.clone() if weight is None else gradient * weight
         if not ctx.detach_mean:
             scaled.sub_(scaled.mean(ctx.dims, keepdim=True))
-        return (scaled.mul_(rstd), None, None, None, None, None)
+        return (scaled.mul_(rstd), None, None, None, None, None, None)
 
 
 def layer_norm(
@@ -55,12 +62,12 @@ def layer_norm(
     if not is_tracked(x):
         return function(*args, **kwargs)
     shape = [shape] if isinstance(shape, int) else list(shape)
-    output, mean, rstd = _DetachedLayerNorm.apply(x, shape, weight, bias, eps, detach_mean)
+    means: list[Tensor] = []
+    output = apply_own(_DetachedLayerNorm, x, shape, weight, bias, eps, detach_mean, means)
     if bias is not None:
         ledger.book_constant("norm_bias", output, bias)
-    if detach_mean and ledger.active:
-        centre = -mean * rstd
-        ledger.book_constant("mean", output, centre if weight is None else centre * weight)
+    for mean in means:
+        ledger.book_constant("mean", output, mean)
     return output
 
 

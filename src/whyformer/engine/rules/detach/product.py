@@ -15,6 +15,7 @@ from whyformer.engine.rules.ledger import Ledger, is_tracked
 from whyformer.engine.rules.operations import tensor_tags as tags
 from whyformer.engine.rules.operations.arguments import two_operands
 from whyformer.engine.rules.operations.names import DIVIDE, MATMUL, MULTIPLY, Function
+from whyformer.engine.rules.operations.own_function import apply_own
 
 
 class _Share(AutogradFunction):
@@ -30,7 +31,7 @@ class _Share(AutogradFunction):
 
 def share(tensor: Tensor, part: float) -> Tensor:
     """The same tensor; its gradient, and so its relevance, is multiplied by `part`."""
-    return _Share.apply(tensor, part) if tensor.requires_grad else tensor
+    return apply_own(_Share, tensor, part) if tensor.requires_grad else tensor
 
 
 def plain(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:

@@ -50,6 +50,8 @@ def _add(
     elif depends == (False, True):
         ledger.book_constant("constant", output, left * signs[0])
         tags.copy_tag(right, output)
+    elif depends == (True, True):
+        tags.tag_sum((left, right), output)
     return output
 
 

@@ -54,14 +54,17 @@ def detach_table(
     detach_mean: bool = False,
     linear: str = "gradient",
     gamma: float = 0.0,
+    routers: str = "constant",
 ) -> RuleTable:
     """{operation: rule} for these choices.
 
-    `detach_mean` also makes a norm's mean a constant; `gamma` is that of linear="gamma".
+    `detach_mean` also makes a norm's mean a constant; `gamma` is that of linear="gamma". With
+    attention="detach", routers="half" gives routers of experts half of the relevance.
     """
-    times = _PRODUCT[product]
+    times, attends = _PRODUCT[product], _ATTENTION[attention]
     if attention == "detach":
-        times = attentions.detach_in_products(times)
+        times = attentions.detach_in_products(times, 0.5 if routers == "half" else 0.0)
+        attends = attentions.share_with_routers(attends) if routers == "half" else attends
     activations_table = _ACTIVATION[activation]
     if norm == "detach":
         activations_table = norms.detach_roots(activations_table)
@@ -71,6 +74,6 @@ def detach_table(
         **writing.TABLE,
         **times,
         **activations_table,
-        **_ATTENTION[attention],
+        **attends,
         **_NORM[norm](detach_mean),
     }

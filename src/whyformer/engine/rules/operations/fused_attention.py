@@ -43,7 +43,7 @@ class FusedCall(NamedTuple):
 def is_small(call: FusedCall) -> bool:
     """Whether the map is small enough to be kept."""
     query, key = call.query, call.key
-    entries = query[..., 0].numel() * key.shape[-2]
+    entries = math.prod(query.shape[:-1]) * key.shape[-2]
     return entries <= SMALL and query.dtype in (torch.float32, torch.float64)
 
 

@@ -36,6 +36,8 @@ def run_linear(function: Function, args: tuple, kwargs: dict[str, Any]) -> Tenso
     """Return `function(*args, **kwargs)`, for F.linear also if only the weight is narrow."""
     if function is not F.linear:
         return function(*args, **kwargs)
+    if len(args) > 1 and args[0].dtype is args[1].dtype:
+        return function(*args, **kwargs)
     x, weight, bias = bind("input weight bias", args, kwargs)
     if x.dtype != weight.dtype and {x.dtype, weight.dtype} == _SINGLE_AND_DOUBLE:
         return function(*make_double(x, weight, bias))

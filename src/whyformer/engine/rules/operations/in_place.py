@@ -40,7 +40,7 @@ def is_in_place(function: Function, args: tuple, kwargs: dict[str, Any]) -> bool
         return True
     if kwargs and (kwargs.get("inplace") or kwargs.get("out") is not None):
         return True
-    position = _position_of_inplace(function)
+    position = position_of_inplace(function)
     return position is not None and len(args) > position and bool(args[position])
 
 
@@ -53,7 +53,7 @@ def out_of_place(function: Function, args: tuple, kwargs: dict[str, Any]) -> Twi
     twin = _twin_of(function)
     if twin is None:
         return None
-    position = _position_of_inplace(function)
+    position = position_of_inplace(function)
     if position is not None:
         args = args[:position] + (False,) * (len(args) > position) + args[position + 1 :]
         kwargs = {key: value for key, value in kwargs.items() if key != "inplace"}
@@ -70,7 +70,7 @@ def is_named_in_place(function: Function) -> bool:
 
 
 @functools.cache
-def _position_of_inplace(function: Function) -> int | None:
+def position_of_inplace(function: Function) -> int | None:
     """The place of the argument `inplace` of F.relu, F.dropout, ...; None without one."""
     if not isinstance(function, FunctionType):
         return None

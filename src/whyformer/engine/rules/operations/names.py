@@ -60,6 +60,8 @@ RESAMPLE = torch_functions("fold interpolate")
 CONVOLUTION = torch_functions(
     "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d"
 )
+# A product of matrices for each expert of a mixture.
+GROUPED = torch_functions("grouped_mm _grouped_mm")
 # They replace a part of their first argument.
 WRITE = torch_functions(
     "masked_fill masked_scatter index_put index_copy index_fill scatter slice_scatter "

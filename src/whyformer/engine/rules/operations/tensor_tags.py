@@ -13,6 +13,7 @@ from typing import Any
 from torch import Tensor
 
 ATTENTION = "attention"  # a softmax, which may turn out to be an attention map
+WEIGHT = "weight"  # a sum of softmax weights, as routers of experts compute it; never a map
 GATE = "gate"  # an activation, which may turn out to multiply something
 SQUASHED = "squashed"  # tanh, sigmoid, ...: x * tanh(x) is one activation
 STATISTIC = "statistic"  # the divisor of a norm
@@ -40,6 +41,18 @@ def tag_of(tensor: Tensor) -> str | None:
     return kind
 
 
+def is_weight(value: Any) -> bool:
+    """Whether the value is a tensor of softmax weights, or of sums of them."""
+    return getattr(value, _ATTRIBUTE, None) in (ATTENTION, WEIGHT)
+
+
+def tag_sum(parts: Sequence[Any], result: Any) -> Any:
+    """The sum of the parts, tagged as a weight if all of them are softmax weights."""
+    if isinstance(result, Tensor) and all(map(is_weight, parts)):
+        add_tag(result, WEIGHT)
+    return result
+
+
 def is_own_leaf(tensor: Tensor) -> bool:
     """Whether a pass made this leaf; other leaves are parameters."""
     return getattr(tensor, _ATTRIBUTE, None) in (LEAF, PIXELS)
@@ -61,7 +74,10 @@ def copy_shared_tag(parts: Sequence[Any], result: Any) -> Any:
 
 def is_seen(tensor: Tensor) -> bool:
     """Whether an operation that the interception ran returned this tensor, or wrote into it."""
-    return hasattr(tensor, _SEEN) or (tensor._base is not None and hasattr(tensor._base, _SEEN))
+    if hasattr(tensor, _SEEN):
+        return True
+    base = tensor._base
+    return base is not None and hasattr(base, _SEEN)
 
 
 def mark_seen(value: Any) -> None:

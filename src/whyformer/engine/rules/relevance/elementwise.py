@@ -79,6 +79,29 @@ def add_up(
     return use_formula(context.direction, formula, output, args[:1])
 
 
+def add_into(
+    context: RuleContext, ledger: Ledger, function: Function, args: tuple, kwargs: Any
+) -> Any:
+    """index_add or scatter_add: each tensor gets relevance by its contribution."""
+    names = ("input", "dim", "index", "source" if "index_add" in function.__name__ else "src")
+    whole, dim, index, added = (
+        args[i] if i < len(args) else kwargs[name] for i, name in enumerate(names)
+    )
+    others = {key: value for key, value in kwargs.items() if key not in names}
+    output = function(whole, dim, index, added, **others)
+    if not is_tracked(output):
+        return output
+
+    def formula(relevance: Tensor, inputs: Sequence[Tensor], out: Tensor) -> list[Tensor]:
+        back = partial(shares.vector_jacobian, run_again, inputs)
+        return shares.contributions(relevance, inputs, out, back)
+
+    def run_again(whole: Tensor, added: Tensor) -> Tensor:
+        return function(whole, dim, index, added, **others)
+
+    return use_formula(context.direction, formula, output, (whole, added))
+
+
 def _is_mean_of_features(function: Function, args: tuple, kwargs: Any) -> bool:
     """Whether this is the mean that a norm written out by hand subtracts."""
     dims = args[1] if len(args) > 1 else kwargs.get("dim")

@@ -18,6 +18,7 @@ from whyformer.engine.rules.operations import tensor_tags as tags
 from whyformer.engine.rules.operations.names import (
     ACTIVATION,
     ADD,
+    ADD_INTO,
     ADD_UP,
     CHOOSE,
     CONVOLUTION,
@@ -72,6 +73,7 @@ def relevance_table(direction: Direction, variant: str, record: Record, hold: Ho
         **dict.fromkeys(DIVIDE, with_context(elementwise.divide)),
         **dict.fromkeys(MATMUL, with_context(products.matmul)),
         **dict.fromkeys(ADD_UP | POOLING | RESAMPLE, with_context(elementwise.add_up)),
+        **dict.fromkeys(ADD_INTO, with_context(elementwise.add_into)),
         **dict.fromkeys(JOIN | CHOOSE | SELECT_LARGEST, elementwise.keep_backward),
         **dict.fromkeys(CONVOLUTION, with_context(products.convolution)),
         **dict.fromkeys((torch.addmm, Tensor.addmm), with_context(products.addmm)),
