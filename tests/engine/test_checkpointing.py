@@ -21,7 +21,7 @@ from whyformer.engine import interception
 from whyformer.engine.backward import gradients_at
 from whyformer.engine.checkpointing import _BlockCall
 from whyformer.engine.forward import Trace
-from whyformer.engine.passes.forward_only import differentiable_value, intercept
+from whyformer.engine.passes.forward_only import differentiable_value, record_forward
 from whyformer.engine.rules.rule_sets import balanced_rules
 from whyformer.engine.run import Run
 from whyformer.engine.scope import borrow_model
@@ -151,14 +151,14 @@ def test_a_second_backward_pass_recomputes_and_books_the_same(recomputed: list[s
     found: list[tuple[Tensor, dict[str, Tensor]]] = []
     for memory in ("checkpoint", None):
         with borrow_model(model):
-            trace, ledger = Trace(), run.new_ledger(True)
-            table = balanced_rules().table
-            value = intercept(replace(run, memory=memory), table, trace, ledger).goal
+            chosen = replace(run, memory=memory)
+            trace, ledger = Trace(), chosen.new_ledger(True)
+            recorded = record_forward(chosen, balanced_rules().table, trace, ledger)
+            value = recorded.aim(chosen).goal
             for _ in range(2):
                 ledger.clear()
-                slopes = gradients_at(
-                    differentiable_value(value), {"states": [*trace.states.values()]}, True
-                )
+                places = {"states": [*trace.states.values()]}
+                slopes = gradients_at(differentiable_value(value), places, True, ledger)
                 found.append((slopes["states"][0], dict(ledger.sinks)))
     assert len(recomputed) == 2 * model.config.num_hidden_layers
     first = found[0]
