@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -83,7 +83,7 @@ def plain(model: Any, ids: Tensor, **settings: Any) -> None:
         handle.remove()
 
 
-def main() -> int:
+def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
@@ -96,7 +96,7 @@ def main() -> int:
     parser.add_argument("--methods", default="libragrad")
     parser.add_argument("--without-memory", action="store_true", help="measure time alone")
     parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
+    options = parser.parse_args(words)
     torch.set_num_threads(1)
     model = model_of(options.layers, options.hidden, options.vocabulary)
     length = options.prompt + options.answer

@@ -45,6 +45,20 @@ def test_every_script_says_what_it_is(name: str) -> None:
     assert not hasattr(module, "main") or usage in module.__doc__
 
 
+# -- answers ---------------------------------------------------------------------------------------
+
+
+def test_answers_are_measured_against_plain_passes(tmp_path: Path) -> None:
+    size = "--layers 1 --hidden 28 --vocabulary 50 --prompt 6 --answer 3 --rounds 1"
+    path = tmp_path / "answers.json"
+    script("answers").main([*size.split(), "--without-memory", "--json", str(path)])
+    found = written(path)
+    assert found["references"]["libragrad, each token"] == 3
+    assert found["references"]["libragrad, whole answer"] == 1
+    assert all(seconds > 0 for seconds in found["seconds"].values())
+    assert set(found["seconds"]) == set(found["references"])
+
+
 # -- peers -----------------------------------------------------------------------------------------
 
 
