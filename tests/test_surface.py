@@ -87,6 +87,8 @@ def test_explain_takes_these_arguments() -> None:
         ("deciding", "KEYWORD_ONLY", None),
         ("strict", "KEYWORD_ONLY", False),
         ("check_precision", "KEYWORD_ONLY", False),
+        ("max_new_tokens", "KEYWORD_ONLY", None),
+        ("seed", "KEYWORD_ONLY", None),
         ("batch_size", "KEYWORD_ONLY", None),
         ("on_error", "KEYWORD_ONLY", "raise"),
         ("progress", "KEYWORD_ONLY", False),
@@ -147,6 +149,7 @@ def test_a_stream_has_these_attributes() -> None:
         "deciding",
         "errors",
         "said",
+        "roles",
     ]
 
 
