@@ -209,7 +209,8 @@ def _write(loaded: Loaded, batch: Batch, writing: Writing) -> tuple[Batch, Answe
         settings["pad_token_id"] = padding_id(module, batch.tokenizer)
     unwritable = _placeholders(module)
     if unwritable:
-        settings["suppress_tokens"] = [*(getattr(config, "suppress_tokens", 0) or ()), *unwritable]
+        known: list[int] = list(getattr(config, "suppress_tokens", None) or ())
+        settings["suppress_tokens"] = known + unwritable
     with borrow_model(module):
         moved = move_to_module(arguments, module)
         ids = generate_ids(module, moved, writing.seed, **settings).cpu()
