@@ -288,7 +288,7 @@ BAD: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "target and length": (
         {"max_new_tokens": 3, "target": 5},
         OptionError,
-        "the target says what to explain.*Leave out",
+        "the target or the inputs say what to explain.*Leave out",
     ),
     "seed without effect": ({"seed": 3, "target": 5}, OptionError, "seed=3 has no effect"),
     "bad seed": ({"seed": -1}, OptionError, "seed=-1 is not an integer of at least 0"),
