@@ -88,6 +88,8 @@ def test_explain_takes_these_arguments() -> None:
         ("strict", "KEYWORD_ONLY", False),
         ("check_precision", "KEYWORD_ONLY", False),
         ("each", "KEYWORD_ONLY", None),
+        ("max_new_tokens", "KEYWORD_ONLY", None),
+        ("seed", "KEYWORD_ONLY", None),
         ("batch_size", "KEYWORD_ONLY", None),
         ("on_error", "KEYWORD_ONLY", "raise"),
         ("progress", "KEYWORD_ONLY", False),
@@ -148,6 +150,7 @@ def test_a_stream_has_these_attributes() -> None:
         "deciding",
         "errors",
         "said",
+        "roles",
     ]
 
 

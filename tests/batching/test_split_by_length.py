@@ -33,6 +33,8 @@ def explain(name: str, padding: str = "right", **options: Any) -> wf.Attribution
     model = model_of(name)
     if options.get("method") == "integrated_gradients":
         options["steps"] = 2
+    if tiny_models()[name][0].causal:
+        options.setdefault("target", 1)  # the next token: a language model would write first
     return wf.explain(tiny_inputs(model, LENGTHS, padding=padding), model, **options)
 
 

@@ -195,7 +195,7 @@ def test_a_caption(run: Run, scene: Path) -> None:
     assert "output by" in result.stdout
     assert "cross" in result.stdout
     assert result.stderr == "wrote why.png\n"
-    refused(run(f"{captioned} 'a red square'"), "reads images, but was given a text", "--target")
+    refused(run(f"{captioned} 'a red square'"), "reads images, but was given a text", "--answer")
 
 
 def test_what_a_model_writes(run: Run, tmp_path: Path) -> None:

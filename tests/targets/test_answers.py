@@ -196,6 +196,18 @@ def test_one_answer_per_prompt(tokenizer: Any) -> None:
     assert both.streams["generated"].said[1][-1] == "⏎"
 
 
+def test_a_hidden_token_keeps_its_place() -> None:
+    """A zero between the ones of a mask hides a token; it is not padding."""
+    model = language_model("gpt2")
+    inputs = {
+        "input_ids": torch.tensor([[9, 8, 7, 6]]),
+        "attention_mask": torch.tensor([[1, 0, 1, 1]]),
+    }
+    found = wf.explain(inputs, model, method=METHOD, target=[[5]])
+    expected = wf.explain(inputs, model, method=METHOD, target=5)
+    torch.testing.assert_close(found.scores, expected.scores)
+
+
 def test_compare_writes_once(tokenizer: Any) -> None:
     both = wf.compare(
         PROMPT,
@@ -276,7 +288,7 @@ BAD: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "target and length": (
         {"max_new_tokens": 3, "target": 5},
         OptionError,
-        "the target says what to explain.*Leave out",
+        "the target or the inputs say what to explain.*Leave out",
     ),
     "seed without effect": ({"seed": 3, "target": 5}, OptionError, "seed=3 has no effect"),
     "bad seed": ({"seed": -1}, OptionError, "seed=-1 is not an integer of at least 0"),

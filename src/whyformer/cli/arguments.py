@@ -230,7 +230,7 @@ def read_chat(path: Path) -> list[Any]:
         found = json.loads(content)
     except ValueError as error:
         raise InputError(f"{name} is not JSON: {error}", remedy=f"Write {CHAT}") from error
-    messages = found.get("messages") if isinstance(found, dict) else found
+    messages: Any = found.get("messages") if isinstance(found, dict) else found
     if not is_chat(messages):
         several = isinstance(messages, list) and bool(messages) and all(map(is_chat, messages))
         what = f"{len(messages)} chats" if several and messages else "no list of messages"

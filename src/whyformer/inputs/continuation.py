@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from whyformer.errors import InputError
-from whyformer.inputs.batch import NOT_PER_SAMPLE, Batch
+from whyformer.inputs.batch import Batch
 from whyformer.inputs.padding import padding_id
 from whyformer.models.signature import forward_of
 
@@ -18,10 +18,15 @@ FIXED = ("position_ids", "labels", "inputs_embeds", "past_key_values")
 
 
 def prompt_rows(batch: Batch) -> list[list[int]]:
-    """Return the token ids of each prompt, without padding."""
+    """Return the token ids of each prompt, without padding; hidden tokens keep their place."""
+    return _without_padding(batch.arguments["input_ids"], batch)
+
+
+def _without_padding(values: Tensor, batch: Batch) -> list[list[Any]]:
+    """The values of each sample, (batch, tokens), from its first to its last real token."""
     assert batch.mask is not None
-    ids: Tensor = batch.arguments["input_ids"]
-    return [row[real].tolist() for row, real in zip(ids, batch.mask, strict=True)]
+    columns = [mask.nonzero().flatten().tolist() for mask in batch.mask]
+    return [row[at[0] : at[-1] + 1].tolist() for row, at in zip(values, columns, strict=True)]
 
 
 def continue_prompts(
@@ -53,23 +58,24 @@ def continue_prompts(
 
     arguments: dict[str, Any] = {}
     for name, value in batch.arguments.items():
-        if name in ("input_ids", "attention_mask"):
-            continue
-        per_token = isinstance(value, Tensor) and value.shape[:2] == batch.mask.shape
-        if name in FIXED or (per_token and value.ndim > 2 and name not in NOT_PER_SAMPLE):
+        map_like = isinstance(value, Tensor) and name == "attention_mask" and value.ndim > 2
+        if name in FIXED or map_like:
             raise InputError(
                 f"'{name}' is about the tokens of the prompt, and an answer follows them",
                 argument="inputs",
                 remedy=f"Leave out '{name}', or pass target=wf.token(-1) for the next token only",
             )
-        if per_token and value.ndim == 2:  # such as the kind of each token
-            rows = [row[real].tolist() for row, real in zip(value, batch.mask, strict=True)]
-            value = fill(rows, [[0] * len(answer) for answer in answers], 0).to(value.dtype)
+        if name in ("input_ids", "attention_mask"):
+            continue
+        if isinstance(value, Tensor) and value.shape == batch.mask.shape:  # a kind of each token
+            value = fill(
+                _without_padding(value, batch), [[0] * len(answer) for answer in answers], 0
+            ).to(value.dtype)
         arguments[name] = value
     arguments["input_ids"] = fill(prompts, answers, pad)
     if forward_of(module).takes("attention_mask"):
-        ones = [[1] * len(prompt) for prompt in prompts]
-        arguments["attention_mask"] = fill(ones, [[1] * len(answer) for answer in answers], 0)
+        seen = _without_padding(batch.mask.long(), batch)
+        arguments["attention_mask"] = fill(seen, [[1] * len(answer) for answer in answers], 0)
     elif len({*map(len, prompts)}) > 1 or len({*map(len, answers)}) > 1:
         raise InputError(
             f"the prompts or answers have different lengths and the forward of"

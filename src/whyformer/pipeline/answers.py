@@ -72,7 +72,7 @@ def with_answers(loaded: Loaded, batch: Batch, target: Any, writing: Writing) ->
     continues = can_continue(module, batch) and not _reads_source(loaded)
     writes = continues or (_reads_source(loaded) and GENERATED not in batch.others)
     if target is not None or not writes:
-        _refuse_writing(writing, module, writes)
+        _refuse_writing(writing, module, writes or GENERATED in batch.others)
     if not continues:
         told = writing.max_new_tokens is not None or writing.seed is not None
         if target is None and writes and told:
@@ -105,15 +105,18 @@ def _reads_source(loaded: Loaded) -> bool:
     return any(source.stream == GENERATED for source in sources)
 
 
-def _refuse_writing(writing: Writing, module: nn.Module, writes: bool) -> None:
+def _refuse_writing(writing: Writing, module: nn.Module, can_write: bool) -> None:
     """Raise OptionError if the model is told how to write, and does not write."""
     if writing.max_new_tokens is not None:
-        why = "the target says what to explain" if writes else f"{type(module).__name__} does not"
+        why = f"{type(module).__name__} does not"
+        if can_write:
+            why = "the target or the inputs say what to explain"
         raise OptionError(
             f"max_new_tokens={writing.max_new_tokens} is for a model that writes its answer, and"
             f" {why}",
             argument="max_new_tokens",
-            remedy="Leave out max_new_tokens=" + (", or target=" if writes else ""),
+            remedy="Leave out max_new_tokens="
+            + (", or target= and the decoder's inputs" if can_write else ""),
         )
     if writing.seed is not None and not writing.method_draws:
         raise OptionError(
@@ -209,7 +212,8 @@ def _write(loaded: Loaded, batch: Batch, writing: Writing) -> tuple[Batch, Answe
         settings["pad_token_id"] = padding_id(module, batch.tokenizer)
     unwritable = _placeholders(module)
     if unwritable:
-        settings["suppress_tokens"] = [*(getattr(config, "suppress_tokens", 0) or ()), *unwritable]
+        known: list[int] = list(getattr(config, "suppress_tokens", None) or ())
+        settings["suppress_tokens"] = known + unwritable
     with borrow_model(module):
         moved = move_to_module(arguments, module)
         ids = generate_ids(module, moved, writing.seed, **settings).cpu()
