@@ -135,6 +135,19 @@ def test_roles_are_counted_in_words_and_padding_does_not_move_them() -> None:
     assert first.roles[0] == (0, 3, "tool")
 
 
+def test_words_of_the_template_set_no_scale() -> None:
+    made = chat_answer()
+    loud = made.streams["text"].scores.clone()
+    loud[0, 5] = 100.0
+    roles = (((1, 5, "system"), (6, 15, "user")),)
+    text = dataclasses.replace(made.streams["text"], scores=loud, roles=roles)
+    panel = content_of(dataclasses.replace(made, streams={**made.streams, "text": text})).panels[0]
+    assert isinstance(panel, TextPanel)
+    assert [word.special for word in panel.words] == [i in (0, 5, 15) for i in range(len(PROMPT))]
+    assert panel.span < 2
+    assert panel.is_beyond(panel.words[5])
+
+
 def test_sentences_of_the_prompt_end_at_messages_and_lines() -> None:
     panel = content_of(chat_answer()).panels[0]
     assert isinstance(panel, TextPanel)
