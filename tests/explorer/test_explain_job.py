@@ -141,20 +141,42 @@ def test_a_given_answer_is_explained(offered: Catalogue) -> None:
     assert of(told, "method")[0]["label"] == "a blue square"
 
 
-def test_the_answer_of_a_decoder_is_explained_from_ids() -> None:
+def writer(template: str | None = None) -> OfferedModel:
+    """A tiny decoder with a tokenizer of five words."""
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "who", "has", "the", "red", "ball"]
+    tokenizer = wordpiece_of(pieces)
+    tokenizer.chat_template = template
     torch.manual_seed(0)
     config = transformers.GPT2Config(
         vocab_size=10, n_embd=16, n_layer=2, n_head=2, bos_token_id=2, eos_token_id=3
     )
-    model = transformers.GPT2LMHeadModel(config).eval()
     entry = OfferedModel("tiny", "tiny", "", frozenset({"text"}), writes=True)
-    entry._loaded = load_model(model, wordpiece_of(pieces))
-    told, page = page_of(ExplainRequest(entry, ("gae",), "who has the ball", [[7, 8, 9]]))
+    entry._loaded = load_model(transformers.GPT2LMHeadModel(config).eval(), tokenizer)
+    return entry
+
+
+def test_the_answer_of_a_decoder_is_explained_from_ids() -> None:
+    told, page = page_of(ExplainRequest(writer(), ("gae",), "who has the ball", [[7, 8, 9]]))
     assert of(told, "method")[0]["label"] == "the red ball"
     assert "<h3>generated</h3>" in page
     assert page.count('class="links"') == 1
     assert "generates text" in of(told, "unmeasured")[0]["says"]
+
+
+@pytest.mark.parametrize("template", [None, "{{ messages[0]['content'] }}"])
+def test_a_prompt_for_a_chat_model_is_a_message(
+    template: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def watch(inputs: Any, model: Any, asks: list[Ask], **settings: Any) -> Iterator[Answer]:
+        seen.append(inputs)
+        yield from explain_each("who has the ball", model, asks, **settings)
+
+    monkeypatch.setattr("whyformer.explorer.explain_job.explain_each", watch)
+    page_of(ExplainRequest(writer(template), ("gae",), "who has it", [[7, 8]]))
+    message = [{"role": "user", "content": "who has it"}]
+    assert seen == [message if template else "who has it"]
 
 
 def test_the_longest_answer_is_passed_on(

@@ -17,6 +17,7 @@ from whyformer.explorer.jobs import SendEvent
 from whyformer.explorer.result_cache import Result, ResultCache
 from whyformer.methods import methods
 from whyformer.models.load import Loaded
+from whyformer.models.processors import tokenizer_of
 from whyformer.render.html.fragment import Page
 from whyformer.render.html.page import build_answers_page, build_comparison_page, build_page
 
@@ -54,7 +55,7 @@ def _explain(
     # Maps are not kept for an answer: every token of it would have its own.
     alone = len(request.methods) == 1 and not request.entry.writes
     answers = explain_each(
-        request.inputs,
+        _prompt(request, loaded),
         loaded,
         [Ask(name, request.target) for name in request.methods],
         keep=KEPT if alone else (),
@@ -74,6 +75,16 @@ def _explain(
     if not attributions:
         raise errors[0]
     return attributions
+
+
+def _prompt(request: ExplainRequest, loaded: Loaded) -> Any:
+    """The inputs; a text for a chat model is a message of the user."""
+    tokenizer = tokenizer_of(loaded.processor, loaded.module)
+    text = request.inputs
+    if not (request.entry.writes and isinstance(text, str)):
+        return text
+    has_template = bool(getattr(tokenizer, "chat_template", None))
+    return [{"role": "user", "content": text}] if has_template else text
 
 
 def _facts(attribution: Attribution) -> dict[str, Any]:

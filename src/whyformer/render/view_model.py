@@ -155,16 +155,17 @@ def _part(attribution: Attribution, one: Attribution, name: str, index: int) -> 
         return _Part(image, patches, places, patches, places, generated=False)
     kept = whole.mask[index].nonzero().flatten().tolist()
     count = len(kept)
-    words = _words(one, stream)
-    answers = tuple(Item(word.text, word.special) for word in words)
     answering = word_positions(
         stream.word_ids[0] if stream.word_ids and stream.tokens else [None] * count
     )
+    roles = read_roles(stream, answering)
+    words = _with_template_words(_words(one, stream), roles)
+    answers = tuple(Item(word.text, word.special) for word in words)
     panel, apart = _text(stream.name, words), as_subwords(one)
     panel = replace(
         panel,
         subwords=_words(apart, apart.streams[name]) if len(words) < count else (),
-        roles=read_roles(stream, answering),
+        roles=roles,
     )
     answering = [[kept[i] for i in group] for group in answering]
     if not stream.said:
@@ -183,6 +184,14 @@ def _part(attribution: Attribution, one: Attribution, name: str, index: int) -> 
     )
     asking = [[i if answer.parts else kept[i] for i in group] for group in answer.columns]
     return _Part(panel, answers, answering, answer.rows, asking, generated=True)
+
+
+def _with_template_words(
+    words: tuple[Word, ...], roles: Sequence[tuple[int, int, str]]
+) -> tuple[Word, ...]:
+    """The words; those between the messages of a chat are the template's, so they are special."""
+    template = {i for start, end, role in roles if not role for i in range(start, end)}
+    return tuple(replace(w, special=True) if i in template else w for i, w in enumerate(words))
 
 
 def _texts(items: Sequence[Item]) -> list[str]:
