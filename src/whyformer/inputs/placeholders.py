@@ -171,8 +171,8 @@ def _canvas(
         pixels[sample] = panel.pixels.detach().float().cpu()
     if len(sizes) > 1:
         return None
-    ((height, width),) = sizes
-    whole = (round(height * grid[0]), round(width * grid[1]))
+    ((tall, wide),) = sizes
+    whole = (round(tall * grid[0]), round(wide * grid[1]))
     canvas = torch.zeros(batch, 3, *whole)
     for sample, own in pixels.items():
         own = own if own.shape[0] == 3 else own[:1].expand(3, -1, -1)
