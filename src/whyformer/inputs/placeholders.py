@@ -26,7 +26,8 @@ def add_kinds(arguments: Mapping[str, Any], module: nn.Module, family: Family) -
     config, ids = getattr(module, "config", None), arguments.get("input_ids")
     for soft in family.soft:
         given = arguments.get(soft.kinds) is not None
-        if soft.kinds and not given and isinstance(ids, Tensor) and ids.ndim == 2:
+        needed = soft.kinds and soft.needs_kinds
+        if needed and not given and isinstance(ids, Tensor) and ids.ndim == 2:
             kinds = found.get(soft.kinds, torch.zeros_like(ids))
             found[soft.kinds] = kinds.masked_fill(soft.columns(config, arguments), soft.kind)
     return found
