@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -70,7 +71,7 @@ def value_of(name: str, model: nn.Module, inputs: dict[str, Tensor]) -> Tensor:
     heard: list[Any] = []
     part = model.get_submodule(known.output_module)
     handle = part.register_forward_hook(lambda m, args, output: heard.append(output))
-    with torch.no_grad():
+    with torch.no_grad(), default_dtype(next(model.parameters()).dtype):
         model(**inputs)
     handle.remove()
     output = heard[-1]
@@ -92,6 +93,17 @@ def value_of(name: str, model: nn.Module, inputs: dict[str, Tensor]) -> Tensor:
     mask = inputs[(generated[0].mask or "") if generated else "attention_mask"]
     last = mask.shape[1] - 1 - mask.flip(1).argmax(1)
     return scores[torch.arange(len(scores)), last, 1]
+
+
+@contextmanager
+def default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    """Make tensors in float64 by default for such a model: Kosmos-2 fails otherwise."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64 if dtype == torch.float64 else before)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 def refuses(name: str, method: str) -> bool:

@@ -253,7 +253,7 @@ def test_scores_cover_the_streams_and_nothing_else(name: str, method: str) -> No
         stream = attribution.streams[source.stream]
         if name in SEVERAL_GRIDS:
             assert stream.grid is None
-        elif source.kind in ("pixels", "video"):
+        elif source.kind in ("pixels", "video", "tiles"):
             assert stream.grid is not None
             assert stream.scores.shape == (2, stream.grid[0] * stream.grid[1])
         elif source.mask is None and source.kind in TIME_AXES:

@@ -56,7 +56,7 @@ def _mosaic(
                 panel.cells + len(every) if panel else torch.full_like(empty.cells, -1)
             )
             shown = panel.pixels if panel else None
-            pixels[-1].append(torch.zeros_like(empty.pixels) if shown is None else shown)
+            pixels[-1].append(torch.zeros_like(blank) if shown is None else shown)
             every += own
     whole = Panel(_join(cells), _join(pixels))
     small = Panel(empty.cells + len(every), empty.pixels, "overview")

@@ -26,7 +26,8 @@ def add_kinds(arguments: Mapping[str, Any], module: nn.Module, family: Family) -
     config, ids = getattr(module, "config", None), arguments.get("input_ids")
     for soft in family.soft:
         given = arguments.get(soft.kinds) is not None
-        if soft.kinds and not given and isinstance(ids, Tensor) and ids.ndim == 2:
+        needed = soft.kinds and soft.needs_kinds
+        if needed and not given and isinstance(ids, Tensor) and ids.ndim == 2:
             kinds = found.get(soft.kinds, torch.zeros_like(ids))
             found[soft.kinds] = kinds.masked_fill(soft.columns(config, arguments), soft.kind)
     return found
@@ -171,8 +172,8 @@ def _canvas(
         pixels[sample] = panel.pixels.detach().float().cpu()
     if len(sizes) > 1:
         return None
-    ((height, width),) = sizes
-    whole = (round(height * grid[0]), round(width * grid[1]))
+    ((tall, wide),) = sizes
+    whole = (round(tall * grid[0]), round(wide * grid[1]))
     canvas = torch.zeros(batch, 3, *whole)
     for sample, own in pixels.items():
         own = own if own.shape[0] == 3 else own[:1].expand(3, -1, -1)

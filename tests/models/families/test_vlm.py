@@ -341,8 +341,8 @@ def test_tiles_without_places_stand_one_below_the_other() -> None:
 def test_paligemma_reads_the_answer_from_left_to_right() -> None:
     """The text is read in both directions, also when the answer follows it."""
     model = model_of("paligemma")
-    inputs = inputs_of("paligemma")
-    both_ways = {**inputs, "token_type_ids": torch.zeros_like(inputs["input_ids"])}
+    both_ways = inputs_of("paligemma")
+    inputs = {name: value for name, value in both_ways.items() if name != "token_type_ids"}
     one = wf.explain(both_ways, model, method="libragrad", target=7)
     answer = wf.explain(both_ways, model, method="libragrad", target=torch.tensor([[7, 8]] * 2))
     causal = wf.explain(inputs, model, method="libragrad", target=7)

@@ -10,5 +10,18 @@ from whyformer.models.families.family import (
     families,
     family_of,
 )
+from whyformer.models.families.soft import Item, Panel, Soft
 
-__all__ = ["Family", "Pair", "Rule", "Source", "Stack", "declare", "families", "family_of"]
+__all__ = [
+    "Family",
+    "Item",
+    "Pair",
+    "Panel",
+    "Rule",
+    "Soft",
+    "Source",
+    "Stack",
+    "declare",
+    "families",
+    "family_of",
+]

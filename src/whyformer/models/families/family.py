@@ -77,13 +77,13 @@ class Stack:
     hidden: bool = False  # not tokens of the input, but an attention pooler's probe
     pads: bool = False  # the model itself adds padding after the tokens
     like: str = ""  # the stream whose padding it has, if its tokens are not in the inputs
+    merged: bool = False  # other encoders compute some of its tokens
+    spread: bool = False  # its states may have more axes than (batch, tokens, hidden)
     # -- only for stacks that were found by what ran -----------------------------------------------
     paths: tuple[str, ...] = ()  # the blocks themselves, in place of a path to their list
     whole: bool = True  # each block returns what enters the next one
     crosses: bool = False  # its blocks read other stacks
     own: tuple[int, int] = (0, 0)  # the model's own tokens before and after those of the streams
-    merged: bool = False  # other encoders compute some of its tokens
-    spread: bool = False  # its states may have more axes than (batch, tokens, hidden)
 
     @property
     def name(self) -> str:

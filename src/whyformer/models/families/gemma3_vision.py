@@ -20,7 +20,12 @@ gemma3_vision = vision_language(
     title="Gemma 3 with images",
     model_types=("gemma3",),
     soft=Soft(
-        "image", "pixel_values", grid_items(_pooled), kinds="token_type_ids", tiny=tiny_pixels
+        "image",
+        "pixel_values",
+        grid_items(_pooled),
+        kinds="token_type_ids",
+        needs_kinds=False,
+        tiny=tiny_pixels,
     ),
     tiny=tiny_vlm(
         "Gemma3ForConditionalGeneration",

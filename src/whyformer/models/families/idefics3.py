@@ -17,7 +17,7 @@ def _scale(config: Any) -> int:
     return scale
 
 
-_SIZES = {"scale_factor": 2, "pad_token_id": 0}
+_SIZES: dict[str, Any] = {"scale_factor": 2, "pad_token_id": 0}
 _VISION = {**VISION, "image_size": 16}
 
 idefics3 = vision_language(

@@ -150,8 +150,7 @@ def mosaic_items(config: Any, arguments: Mapping[str, Any]) -> list[Item]:
         entries = {"pixel_values": 1 if pixels.ndim == 5 else count, "image_sizes": 1}
         overview = rectangle(side, side)
         if count == 1:
-            panels = (Panel(overview, tiles[0]),)
-            found.append(Item(side * side + 1, panels, entries))
+            found.append(Item(side * side + 1, (Panel(overview, tiles[0]),), entries))
             continue
         whole = unpad_image(rectangle(shape[0] * side, shape[1] * side).unsqueeze(0), size)[0]
         mosaic = tiles[1:].reshape(*shape, *tiles.shape[1:]).permute(2, 0, 3, 1, 4)

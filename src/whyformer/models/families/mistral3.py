@@ -25,7 +25,7 @@ mistral3 = vision_language(
     tiny=tiny_vlm(
         "Mistral3ForConditionalGeneration",
         PIXTRAL,
-        {**DECODER, "model_type": "mistral"},
+        {**DECODER, "model_type": "mistral", "intermediate_size": 40},
         vision_feature_layer=-1,
     ),
 )

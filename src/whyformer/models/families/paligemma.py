@@ -12,7 +12,15 @@ paligemma = vision_language(
     "paligemma",
     title="PaliGemma",
     model_types=("paligemma",),
-    soft=Soft("image", "pixel_values", grid_items(), tiny=tiny_pixels),
+    soft=Soft(
+        "image",
+        "pixel_values",
+        grid_items(),
+        kinds="token_type_ids",
+        kind=0,
+        needs_kinds=False,
+        tiny=tiny_pixels,
+    ),
     answer={"token_type_ids": 1},
     tiny=tiny_vlm(
         "PaliGemmaForConditionalGeneration",

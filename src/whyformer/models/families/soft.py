@@ -60,6 +60,7 @@ class Soft:
     # The argument that tells the kinds of tokens apart, and the number of this one there.
     kinds: str = ""
     kind: int = 1
+    needs_kinds: bool = True  # forward fails without them
     tiled: bool = False  # items of one run of placeholders are tiles of one image
     # Tiles say their place in the text before them, as <row_1_col_2> or <global-img>.
     named_tiles: bool = False
