@@ -175,8 +175,10 @@ def test_the_products_of_grouped_experts_are_those_of_a_loop() -> None:
 @pytest.mark.parametrize("method", ["libragrad", "transformer_attribution", "full_lrp", "gae"])
 def test_a_mixture_of_one_expert_is_a_dense_model(method: str) -> None:
     """Its router has nothing to choose, so Mistral with the same weights has the same scores."""
-    mixture = build("mixtral", num_local_experts=1, num_experts_per_tok=1).double()
-    dense = tiny_model("MistralForCausalLM", **DECODER, sliding_window=None)().double()
+    same = {"rms_norm_eps": 1e-6, "rope_parameters": ROPE, "sliding_window": None}
+    one = {"num_experts": 1, "num_local_experts": 1, "num_experts_per_tok": 1}
+    mixture = build("mixtral", **one, **same).double()
+    dense = tiny_model("MistralForCausalLM", **DECODER)(**same).double()
     weights = dict(mixture.state_dict())
     for layer in range(2):
         own, into = f"model.layers.{layer}.mlp.experts.", f"model.layers.{layer}.mlp."
