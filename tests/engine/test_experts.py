@@ -125,7 +125,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
 }
-QUICK = {"mixtral", "gpt_oss", "nllb_moe", "qwen3_next"}
+QUICK = {"mixtral", "nllb_moe"}
 METHODS: list[tuple[str, dict[str, Any]]] = [
     ("libragrad", {}),
     ("libragrad", {"routers": "half"}),
@@ -170,6 +170,28 @@ def test_the_products_of_grouped_experts_are_those_of_a_loop() -> None:
         model = build("mixtral", experts_implementation=implementation)
         found = wf.explain({"input_ids": IDS}, model, method="libragrad", target=3)
         torch.testing.assert_close(found.scores, expected.scores, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["libragrad", "transformer_attribution", "full_lrp", "gae"])
+def test_a_mixture_of_one_expert_is_a_dense_model(method: str) -> None:
+    """Its router has nothing to choose, so Mistral with the same weights has the same scores."""
+    same = {"rms_norm_eps": 1e-6, "rope_parameters": ROPE, "sliding_window": None}
+    one = {"num_experts": 1, "num_local_experts": 1, "num_experts_per_tok": 1}
+    mixture = build("mixtral", **one, **same).double()
+    dense = tiny_model("MistralForCausalLM", **DECODER)(**same).double()
+    weights = dict(mixture.state_dict())
+    for layer in range(2):
+        own, into = f"model.layers.{layer}.mlp.experts.", f"model.layers.{layer}.mlp."
+        gate, up = weights.pop(f"{own}gate_up_proj")[0].chunk(2)
+        down = weights.pop(f"{own}down_proj")[0]
+        del weights[f"model.layers.{layer}.mlp.gate.weight"]
+        names = {"gate_proj": gate, "up_proj": up, "down_proj": down}
+        weights |= {f"{into}{name}.weight": weight for name, weight in names.items()}
+    dense.load_state_dict(weights)
+    found, expected = (
+        wf.explain({"input_ids": IDS}, model, method=method, target=3) for model in (mixture, dense)
+    )
+    torch.testing.assert_close(found.scores, expected.scores, rtol=1e-6, atol=1e-9)
 
 
 def test_a_grouped_product_is_linear() -> None:
@@ -249,7 +271,8 @@ def test_the_router_of_mixtral_by_hand(routers: str, share: float, seed: int) ->
     value = weighted_sum(experts_by_hand(block, leaf, share))
     (gradient,) = torch.autograd.grad(value, leaf)
     torch.testing.assert_close(found, x * gradient, rtol=1e-9, atol=1e-9)
-    torch.testing.assert_close(value, weighted_sum(block(x)), rtol=1e-9, atol=1e-9)
+    # The block itself computes its softmax in float32.
+    torch.testing.assert_close(value, weighted_sum(block(x)), rtol=1e-6, atol=1e-5)
     total = found.sum() + sum(sink.sum() for sink in ledger.sinks.values())
     torch.testing.assert_close(total, value, rtol=1e-9, atol=1e-9)
     assert ("router" in ledger.sinks) == (routers == "half")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -68,12 +69,12 @@ def _backward(
 ) -> dict[str, list[Tensor]]:
     """The gradient or relevance at each place; raise ModelError if torch cannot compute it."""
     flat = [tensor for tensors in places.values() for tensor in tensors]
-    edges = ledger.edges if ledger is not None else []
+    ends: Any = (*flat, *(ledger.edges if ledger is not None else ()))
     found: Sequence[Tensor | None] = ()
     if flat:
         try:
             found = torch.autograd.grad(
-                outputs, (*flat, *edges), starts, retain_graph=keep_graph, allow_unused=True
+                outputs, ends, starts, retain_graph=keep_graph, allow_unused=True
             )
         except WhyformerError:
             raise

@@ -138,12 +138,13 @@ class Ledger:
         A hook per bias would cost more than the arithmetic, and so would a product per bias.
         """
         self._edges_booked = True
-        alike: dict[tuple[Booking, bool, torch.Size], list[tuple[Tensor, Tensor]]] = {}
+        alike: dict[tuple[Booking, bool, torch.Size, torch.device], list[tuple[Tensor, Tensor]]]
+        alike = {}
         for one, gradient in zip(self._small_outputs, gradients, strict=True):
             if gradient is not None:
-                key = one.booking, one.batch_first, gradient.shape[:-1]
+                key = one.booking, one.batch_first, gradient.shape[:-1], gradient.device
                 alike.setdefault(key, []).append((wide(gradient), one.bias.value))
-        for (booking, batch_first, _), pairs in alike.items():
+        for (booking, batch_first, *_), pairs in alike.items():
             gradient, bias = (torch.cat(parts, -1) for parts in zip(*pairs, strict=True))
             self._bias_sinks.append((booking, batch_first, gradient @ bias))
 

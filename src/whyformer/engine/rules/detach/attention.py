@@ -103,7 +103,7 @@ def detach_in_matmul(
     By gradient each of two tracked factors would get the whole relevance: the similarity of two
     towers would count twice. Halves are only for methods that conserve (`ledger.active`).
     """
-    if tags.has_tag(args[0], tags.ATTENTION):
+    if tags.is_weight(args[0]):
         ledger.count("attention")
         return function(args[0].detach(), *args[1:], **kwargs)
     if len(args) < 2 or not (ledger.active and is_tracked(args[0]) and is_tracked(args[1])):

@@ -12,7 +12,7 @@ from torch import Tensor
 from whyformer.engine.rules.ledger import Ledger, is_tracked
 from whyformer.engine.rules.operations import tensor_tags as tags
 from whyformer.engine.rules.operations.arguments import bind, two_operands
-from whyformer.engine.rules.operations.names import CHOOSE, Function
+from whyformer.engine.rules.operations.names import CHOOSE, SELECT_LARGEST, Function
 from whyformer.engine.rules.relevance import shares
 from whyformer.engine.rules.relevance.context import RuleContext
 from whyformer.engine.rules.relevance.switch import pass_unchanged, run_without_rule, use_formula
@@ -113,6 +113,8 @@ def _is_mean_of_features(function: Function, args: tuple, kwargs: Any) -> bool:
 def keep_backward(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
     """cat, where, max, ...: their own backward gives each part its relevance."""
     output = function(*args, **kwargs)
+    if function in SELECT_LARGEST:
+        return tags.copy_tag_to_values(args[0], output)
     return tags.copy_tag(args[1], output) if function in CHOOSE and len(args) > 1 else output
 
 
@@ -164,12 +166,17 @@ def reversed_subtract(
 def multiply(
     context: RuleContext, ledger: Ledger, function: Function, args: tuple, kwargs: Any
 ) -> Any:
-    """left * right; relevance goes to the factor that is not a gate or divisor, or half to each."""
+    """left * right; relevance goes to the factor that is not a gate or divisor, or half to each.
+
+    Softmax weights are gates too: those of experts, or of tokens that are added up later.
+    """
     left, right = two_operands(args, kwargs)
     if not (is_tracked(left) or is_tracked(right)):
         return function(*args, **kwargs)
     output = left * right
     takes = [is_tracked(x) and not _is_factor(x) for x in (left, right)]
+    if takes == [True, True] and tags.is_weight(left) != tags.is_weight(right):
+        takes = [not tags.is_weight(x) for x in (left, right)]
     if takes == [True, True]:
         return use_formula(
             context.direction,
