@@ -198,7 +198,8 @@ def test_large_maps_are_streamed_by_default(monkeypatch: pytest.MonkeyPatch) -> 
 def test_what_cannot_be_streamed_is_refused() -> None:
     model = model_of("bert")
     inputs = tiny_inputs(model, LENGTHS)
-    with pytest.raises(OptionError, match=r"memory='disk' is unknown\. Use 'maps', 'streamed' or 'checkpoint'"):
+    known = r"memory='disk' is unknown\. Use 'maps', 'streamed' or 'checkpoint'"
+    with pytest.raises(OptionError, match=known):
         wf.explain(inputs, model, method="gae", memory="disk")
     with pytest.raises(OptionError, match=r"asks for them\. Leave out memory= or keep="):
         wf.explain(inputs, model, method="gae", memory="streamed", keep="attention")

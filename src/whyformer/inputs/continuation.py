@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from whyformer.errors import InputError
 from whyformer.inputs.batch import Batch
 from whyformer.inputs.padding import padding_id
+from whyformer.inputs.placeholders import continue_soft
+from whyformer.models.families import family_of
 from whyformer.models.signature import forward_of
 
 # Arguments of forward about the tokens of the prompt that cannot be continued.
@@ -83,4 +85,7 @@ def continue_prompts(
             argument="inputs",
             remedy="Explain them one at a time",
         )
+    family = family_of(module)
+    if family is not None and batch.soft is not None:
+        arguments |= continue_soft(batch, answers, width, family)
     return arguments, width

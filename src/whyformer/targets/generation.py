@@ -22,7 +22,6 @@ from whyformer.errors import TargetError
 from whyformer.inputs.batch import Batch
 from whyformer.inputs.continuation import continue_prompts, prompt_rows
 from whyformer.inputs.padding import pad_rows, padding_id
-from whyformer.inputs.placeholders import continue_soft
 from whyformer.inputs.prepare import prepare
 from whyformer.inputs.sequence import Sequences, move_to_module
 from whyformer.inputs.words import token_texts
@@ -202,10 +201,7 @@ def _continue_prompts(
 ) -> tuple[Batch, Generation]:
     """Prompts and outputs as one text each, padded left so that all outputs start together."""
     arguments, width = continue_prompts(batch, outputs, module)
-    family = family_of(module)
-    if family is not None and batch.soft is not None:
-        arguments |= continue_soft(batch, outputs, width, family)
-    whole = prepare(arguments, module, processor, family)
+    whole = prepare(arguments, module, processor, family_of(module))
     whole = replace(whole, notes=batch.notes)
     generation = _read_generation(whole, outputs, prompt=width)
     return _without_prompt_scores(whole, generation, module), generation
