@@ -151,6 +151,8 @@ def test_a_stream_has_these_attributes() -> None:
         "errors",
         "said",
         "roles",
+        "probabilities",
+        "spans",
     ]
 
 
