@@ -121,7 +121,7 @@ def main(words: Sequence[str] | None = None) -> int:
     print(f"{title} (1 thread, best of {options.rounds})", flush=True)
     exceeded: list[str] = []
 
-    def show(figures: dict[str, float], per: dict[str, int], unit: float, kind: str) -> None:
+    def show(figures: Mapping[str, float], per: Mapping[str, int], unit: float, kind: str) -> None:
         for name, figure in figures.items():
             ratio = figure / (per[name] * figures[PLAIN])
             limit = limit_of(name, kind)

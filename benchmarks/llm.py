@@ -216,7 +216,7 @@ def patched_by_lxt() -> Iterator[Any]:
         vars(modeling_qwen2).clear()
         vars(modeling_qwen2).update(before)
         for kind, forward in forwards.items():
-            kind.forward = forward
+            kind.forward = forward  # type: ignore[attr-defined]
 
 
 def compare_with_lxt(options: Any) -> int:
@@ -241,7 +241,7 @@ def compare_with_lxt(options: Any) -> int:
                 return plain(model, inputs)
 
         work: dict[str, Callable[[], Any]] = {
-            PLAIN: lambda model=model, inputs=inputs: plain(model, inputs),
+            PLAIN: partial(plain, model, inputs),
             "attn_lrp": ours,
         }
         if "skipped" not in results:

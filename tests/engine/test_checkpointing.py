@@ -158,7 +158,7 @@ def test_a_second_backward_pass_recomputes_and_books_the_same(recomputed: list[s
             for _ in range(2):
                 ledger.clear()
                 places = {"states": [*trace.states.values()]}
-                slopes = gradients_at(differentiable_value(value), places, True, ledger)
+                slopes = gradients_at(differentiable_value(value), places, True)
                 found.append((slopes["states"][0], dict(ledger.sinks)))
     assert len(recomputed) == 2 * model.config.num_hidden_layers
     first = found[0]

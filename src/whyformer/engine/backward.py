@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from whyformer.engine.failures import backward_failure
-from whyformer.engine.rules.ledger import Ledger
 from whyformer.engine.rules.relevance.switch import Direction
 from whyformer.errors import WhyformerError
 
@@ -17,13 +15,10 @@ Places = Mapping[str, Sequence[Tensor]]
 
 
 def gradients_at(
-    value: Tensor, places: Places, keep_graph: bool = False, ledger: Ledger | None = None
+    value: Tensor, places: Places, keep_graph: bool = False
 ) -> dict[str, list[Tensor]]:
-    """Return the gradient of the summed value at each place; zeros if no gradient reaches it.
-
-    The biases that wait in the ledger are booked.
-    """
-    return _backward([value.sum()], None, places, keep_graph, ledger)
+    """Return the gradient of the summed value at each place; zeros if no gradient reaches it."""
+    return _backward([value.sum()], None, places, keep_graph)
 
 
 def relevances_at(
@@ -61,27 +56,20 @@ def relevances_at(
 
 
 def _backward(
-    outputs: Sequence[Tensor],
-    starts: Sequence[Tensor] | None,
-    places: Places,
-    keep_graph: bool,
-    ledger: Ledger | None = None,
+    outputs: Sequence[Tensor], starts: Sequence[Tensor] | None, places: Places, keep_graph: bool
 ) -> dict[str, list[Tensor]]:
     """The gradient or relevance at each place; raise ModelError if torch cannot compute it."""
     flat = [tensor for tensors in places.values() for tensor in tensors]
-    ends: Any = (*flat, *(ledger.edges if ledger is not None else ()))
     found: Sequence[Tensor | None] = ()
     if flat:
         try:
             found = torch.autograd.grad(
-                outputs, ends, starts, retain_graph=keep_graph, allow_unused=True
+                outputs, flat, starts, retain_graph=keep_graph, allow_unused=True
             )
         except WhyformerError:
             raise
         except RuntimeError as error:
             raise backward_failure(error) from error
-    if ledger is not None and flat:
-        ledger.book_edges(found[len(flat) :])
     arrived = iter(found)
     return {
         name: [

@@ -33,7 +33,7 @@ def book_again_if_mixed_up(
     ledger.clear()
     for sample in range(ledger.batch):
         with ledger.only_sample(sample):
-            gradients_at(value[sample], {"states": states}, True, ledger)
+            gradients_at(value[sample], {"states": states}, keep_graph=True)
 
 
 def is_off(missing: Tensor, value: Tensor, scores: Iterable[Tensor], dtype: torch.dtype) -> bool:

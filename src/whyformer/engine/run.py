@@ -104,8 +104,6 @@ class Run:
             active=conserve,
             declared=self.family is not None and not self.family.found,
             per_token=per_token,
-            # The graph of a checkpointed block is gone when the backward pass ends.
-            together=conserve and self.memory != CHECKPOINT,
         )
 
     def put_batch_first(self, tensor: Tensor) -> Tensor:

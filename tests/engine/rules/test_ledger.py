@@ -10,11 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from whyformer.engine.backward import gradients_at
-from whyformer.engine.interception import Interception
 from whyformer.engine.rules.detach.tables import detach_table
-from whyformer.engine.rules.ledger import Ledger, Place, sum_by_account
-from whyformer.engine.rules.operations import tensor_tags as tags
+from whyformer.engine.rules.ledger import Ledger
 from whyformer.errors import ModelError
 
 Random = Callable[..., Tensor]
@@ -80,41 +77,3 @@ def test_a_passive_ledger_books_nothing() -> None:
     ledger.book_constant("bias", output, 1.0)
     output.sum().backward()
     assert not ledger.sinks
-
-
-@pytest.mark.parametrize("per_token", [False, True], ids=["sums", "per token"])
-def test_biases_of_small_outputs_may_be_booked_together(random: Random, per_token: bool) -> None:
-    """After the backward pass, with the sinks that hooks book while it runs."""
-    x, weights = random(2, 3, 4), [random(4, 4) for _ in range(3)]
-    biases, gain, shift = [random(4) for _ in range(3)], random(4), random(4)
-
-    def run(x: Tensor) -> Tensor:
-        y = F.layer_norm(F.linear(x, weights[0], biases[0]), (4,), gain, shift)
-        F.linear(y, weights[1], biases[1])  # nobody reads it
-        z = F.linear(y, weights[2], biases[2])
-        z.mul_(2.0)  # the gradient before the product counts
-        return z + y
-
-    sinks = []
-    for together in (False, True):
-        ledger = Ledger(2, per_token=per_token, together=together)
-        ledger.place = Place("text", 0, 3)
-        leaf = tags.add_tag(x.clone().requires_grad_(), tags.LEAF)
-        with Interception(RULES, ledger, double=True):
-            value = (run(leaf.clone()) * torch.arange(4.0)).sum((1, 2))
-        gradients_at(value, {"states": [leaf]}, ledger=ledger)
-        sinks.append({**ledger.sinks, **sum_by_account(ledger.token_sinks)})
-        assert bool(ledger.edges) == together
-    assert sinks[0].keys() == sinks[1].keys() == {"bias", "norm_bias"}
-    for account, booked in sinks[0].items():
-        torch.testing.assert_close(sinks[1][account], booked, rtol=1e-12, atol=1e-12)
-
-
-def test_biases_that_wait_must_be_booked(random: Random) -> None:
-    ledger = Ledger(2, together=True)
-    leaf = tags.add_tag(random(2, 3, 4).requires_grad_(), tags.LEAF)
-    with Interception(RULES, ledger, double=True):
-        value = F.linear(leaf, random(4, 4), random(4)).sum()
-    torch.autograd.grad(value, leaf)
-    with pytest.raises(AssertionError, match="book_edges"):
-        _ = ledger.sinks

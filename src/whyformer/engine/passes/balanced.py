@@ -239,7 +239,6 @@ def balanced(
             **(nodes.places if nodes else {}),
         },
         keep_graph=run.keeps_graph or ledger.may_mix_up,
-        ledger=ledger,
     )
     deciding: Mapping[str, Tensor] = {}
     reads: tuple[Reason, ...] = ()

@@ -106,7 +106,7 @@ def gradients(
     places = recorder.places if recorder else {}
     lowest = [*trace.states.values()]
     keep_graph = run.keeps_graph or ledger.may_mix_up
-    slopes = gradients_at(value, {"states": lowest, **places}, keep_graph, ledger)
+    slopes = gradients_at(value, {"states": lowest, **places}, keep_graph)
     nodes = recorder.read(forward.layout, slopes) if recorder else {}
     gradient = run.by_stack(trace.states, slopes["states"])
     if ledger.active:

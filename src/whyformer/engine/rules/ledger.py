@@ -11,11 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
-from weakref import ref
 
 import torch
 from torch import Tensor
-from torch.autograd.graph import GradientEdge
 
 from whyformer.engine.rules import samples
 from whyformer.engine.rules.cut_values import CutValues
@@ -44,18 +42,6 @@ class Place(NamedTuple):
 
 Booking = tuple[str, Place | None]  # account, and the block that ran when it was opened
 
-# Gradients of at most this many numbers may be held until the backward pass ends.
-SMALL = 2**15
-
-
-class _SmallOutput(NamedTuple):
-    """An output with a bias: where its gradient arrives, and the bias."""
-
-    booking: Booking
-    batch_first: bool
-    edge: GradientEdge
-    bias: Watched
-
 
 class Ledger:
     """Relevance by account, booked by hooks while the backward pass runs."""
@@ -67,7 +53,6 @@ class Ledger:
         active: bool = True,
         declared: bool = True,
         per_token: bool = False,
-        together: bool = False,
     ) -> None:
         """Start with empty accounts.
 
@@ -77,11 +62,8 @@ class Ledger:
             active: Whether to book anything; a method that conserves nothing needs no accounts.
             declared: Whether a family declares that samples come before heads in a joint axis.
             per_token: Whether to book constants inside the blocks for each token apart.
-            together: Whether to book the biases of small outputs together, after the backward
-                pass: the pass then has to ask for the gradients at `edges`, and `book_edges`.
         """
         self.batch = batch
-        self.together = together
         self.declared = declared
         self.batch_first = batch_first
         self.in_torch_attention = False
@@ -100,13 +82,10 @@ class Ledger:
         self._sinks: dict[Booking, Tensor] = {}
         self.values = WatchedValues()
         self._bias_sinks: list[tuple[Booking, bool, Tensor]] = []  # batch_first, (..., token)
-        self._small_outputs: list[_SmallOutput] = []
-        self._edges_booked = False
 
     @property
     def sinks_by_place(self) -> dict[Booking, Tensor]:
         """The sinks that the backward pass has booked so far, (batch,) by account and block."""
-        assert self._edges_booked or not self._small_outputs, "book_edges was not called"
         # A model has many biases: those of the same shape are added up all at once.
         alike: dict[tuple[Booking, bool, torch.Size], list[Tensor]] = {}
         for booking, batch_first, relevance in self._bias_sinks:
@@ -126,27 +105,6 @@ class Ledger:
     def leaks(self) -> dict[str, Tensor]:
         """Relevance lost in operations without a rule, (batch,) by operation."""
         return sum_by_account(self.leaks_by_place)
-
-    @property
-    def edges(self) -> list[GradientEdge]:
-        """Where the backward pass has to tell gradients, for `book_edges`."""
-        return [one.edge for one in self._small_outputs]
-
-    def book_edges(self, gradients: Sequence[Tensor | None]) -> None:
-        """Book the biases of small outputs; `gradients` are those at `edges`, None for 0.
-
-        A hook per bias would cost more than the arithmetic, and so would a product per bias.
-        """
-        self._edges_booked = True
-        alike: dict[tuple[Booking, bool, torch.Size, torch.device], list[tuple[Tensor, Tensor]]]
-        alike = {}
-        for one, gradient in zip(self._small_outputs, gradients, strict=True):
-            if gradient is not None:
-                key = one.booking, one.batch_first, gradient.shape[:-1], gradient.device
-                alike.setdefault(key, []).append((wide(gradient), one.bias.value))
-        for (booking, batch_first, *_), pairs in alike.items():
-            gradient, bias = (torch.cat(parts, -1) for parts in zip(*pairs, strict=True))
-            self._bias_sinks.append((booking, batch_first, gradient @ bias))
 
     @property
     def may_mix_up(self) -> bool:
@@ -205,18 +163,15 @@ class Ledger:
         if constant.dtype is not dtype or dtype in HALF:  # `to` costs, even in vain
             constant = constant.to(torch.promote_types(dtype, torch.float32))
         watched = self.values.watch(constant)
-        if not (constant.dim() == 1 < output.dim() and len(constant) == output.shape[-1]):
-            self._book_in_hook(self._sinks, booking, output, watched, batch_first)
-        elif self.together and output.numel() <= SMALL and output.grad_fn is not None:
-            edge = GradientEdge(output.grad_fn, output.output_nr)
-            self._small_outputs.append(_SmallOutput(booking, batch_first, edge, watched))
-        else:
+        if constant.dim() == 1 < output.dim() and len(constant) == output.shape[-1]:
             parts = self._bias_sinks
             output.register_hook(
                 lambda gradient: parts.append(
                     (booking, batch_first, wide(gradient) @ watched.value)
                 )
             )
+        else:
+            self._book_in_hook(self._sinks, booking, output, watched, batch_first)
 
     def alias(self, inputs: Sequence[Any]) -> list[Any]:
         """The inputs; tracked ones as views, so that their gradient is that of one operation."""
@@ -296,15 +251,10 @@ class Ledger:
         sign: int = 1,
     ) -> None:
         """Book value * gradient of a tensor when its gradient arrives."""
-        # The ledger holds nodes of the graph in `edges`: a graph that held the ledger would never
-        # be freed.
-        own = ref(self)
 
         def note(gradient: Tensor) -> None:
-            ledger = own()
-            assert ledger is not None, "the ledger has to live until the backward pass"
             relevance = relevance_of(gradient, watched.value)
-            ledger._add(book, booking, relevance if sign == 1 else -relevance, batch_first)
+            self._add(book, booking, relevance if sign == 1 else -relevance, batch_first)
 
         tensor.register_hook(note)
 

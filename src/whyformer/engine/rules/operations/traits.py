@@ -63,7 +63,7 @@ class Traits:
     inplace_position: int | None
 
 
-@functools.cache
+@functools.lru_cache(maxsize=4096)
 def traits_of(function: Function) -> Traits:
     """Return what is known about a function."""
     getter = function in VIEWS
