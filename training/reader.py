@@ -41,7 +41,7 @@ LICENCE = "the licence of whyformer, Apache-2.0; so are the passages, which it w
 CHECKPOINT = "last.safetensors"
 TURNS = 5  # questions about one passage in training
 PLAIN = 0.3  # share of training passages without the signs of a chat
-HELD_OUT = 2_000  # questions to measure on
+HELD_OUT = 1_000  # questions to measure on
 PROGRESS = 500_000_000  # passages to measure progress on have numbers from here on
 # How far the heads of the first two layers look back before training, in tokens. From the end of a
 # sentence it is 1 to the place, 4 to the thing, 5 to the colour and 8 to the person; from an answer

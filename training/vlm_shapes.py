@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import (
     AutoProcessor,
-    CLIPVisionConfig,
+    CLIPModel,
     GenerationConfig,
     LlamaConfig,
     LlavaConfig,
@@ -24,7 +24,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from training import common, shapes, shapes_qa, start, start_llama
+from training import common, shapes, shapes_qa, start_llama
 from training.chat_tokenizer import (
     ASSISTANT,
     BEGIN,
@@ -76,7 +76,7 @@ def make_tokenizer() -> PreTrainedTokenizerFast:
     ]
     texts = [*questions, *map(capitalise, questions)]
     texts += [word for answer in scenes.ANSWERS for word in (answer, f" {answer}") * 2]
-    return build_tokenizer(texts, LENGTH, TEMPLATE, more=[IMAGE])
+    return build_tokenizer(texts, LENGTH, TEMPLATE, more=[IMAGE], begins=False)
 
 
 def capitalise(text: str) -> str:
@@ -85,19 +85,17 @@ def capitalise(text: str) -> str:
 
 
 def build_model(tokenizer: PreTrainedTokenizerFast) -> LlavaForConditionalGeneration:
-    """Return an untrained vision transformer over 6 x 6 patches, and a Llama that reads it."""
-    shared = {
-        "hidden_size": start_llama.HIDDEN,
-        "intermediate_size": 2 * start_llama.HIDDEN,
-        "num_attention_heads": start_llama.HEADS,
-        "num_hidden_layers": 3,
-    }
+    """Return the vision transformer of clip_shapes, and an untrained Llama that reads it."""
+    clip = CLIPModel.from_pretrained(common.BUNDLED / "clip_shapes", dtype=torch.float32)
     special = special_ids(tokenizer)
     config = LlavaConfig(
-        vision_config=CLIPVisionConfig(**shared, image_size=shapes.SIDE, patch_size=PATCH),
+        vision_config=clip.config.vision_config,
         text_config=LlamaConfig(
-            **shared,
             **special,
+            hidden_size=start_llama.HIDDEN,
+            intermediate_size=2 * start_llama.HIDDEN,
+            num_hidden_layers=3,
+            num_attention_heads=start_llama.HEADS,
             vocab_size=len(tokenizer),
             max_position_embeddings=LENGTH,
             rope_parameters={"rope_type": "default", "rope_theta": start_llama.BASE},
@@ -110,32 +108,19 @@ def build_model(tokenizer: PreTrainedTokenizerFast) -> LlavaForConditionalGenera
         tie_word_embeddings=False,
     )
     model = LlavaForConditionalGeneration(config)
+    model.model.vision_tower.load_state_dict(clip.vision_model.state_dict())
+    model.model.vision_tower.requires_grad_(False)
     model.generation_config = GenerationConfig(**special, do_sample=False, max_new_tokens=4)
     return model
 
 
 @torch.no_grad()
-def start_well(
-    model: LlavaForConditionalGeneration, tokenizer: PreTrainedTokenizerFast, shown: Tensor
-) -> None:
+def start_well(model: LlavaForConditionalGeneration, tokenizer: PreTrainedTokenizerFast) -> None:
     """Set initial weights that make training faster.
 
-    In the vision transformer, similar patches attend to each other. The first layer of the language
-    model reads the words before a token; the others look up patches that show what a question
-    names.
+    The first layer of the language model reads the words before a token; the others look up
+    patches that show what a question names.
     """
-    tower = model.model.vision_tower
-    start.set_patches(
-        tower.embeddings.patch_embedding,
-        tower.embeddings.position_embedding.weight[1:],
-        shapes.normalise(shown),
-    )
-    for layer in tower.encoder.layers:
-        attention = layer.self_attn
-        for part in (layer.mlp.fc1, layer.mlp.fc2, attention.v_proj, attention.out_proj):
-            nn.init.normal_(part.weight, std=start.SPREAD)
-    lower = dict(tower.encoder.layers.named_modules())
-    start.share_queries_and_keys(start.query_key_pairs(lower), start_llama.HEADS)
     text, head = model.model.language_model, model.lm_head.weight
     content = word_ids(tokenizer, (*scenes.COLOURS, *scenes.KINDS))
     start_llama.set_words(text.embed_tokens, model.lm_head, content)
@@ -180,7 +165,7 @@ class Turns:
         All scenes of a batch are chats, or all are plain texts.
         """
         plain = chance.random() < PLAIN
-        user, assistant, space = ("", "", " ") if plain else (USER, END + ASSISTANT, "")
+        assistant, space = ("", " ") if plain else (END + ASSISTANT, "")
         rows: list[list[tuple[list[int], list[int]]]] = []
         for index in indices.tolist():
             known = self.questions[index]
@@ -197,7 +182,8 @@ class Turns:
                 end = len(asked) + len(answer)
                 ids[i, turn, :end] = torch.tensor(asked + answer)
                 labels[i, turn, len(asked) : end] = torch.tensor(answer)
-        return torch.tensor(self.encode(BEGIN + user)), ids, labels
+        before = self.encode("" if plain else BEGIN + USER)
+        return torch.tensor(before, dtype=torch.long), ids, labels
 
 
 def turn_mask(before: int, turns: int, width: int) -> Tensor:
@@ -230,7 +216,7 @@ class VlmWithPatchHead(nn.Module):
     def losses(self, batch: LabelledBatch) -> Tensor:
         """The loss of the answers and half of that of the patches."""
         inputs, labels = batch
-        patches = self.features(inputs["pixel_values"])
+        patches = self.model.model.multi_modal_projector(inputs["seen"])
         words = self.model.get_input_embeddings()
         count, turns, width = inputs["ids"].shape
         before = words(inputs["before"]).expand(count, -1, -1)
@@ -250,11 +236,6 @@ class VlmWithPatchHead(nn.Module):
             patches, inputs["cells"]
         )
 
-    def features(self, shown: Tensor) -> Tensor:
-        """The projected features of the patches, (scenes, patches, hidden)."""
-        found = self.model.model.get_image_features(pixel_values=shown, return_dict=True)
-        return torch.stack(tuple(found.pooler_output))
-
     def patch_loss(self, patches: Tensor, cells: Tensor) -> Tensor:
         """The loss of the colour and the kind of each patch; either may be nothing."""
         empty = cells == shapes.NOTHING
@@ -271,38 +252,41 @@ class VlmWithPatchHead(nn.Module):
         return loss
 
 
+@torch.inference_mode()
+def see(model: LlavaForConditionalGeneration, shown: Tensor) -> Tensor:
+    """Return what the vision transformer says about the patches, (scenes, patches, hidden)."""
+    tower = model.model.vision_tower.eval()
+    parts = [tower(shapes.normalise(part), output_hidden_states=True) for part in shown.split(200)]
+    # Not the class token, and before the last norm: what the projector reads.
+    return torch.cat([part.hidden_states[-1][:, 1:] for part in parts])
+
+
 def train(
     model: LlavaForConditionalGeneration,
     tokenizer: PreTrainedTokenizerFast,
     options: argparse.Namespace,
 ) -> None:
-    """Train the model; the weights of the last step are saved in --work."""
+    """Train the projector and the language model; the last weights are saved in --work."""
     generator = common.prepare(options.seed, options.threads)
     chance = random.Random(options.seed)
     drawings = shapes.draw_scenes(0, options.scenes)
-    shown = shapes.pixels(drawings)
     cells = shapes.cell_labels(drawings, shapes.SIDE // PATCH)
+    seen = see(model, shapes.pixels(drawings)).clone()
     turns = Turns(tokenizer, drawings)
     fresh = shapes.draw_scenes(shapes.PROGRESS, 60)
     fresh_turns = Turns(tokenizer, fresh)
     fresh_shown = shapes.normalise(shapes.pixels(fresh))
     steps = len(drawings) // options.batch * options.epochs
-    start_well(model, tokenizer, shown[:2_000])
+    start_well(model, tokenizer)
     trained = VlmWithPatchHead(model, tokenizer)
 
     def batches() -> Iterator[LabelledBatch]:
-        side = shapes.SIDE // PATCH
         for indices in shapes.shuffled_indices(
             len(drawings), options.batch, options.epochs, generator
         ):
             before, ids, labels = turns.batch(indices, chance)
-            pictures, patches = shown[indices], cells[indices]
-            # A mirrored scene has the same answers: no question is about left and right.
-            if chance.random() < 0.5:
-                pictures = pictures.flip(-1)
-                patches = patches.reshape(-1, side, side).flip(-1).flatten(1)
-            pixels = shapes.normalise(pictures)
-            yield {"pixel_values": pixels, "before": before, "ids": ids, "cells": patches}, labels
+            inputs = {"seen": seen[indices], "cells": cells[indices], "before": before, "ids": ids}
+            yield inputs, labels
 
     run = common.TrainingRun(steps, options.peak, 0.05, "cosine", 100, options.most_steps)
     for step in run.train(trained, batches(), trained.losses):
@@ -328,7 +312,7 @@ def share_known(trained: VlmWithPatchHead, turns: Turns, shown: Tensor) -> float
 def prompt(processor: Any, question: str, *, plain: bool) -> str:
     """Return an image and a question as one message of the user, or as they are."""
     if plain:
-        return f"{BEGIN}{IMAGE}{question}"
+        return f"{IMAGE}{question}"
     parts = [{"type": "image"}, {"type": "text", "text": question}]
     chat = [{"role": "user", "content": parts}]
     return str(processor.apply_chat_template(chat, add_generation_prompt=True))
@@ -349,7 +333,6 @@ def write_answers(
         inputs = processor(
             text=[prompt(processor, one, plain=plain) for one in questions],
             images=list(images),
-            add_special_tokens=False,
             padding=True,
             return_tensors="pt",
         )
@@ -437,7 +420,7 @@ def store(
 
 def main() -> None:
     """Train, write the folder, and print the accuracy of its files."""
-    options = shapes.arguments(__doc__, NAME, count=10_000, epochs=2, batch=32, peak=1.5e-3)
+    options = shapes.arguments(__doc__, NAME, count=12_000, epochs=1, batch=32, peak=1.5e-3)
     torch.manual_seed(options.seed)
     tokenizer = make_tokenizer()
     model = build_model(tokenizer)
