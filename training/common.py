@@ -182,9 +182,7 @@ def store_model(model: PreTrainedModel, folder: Path) -> None:
     write_json(folder / "config.json", dict(sorted(config.items())))
 
 
-def store_tokenizer(
-    tokenizer: PreTrainedTokenizerFast, folder: Path, **more: object
-) -> None:
+def store_tokenizer(tokenizer: PreTrainedTokenizerFast, folder: Path, **more: object) -> None:
     """Write the two files that AutoTokenizer needs to `folder`; `more` are further settings."""
     tokenizer.backend_tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
     settings = {

@@ -1,4 +1,4 @@
-"""Train a small LLaVA to answer questions about scenes, and write the bundled model `vlm_shapes`."""
+"""Train a small LLaVA on questions about scenes, and write the bundled model `vlm_shapes`."""
 
 from __future__ import annotations
 
@@ -63,6 +63,9 @@ CAPITAL = 0.3  # share of training questions that start with a capital letter
 # prompt it is 3 or 4, and without the signs of a chat 1 or 2, to the shape or the colour.
 DISTANCES = (3, 4, 1, 2)
 SHARPNESS = 8.0  # of the second head
+# Epochs and highest learning rate: without, and with the vision transformer.
+STAGES = {1: (1, 1.5e-3), 2: (3, 1e-3)}
+CHECKPOINTS = {1: "first.safetensors", 2: "last.safetensors"}
 IGNORED = -100  # label of tokens that are not learnt
 
 
@@ -109,7 +112,6 @@ def build_model(tokenizer: PreTrainedTokenizerFast) -> LlavaForConditionalGenera
     )
     model = LlavaForConditionalGeneration(config)
     model.model.vision_tower.load_state_dict(clip.vision_model.state_dict())
-    model.model.vision_tower.requires_grad_(False)
     model.generation_config = GenerationConfig(**special, do_sample=False, max_new_tokens=4)
     return model
 
@@ -216,25 +218,34 @@ class VlmWithPatchHead(nn.Module):
     def losses(self, batch: LabelledBatch) -> Tensor:
         """The loss of the answers and half of that of the patches."""
         inputs, labels = batch
-        patches = self.model.model.multi_modal_projector(inputs["seen"])
+        patches = self.features(inputs["pixel_values"])
         words = self.model.get_input_embeddings()
         count, turns, width = inputs["ids"].shape
         before = words(inputs["before"]).expand(count, -1, -1)
         states = torch.cat([before, patches, words(inputs["ids"].flatten(1))], dim=1)
         start_at = states.shape[1] - turns * width
         places = [torch.arange(start_at), start_at + torch.arange(width).repeat(turns)]
-        output = self.model.model.language_model(
-            inputs_embeds=states,
-            attention_mask=turn_mask(start_at, turns, width).expand(count, 1, -1, -1),
-            position_ids=torch.cat(places).expand(count, -1),
-            use_cache=False,
-        ).last_hidden_state[:, start_at:].reshape(count, turns, width, -1)[:, :, :-1]
+        output = (
+            self.model.model.language_model(
+                inputs_embeds=states,
+                attention_mask=turn_mask(start_at, turns, width).expand(count, 1, -1, -1),
+                position_ids=torch.cat(places).expand(count, -1),
+                use_cache=False,
+            )
+            .last_hidden_state[:, start_at:]
+            .reshape(count, turns, width, -1)[:, :, :-1]
+        )
         next_words = labels[..., 1:]
         written = next_words != IGNORED
         logits = self.model.lm_head(output[written])
         return functional.cross_entropy(logits, next_words[written]) + 0.5 * self.patch_loss(
             patches, inputs["cells"]
         )
+
+    def features(self, shown: Tensor) -> Tensor:
+        """The projected features of the patches, (scenes, patches, hidden)."""
+        found = self.model.model.get_image_features(pixel_values=shown, return_dict=True)
+        return torch.stack(tuple(found.pooler_output))
 
     def patch_loss(self, patches: Tensor, cells: Tensor) -> Tensor:
         """The loss of the colour and the kind of each patch; either may be nothing."""
@@ -252,48 +263,51 @@ class VlmWithPatchHead(nn.Module):
         return loss
 
 
-@torch.inference_mode()
-def see(model: LlavaForConditionalGeneration, shown: Tensor) -> Tensor:
-    """Return what the vision transformer says about the patches, (scenes, patches, hidden)."""
-    tower = model.model.vision_tower.eval()
-    parts = [tower(shapes.normalise(part), output_hidden_states=True) for part in shown.split(200)]
-    # Not the class token, and before the last norm: what the projector reads.
-    return torch.cat([part.hidden_states[-1][:, 1:] for part in parts])
-
-
 def train(
     model: LlavaForConditionalGeneration,
     tokenizer: PreTrainedTokenizerFast,
     options: argparse.Namespace,
 ) -> None:
-    """Train the projector and the language model; the last weights are saved in --work."""
+    """Train the model in two stages; the weights of the last step are saved in --work.
+
+    The vision transformer is trained in the second stage only.
+    """
     generator = common.prepare(options.seed, options.threads)
     chance = random.Random(options.seed)
     drawings = shapes.draw_scenes(0, options.scenes)
+    shown = shapes.pixels(drawings)
     cells = shapes.cell_labels(drawings, shapes.SIDE // PATCH)
-    seen = see(model, shapes.pixels(drawings)).clone()
     turns = Turns(tokenizer, drawings)
     fresh = shapes.draw_scenes(shapes.PROGRESS, 60)
     fresh_turns = Turns(tokenizer, fresh)
     fresh_shown = shapes.normalise(shapes.pixels(fresh))
-    steps = len(drawings) // options.batch * options.epochs
     start_well(model, tokenizer)
     trained = VlmWithPatchHead(model, tokenizer)
 
-    def batches() -> Iterator[LabelledBatch]:
-        for indices in shapes.shuffled_indices(
-            len(drawings), options.batch, options.epochs, generator
-        ):
+    def batches(epochs: int) -> Iterator[LabelledBatch]:
+        side = shapes.SIDE // PATCH
+        for indices in shapes.shuffled_indices(len(drawings), options.batch, epochs, generator):
             before, ids, labels = turns.batch(indices, chance)
-            inputs = {"seen": seen[indices], "cells": cells[indices], "before": before, "ids": ids}
-            yield inputs, labels
+            pictures, patches = shown[indices], cells[indices]
+            # A mirrored scene has the same answers: no question is about left and right.
+            if chance.random() < 0.5:
+                pictures = pictures.flip(-1)
+                patches = patches.reshape(-1, side, side).flip(-1).flatten(1)
+            pixels = shapes.normalise(pictures)
+            yield {"pixel_values": pixels, "cells": patches, "before": before, "ids": ids}, labels
 
-    run = common.TrainingRun(steps, options.peak, 0.05, "cosine", 100, options.most_steps)
-    for step in run.train(trained, batches(), trained.losses):
-        measured = share_known(trained, fresh_turns, fresh_shown)
-        common.save_weights(model, options.work / shapes.CHECKPOINT)
-        common.write_run(options, step, steps, measured)
-        print(f"  words of answers right {measured:.4f} after step {step}", flush=True)
+    for stage, (epochs, peak) in STAGES.items():
+        if stage < options.stage:
+            common.load_weights(trained, options.work / CHECKPOINTS[stage])
+            continue
+        model.model.vision_tower.requires_grad_(stage == 2)
+        steps = len(drawings) // options.batch * epochs
+        run = common.TrainingRun(steps, peak, 0.05, "cosine", 100, options.most_steps)
+        for step in run.train(trained, batches(epochs), trained.losses):
+            measured = share_known(trained, fresh_turns, fresh_shown)
+            common.save_weights(trained, options.work / CHECKPOINTS[stage])
+            common.write_run(options, step, steps, measured)
+            print(f"  stage {stage}: answers right {measured:.4f} after step {step}", flush=True)
 
 
 @torch.inference_mode()
@@ -418,15 +432,26 @@ def store(
     return measured
 
 
+def arguments() -> argparse.Namespace:
+    """Return the options of the script."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    parser.add_argument("--scenes", type=int, default=12_000, help="scenes to train on")
+    parser.add_argument("--stage", type=int, choices=(1, 2), default=1, help="stage to start with")
+    common.add_options(parser, NAME, batch=32, peak=STAGES[1][1])
+    return parser.parse_args()
+
+
 def main() -> None:
     """Train, write the folder, and print the accuracy of its files."""
-    options = shapes.arguments(__doc__, NAME, count=12_000, epochs=1, batch=32, peak=1.5e-3)
+    options = arguments()
     torch.manual_seed(options.seed)
     tokenizer = make_tokenizer()
     model = build_model(tokenizer)
     if not options.store_only:
         train(model, tokenizer, options)
-    common.load_weights(model, options.work / shapes.CHECKPOINT)
+    common.load_weights(VlmWithPatchHead(model, tokenizer), options.work / CHECKPOINTS[2])
     measured = store(model, tokenizer, options)
     print(
         f"{options.output}: {common.megabytes(options.output):.2f} MB,"

@@ -1,4 +1,4 @@
-"""Short passages of a small world, with questions whose answers and supporting sentences are known."""
+"""Short passages of a small world; the answers to questions and their sentences are known."""
 
 from __future__ import annotations
 
