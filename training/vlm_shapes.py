@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import json
 import random
+import shutil
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -66,6 +68,7 @@ SHARPNESS = 8.0  # of the second head
 # Epochs and highest learning rate: without, and with the vision transformer.
 STAGES = {1: (1, 1.5e-3), 2: (3, 1e-3)}
 CHECKPOINTS = {1: "first.safetensors", 2: "last.safetensors"}
+FIRST_RUN = "first_run.json"  # about the first stage
 IGNORED = -100  # label of tokens that are not learnt
 
 
@@ -307,6 +310,8 @@ def train(
             measured = share_known(trained, fresh_turns, fresh_shown)
             common.save_weights(trained, options.work / CHECKPOINTS[stage])
             common.write_run(options, step, steps, measured)
+            if stage == 1:
+                shutil.copy(options.work / "run.json", options.work / FIRST_RUN)
             print(f"  stage {stage}: answers right {measured:.4f} after step {step}", flush=True)
 
 
@@ -427,7 +432,13 @@ def store(
         "samples": "samples",
     }
     common.write_json(folder / "bundled.json", facts)
-    counts = {"questions": count, "held_out": HELD_OUT, "tokens": len(tokenizer)}
+    first = json.loads((options.work / FIRST_RUN).read_text(encoding="utf-8"))
+    counts = {
+        "questions": count,
+        "held_out": HELD_OUT,
+        "tokens": len(tokenizer),
+        "first_minutes": first["cpu_minutes"],
+    }
     common.write_card(options, NAME, measured, counts)
     return measured
 

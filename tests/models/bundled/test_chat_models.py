@@ -32,7 +32,7 @@ def test_it_is_small_loads_as_float32_and_has_a_card(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_word_is_a_token_and_any_text_comes_back(name: str) -> None:
     tokenizer = transformers.AutoTokenizer.from_pretrained(ROOT / name)
-    words = {"reader": " Anna hid the red ball?", "vlm_shapes": " what colour is the circle?"}[name]
+    words = {"reader": " Anna hid the red ball?", "vlm_shapes": "what colour is the circle?"}[name]
     assert len(tokenizer.tokenize(words)) == 6
     for text in (words, words.strip(), "  two spaces\nand a line", "Grüße 東京 🦊"):
         ids = tokenizer.encode(text, add_special_tokens=False)
