@@ -54,6 +54,7 @@ from torch import Tensor, nn
 
 import perturbation
 import whyformer as wf
+from whyformer.errors import WhyformerError
 from whyformer.inputs.regions import RegionGrid
 from whyformer.reproduce import scenes
 from whyformer.reproduce.scene_questions import held_out_questions
@@ -370,12 +371,19 @@ def perturbation_areas(trial: Trial, scores: dict[str, Tensor], seed: int) -> di
 def measure(
     trial: Trial, names: Sequence[str], batch: int, seed: int, step: Callable[[str], None]
 ) -> dict[str, dict[str, Any]]:
-    """{contender: figures}; `step` is called with each contender before it runs."""
+    """{contender: figures}; `step` is called with each contender before it runs.
+
+    A contender that refuses the model is reported and left out.
+    """
     results: dict[str, dict[str, Any]] = {}
     for name in names:
         step(name)
         start = time.process_time()
-        parts = list(trial.explained(CONTENDERS[name], batch))
+        try:
+            parts = list(trial.explained(CONTENDERS[name], batch))
+        except WhyformerError as error:
+            print(f"{name} refused: {error}", file=sys.stderr)
+            continue
         spent = time.process_time() - start
         scores = {stream: torch.cat([part[stream] for part in parts]) for stream in parts[0]}
         pointed = pointing(scores["image"], trial, seed)

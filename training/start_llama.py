@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -46,7 +47,7 @@ def random_names(count: int, width: int = WIDTH - 1) -> Tensor:
 
 
 @torch.no_grad()
-def look_back(attention: nn.Module, distances: Sequence[int], gain: float) -> None:
+def look_back(attention: Any, distances: Sequence[int], gain: float) -> None:
     """Let each head read the content of the token that is a fixed distance back.
 
     Args:
@@ -66,7 +67,7 @@ def look_back(attention: nn.Module, distances: Sequence[int], gain: float) -> No
 
 
 @torch.no_grad()
-def look_up(attention: nn.Module, keys: slice, name: Tensor, gain: float) -> None:
+def look_up(attention: Any, keys: slice, name: Tensor, gain: float) -> None:
     """Let all heads look up tokens that have, among `keys`, the content words read before.
 
     Args:
@@ -88,7 +89,7 @@ def look_up(attention: nn.Module, keys: slice, name: Tensor, gain: float) -> Non
         _copy(attention, head, keys, FOUND, 0.2)
 
 
-def _copy(attention: nn.Module, head: int, source: slice, target: slice, gain: float) -> None:
+def _copy(attention: Any, head: int, source: slice, target: slice, gain: float) -> None:
     """Let one head write what it reads."""
     rows = slice(head * WIDTH, (head + 1) * WIDTH)
     attention.v_proj.weight[rows, source] += torch.eye(WIDTH)
