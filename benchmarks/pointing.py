@@ -8,7 +8,7 @@ The bundled models of scenes answer questions about held-out scenes
 drawn from each scene, so that they are independent; questions whose answer is "no" are about no
 shape and are left out. Every method explains the answer that the model gives, right or wrong. For
 `detr_shapes`, one of the shapes that it detects in each scene (right label, IoU at least 0.5) is
-explained by its query.
+explained by its query. `vlm_shapes` answers in a chat; the first token of its answer is explained.
 
 Pointing. The region with the highest score counts as a hit
   strictly     if the shape covers at least a quarter of it, or covers no other region more
@@ -54,12 +54,13 @@ from torch import Tensor, nn
 
 import perturbation
 import whyformer as wf
+from whyformer.errors import WhyformerError
 from whyformer.inputs.regions import RegionGrid
 from whyformer.reproduce import scenes
 from whyformer.reproduce.scene_questions import held_out_questions
 from whyformer.reproduce.scenes import Scene, Shape
 
-MODELS = ("lxmert_shapes", "visualbert_shapes", "detr_shapes")
+MODELS = ("lxmert_shapes", "visualbert_shapes", "detr_shapes", "vlm_shapes")
 
 QUARTER = 0.25
 TYPES = {**dict.fromkeys(scenes.COLOURS, "colour"), scenes.YES: "yes"}  # by answer; else "kind"
@@ -111,6 +112,7 @@ class Trial:
     true: Tensor | None = None  # (questions,) answers
     removable: Tensor | None = None  # (questions, tokens): words, not [CLS], [SEP] and padding
     types: dict[str, Tensor] = field(default_factory=dict)  # (questions,): whether it is of a type
+    placeholder: int | None = None  # the id of the tokens that stand for patches in a text
 
     def explained(self, contender: Contender, batch: int) -> Iterator[dict[str, Tensor]]:
         """The scores of every stream, a batch at a time."""
@@ -120,7 +122,18 @@ class Trial:
             found = wf.explain(
                 part, self.model, method=contender.method, target=target, **contender.options
             )
-            yield {name: stream.scores for name, stream in found.streams.items()}
+            scores = {name: stream.scores for name, stream in found.streams.items()}
+            yield scores if self.placeholder is None else self._with_patches(scores, part)
+
+    def _with_patches(
+        self, scores: dict[str, Tensor], inputs: dict[str, Tensor]
+    ) -> dict[str, Tensor]:
+        """The scores with a stream "image", taken from the placeholders of the text if needed."""
+        if "image" in scores:
+            return scores
+        text = scores["text"]
+        patches = inputs["input_ids"] == self.placeholder
+        return {**scores, "image": text[patches].reshape(len(text), -1)}
 
 
 # -- questions -------------------------------------------------------------------------------------
@@ -163,6 +176,55 @@ def answering(name: str, count: int, seed: int) -> Trial:
         true=true,
         removable=~torch.isin(inputs["input_ids"], special),
         types={kind: torch.tensor([each == kind for each in kinds]) for kind in sorted({*kinds})},
+    )
+
+
+@torch.inference_mode()
+def chatting(name: str, count: int, seed: int) -> Trial:
+    """Questions to a vision-language model about one shape each, one from each held-out scene."""
+    folder = wf.models()[name].folder
+    kind = json.loads((folder / "config.json").read_text())["architectures"][0]
+    model = getattr(transformers, kind).from_pretrained(folder, dtype=torch.float32).eval()
+    processor = transformers.AutoProcessor.from_pretrained(folder)
+    drawings, asked = zip(*held_out_questions(count, seed), strict=True)
+    texts = [
+        processor.apply_chat_template(
+            [
+                {
+                    "role": "user",
+                    "content": [{"type": "image"}, {"type": "text", "text": one.text}],
+                }
+            ],
+            add_generation_prompt=True,
+        )
+        for one in asked
+    ]
+    inputs = processor(
+        text=texts,
+        images=[drawing.render() for drawing in drawings],
+        padding=True,
+        return_tensors="pt",
+    )
+    parts = [
+        model(**{name: values[places] for name, values in inputs.items()}).logits[:, -1].argmax(-1)
+        for places in torch.arange(count).split(100)
+    ]
+    written = torch.cat(parts).tolist()
+    words = [processor.tokenizer.decode([word]) for word in written]
+    about = [d.shapes[one.about or 0] for d, one in zip(drawings, asked, strict=True)]
+    side = math.isqrt(model.config.image_seq_length)
+    covered, others = covers(drawings, about, (side, side))
+    kinds = [TYPES.get(one.answer, "kind") for one in asked]
+    right = [word == one.answer for word, one in zip(words, asked, strict=True)]
+    return Trial(
+        model=model,
+        inputs=dict(inputs),
+        targets=written,
+        cover=covered,
+        others=others,
+        right=sum(right) / count,
+        types={kind: torch.tensor([each == kind for each in kinds]) for kind in sorted({*kinds})},
+        placeholder=model.config.image_token_id,
     )
 
 
@@ -216,6 +278,7 @@ TRIALS: dict[str, Callable[[str, int, int], Trial]] = {
     "lxmert_shapes": answering,
     "visualbert_shapes": answering,
     "detr_shapes": detecting,
+    "vlm_shapes": chatting,
 }
 
 
@@ -308,12 +371,19 @@ def perturbation_areas(trial: Trial, scores: dict[str, Tensor], seed: int) -> di
 def measure(
     trial: Trial, names: Sequence[str], batch: int, seed: int, step: Callable[[str], None]
 ) -> dict[str, dict[str, Any]]:
-    """{contender: figures}; `step` is called with each contender before it runs."""
+    """{contender: figures}; `step` is called with each contender before it runs.
+
+    A contender that refuses the model is reported and left out.
+    """
     results: dict[str, dict[str, Any]] = {}
     for name in names:
         step(name)
         start = time.process_time()
-        parts = list(trial.explained(CONTENDERS[name], batch))
+        try:
+            parts = list(trial.explained(CONTENDERS[name], batch))
+        except WhyformerError as error:
+            print(f"{name} refused: {error}", file=sys.stderr)
+            continue
         spent = time.process_time() - start
         scores = {stream: torch.cat([part[stream] for part in parts]) for stream in parts[0]}
         pointed = pointing(scores["image"], trial, seed)
@@ -405,7 +475,7 @@ def main() -> int:
             "chance": by_chance,
             "methods": found,
         }
-        said = "shapes found" if trial.answers is None else "answers right"
+        said = "shapes found" if model == "detr_shapes" else "answers right"
         print(f"\n{model}: {len(trial.cover)} explained, {100 * trial.right:.1f} % of {said}\n")
         print(tables(found, by_chance), flush=True)
     if options.json:

@@ -22,7 +22,12 @@ TEMPLATE = (
 
 
 def build_tokenizer(
-    texts: Iterable[str], length: int, template: str = TEMPLATE, more: Sequence[str] = ()
+    texts: Iterable[str],
+    length: int,
+    template: str = TEMPLATE,
+    more: Sequence[str] = (),
+    *,
+    begins: bool = True,
 ) -> PreTrainedTokenizerFast:
     """Return a tokenizer in which every word of the texts is one token.
 
@@ -34,6 +39,8 @@ def build_tokenizer(
         length: The most tokens of a text.
         template: The chat template.
         more: Further special tokens.
+        begins: Whether it puts BEGIN before a text. A processor of images and text would put it
+            before that of the chat template.
     """
     backend = Tokenizer(BPE())
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -46,9 +53,10 @@ def build_tokenizer(
         show_progress=False,
     )
     backend.train_from_iterator(texts, trainer)
-    backend.post_processor = processors.TemplateProcessing(
-        single=f"{BEGIN} $A", special_tokens=[(BEGIN, special.index(BEGIN))]
-    )
+    if begins:
+        backend.post_processor = processors.TemplateProcessing(
+            single=f"{BEGIN} $A", special_tokens=[(BEGIN, special.index(BEGIN))]
+        )
     return PreTrainedTokenizerFast(
         tokenizer_object=backend,
         pad_token=PAD,

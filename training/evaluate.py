@@ -13,20 +13,24 @@ import torch
 from training import (
     common,
     mnist,
+    reader,
     shapes_caption,
     shapes_clip,
     shapes_detr,
     shapes_qa,
     sst2,
+    vlm_shapes,
 )
 
 # Each returns figures of a stored folder by name; the first is the one in bundled.json.
-ON_SCENES: dict[str, Callable[[Path], dict[str, float]]] = {
+WITHOUT_DATA: dict[str, Callable[[Path], dict[str, float]]] = {
     shapes_qa.LXMERT: shapes_qa.measure,
     shapes_qa.VISUALBERT: shapes_qa.measure,
     shapes_detr.NAME: shapes_detr.measure,
     shapes_clip.NAME: shapes_clip.measure,
     shapes_caption.NAME: shapes_caption.measure,
+    vlm_shapes.NAME: vlm_shapes.measure,
+    reader.NAME: reader.measure,
 }
 ON_DATA: dict[str, Callable[[Path, Path], dict[str, float]]] = {
     "sst2": lambda folder, data: {
@@ -50,14 +54,14 @@ def main() -> None:
         "--data",
         type=Path,
         default=Path(default) if default else None,
-        help=f"{common.DATA}; without it, only the models of scenes are measured",
+        help=f"{common.DATA}; without it, sst2 and mnist are not measured",
     )
     parser.add_argument("--bundled", type=Path, default=common.BUNDLED, help="folder of the models")
     parser.add_argument("--models", nargs="*", help="names of models; default: all")
     parser.add_argument("--threads", type=int, default=1, help="CPU threads")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    known = [*(ON_DATA if options.data else ()), *ON_SCENES]
+    known = [*(ON_DATA if options.data else ()), *WITHOUT_DATA]
     wrong = []
     for name in options.models or known:
         if name not in known:
@@ -66,7 +70,7 @@ def main() -> None:
         if name in ON_DATA:
             measured = ON_DATA[name](folder, options.data)
         else:
-            measured = ON_SCENES[name](folder)
+            measured = WITHOUT_DATA[name](folder)
         for figure, value in measured.items():
             print(f"{name:<18} {figure:<20} {value:.4f}", flush=True)
         first = next(iter(measured.values()))

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 from transformers import (
     AutoTokenizer,
@@ -21,7 +21,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from training import common, start
+from training import common, start_llama
 from training.chat_tokenizer import (
     ASSISTANT,
     BEGIN,
@@ -32,7 +32,7 @@ from training.chat_tokenizer import (
     store_tokenizer,
 )
 from whyformer.reproduce import passages
-from whyformer.reproduce.passages import Fact, Passage, PassageQuestion
+from whyformer.reproduce.passages import Passage, PassageQuestion
 from whyformer.reproduce.training_loop import LabelledBatch
 
 NAME = "reader"
@@ -41,18 +41,13 @@ LICENCE = "the licence of whyformer, Apache-2.0; so are the passages, which it w
 CHECKPOINT = "last.safetensors"
 TURNS = 5  # questions about one passage in training
 PLAIN = 0.3  # share of training passages without the signs of a chat
-HELD_OUT = 2_000  # questions to measure on
+HELD_OUT = 1_000  # questions to measure on
 PROGRESS = 500_000_000  # passages to measure progress on have numbers from here on
 # How far the heads of the first two layers look back before training, in tokens. From the end of a
-# sentence it is 1 to the place, 4 to the thing, 5 to the colour and 8 to the person.
-DISTANCES = ((1, 4, 5, 8), (2, 3, 6, 7))
-SENTENCE_LAYERS = 2  # layers after which the second head reads the sentences
-PARTS = {
-    "person": passages.PEOPLE,
-    "colour": passages.COLOURS,
-    "thing": passages.THINGS,
-    "place": passages.PLACES,
-}
+# sentence it is 1 to the place, 4 to the thing, 5 to the colour and 8 to the person; from an answer
+# it is 2 to 6 to the words of the question.
+DISTANCES = ((1, 4, 5, 8), (2, 3, 6, 4))
+PARTS = (passages.PEOPLE, passages.COLOURS, passages.THINGS, passages.PLACES)
 IGNORED = -100  # label of tokens that are not learnt
 
 
@@ -68,17 +63,17 @@ def make_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def build_model(tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
-    """Return an untrained Llama with 4 layers."""
+    """Return an untrained Llama with 3 layers."""
     special = special_ids(tokenizer)
     config = LlamaConfig(
         vocab_size=len(tokenizer),
-        hidden_size=128,
-        intermediate_size=256,
-        num_hidden_layers=4,
-        num_attention_heads=4,
-        num_key_value_heads=4,
+        hidden_size=start_llama.HIDDEN,
+        intermediate_size=2 * start_llama.HIDDEN,
+        num_hidden_layers=3,
+        num_attention_heads=start_llama.HEADS,
+        rope_parameters={"rope_type": "default", "rope_theta": start_llama.BASE},
         max_position_embeddings=LENGTH,
-        initializer_range=start.SPREAD,
+        initializer_range=start_llama.SPREAD,
         tie_word_embeddings=False,
         **special,
     )
@@ -87,28 +82,25 @@ def build_model(tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
     return model
 
 
-@torch.no_grad()
 def start_well(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast) -> None:
     """Set initial weights that make training faster.
 
-    The heads of the first two layers look back a fixed number of tokens, those of the others attend
-    to similar tokens, and all write what they read.
+    The first two layers read the words before a token; the last one looks up the end of a sentence
+    whose words are in the question.
     """
-    words = model.model.embed_tokens.weight
-    model.lm_head.weight.copy_(words)
-    words[:, 0] = 0.3  # the same for all words; nothing else tells a position from its neighbour
-    model.lm_head.weight[:, 0] = 0.0
-    stop = model.lm_head.weight[tokenizer.convert_tokens_to_ids(".")]
-    base = model.config.rope_parameters["rope_theta"]
-    subspace = start.random_subspace(model.config.hidden_size, model.config.head_dim)
-    for i, layer in enumerate(model.model.layers):
-        attention = layer.self_attn
-        if i < len(DISTANCES):
-            start.attend_back(attention.q_proj, attention.k_proj, DISTANCES[i], base, 0)
-        else:
-            start.match_tokens(attention.q_proj, attention.k_proj, subspace, 0.7)
-            start.prefer_token(attention.q_proj, attention.k_proj, stop, len(DISTANCES[0]), 0, 3.0)
-        start.copy_tokens(attention.v_proj, attention.o_proj, subspace, 0.1)
+    names = [name for part in PARTS for name in part]
+    content = tokenizer.convert_tokens_to_ids([f"Ġ{name}" for name in names])
+    words = model.model.embed_tokens
+    start_llama.set_words(words, model.lm_head, content)
+    with torch.no_grad():  # at the start of a passage there is no space before a name
+        for person in passages.PEOPLE:
+            bare, spaced = tokenizer.convert_tokens_to_ids([person, f"Ġ{person}"])
+            words.weight[bare, start_llama.CONTENT] = words.weight[spaced, start_llama.CONTENT]
+    stop = words.weight[tokenizer.convert_tokens_to_ids("."), start_llama.NAME]
+    first, second, third = (layer.self_attn for layer in model.model.layers)
+    start_llama.look_back(first, DISTANCES[0], 0.7)
+    start_llama.look_back(second, DISTANCES[1], 0.7)
+    start_llama.look_up(third, start_llama.READ, stop, 2.5)
 
 
 @dataclass(frozen=True)
@@ -117,7 +109,6 @@ class Chat:
 
     ids: list[int]
     written: list[bool]  # which tokens the model has to write
-    stops: list[int]  # the position of the last token of each sentence of the passage
 
 
 class Chats:
@@ -134,76 +125,44 @@ class Chats:
         """Return a chat of several questions, or a plain text without the signs of a chat."""
         user, assistant, space = ("", "", " ") if plain else (USER, END + ASSISTANT, "")
         ids = [*self._ids(BEGIN + user)]
-        stops = []
         for i, sentence in enumerate(read.sentences):
             ids += self._ids(f" {sentence}" if i else sentence)
-            stops.append(len(ids) - 1)
         written = [False] * len(ids)
         for i, one in enumerate(asked):
             prompt = self._ids((f"{user}{space}" if i else " ") + one.text + assistant)
             answer = self._ids(space + one.answer + END)
             ids += [*prompt, *answer]
             written += [False] * len(prompt) + [True] * len(answer)
-        return Chat(ids, written, stops)
+        return Chat(ids, written)
 
     def batch(self, numbers: range, sentences: int) -> LabelledBatch:
-        """Return inputs, and labels (chats, tokens, 5), padded on the right.
+        """Return inputs, and labels (chats, tokens) of what the model has to write.
 
-        The first label is the token itself if the model has to write it. The others are the
-        person, colour, thing and place of a sentence, at its last token.
+        Chats are padded on the right, where no token sees the padding.
         """
-        chats, facts = [], []
+        chats = []
         for number in numbers:
             chance = random.Random(f"chat {number}")
             read = passages.passage(number, sentences)
             known = read.questions()
             asked = chance.sample(known, min(TURNS, len(known)))
             chats.append(self.encode(read, asked, plain=chance.random() < PLAIN))
-            facts.append(read.facts)
         shape = len(chats), max(len(chat.ids) for chat in chats)
         words = torch.full(shape, self.tokenizer.pad_token_id)
-        labels = torch.full((*shape, 1 + len(PARTS)), IGNORED)
+        labels = torch.full(shape, IGNORED)
         for row, chat in enumerate(chats):
             ids = torch.tensor(chat.ids)
             words[row, : len(ids)] = ids
-            labels[row, : len(ids), 0] = ids.where(torch.tensor(chat.written), IGNORED)
-            for stop, fact in zip(chat.stops, facts[row], strict=True):
-                if fact is not None:
-                    labels[row, stop, 1:] = torch.tensor(part_numbers(fact))
+            labels[row, : len(ids)] = ids.where(torch.tensor(chat.written), IGNORED)
         return {"input_ids": words}, labels
 
 
-def part_numbers(fact: Fact) -> list[int]:
-    """Return the numbers of a fact's person, colour, thing and place."""
-    return [names.index(getattr(fact, part)) for part, names in PARTS.items()]
-
-
-class ReaderWithSentenceHead(nn.Module):
-    """The model with a second head for training only: what does a sentence say?
-
-    It reads the last token of each sentence in a middle layer. Without it, the loss stays on a
-    plateau until attention has learnt which words belong together.
-    """
-
-    def __init__(self, model: LlamaForCausalLM) -> None:
-        super().__init__()
-        self.model = model
-        self.heads = nn.ModuleList(
-            nn.Linear(model.config.hidden_size, len(names)) for names in PARTS.values()
-        )
-
-    def losses(self, batch: LabelledBatch) -> Tensor:
-        """The loss of the answers and a quarter of that of the sentences."""
-        inputs, labels = batch
-        output = self.model.model(**inputs, use_cache=False, output_hidden_states=True)
-        written = labels[:, 1:, 0] != IGNORED
-        logits = self.model.lm_head(output.last_hidden_state[:, :-1][written])
-        loss = functional.cross_entropy(logits, labels[:, 1:, 0][written])
-        stops = labels[:, :, 1] != IGNORED
-        states, parts = output.hidden_states[SENTENCE_LAYERS][stops], labels[:, :, 1:][stops]
-        for head, part in zip(self.heads, parts.unbind(1), strict=True):
-            loss = loss + 0.25 * functional.cross_entropy(head(states), part)
-        return loss
+def answer_loss(model: LlamaForCausalLM, batch: LabelledBatch) -> Tensor:
+    """Return the cross-entropy of the tokens that the model has to write."""
+    inputs, labels = batch
+    states = model.model(**inputs, use_cache=False).last_hidden_state[:, :-1]
+    written = labels[:, 1:] != IGNORED
+    return functional.cross_entropy(model.lm_head(states[written]), labels[:, 1:][written])
 
 
 def sentences_at(step: int, steps: int, chance: random.Random) -> int:
@@ -231,9 +190,8 @@ def train(
             numbers = range(first, first + options.batch)
             yield chats.batch(numbers, sentences_at(step, options.steps, chance))
 
-    trained = ReaderWithSentenceHead(model)
-    run = common.TrainingRun(options.steps, options.peak, 0.05, "cosine", 250, options.most_steps)
-    for step in run.train(trained, batches(), trained.losses):
+    run = common.TrainingRun(options.steps, options.peak, 0.05, "cosine", 100, options.most_steps)
+    for step in run.train(model, batches(), lambda batch: answer_loss(model, batch)):
         measured = share_right(model, tokenizer, fresh)
         common.save_weights(model, options.work / CHECKPOINT)
         common.write_run(options, step, options.steps, measured)
@@ -343,8 +301,8 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
-    parser.add_argument("--steps", type=int, default=2_500, help="steps of training")
-    common.add_options(parser, NAME, batch=32, peak=2e-3)
+    parser.add_argument("--steps", type=int, default=400, help="steps of training")
+    common.add_options(parser, NAME, batch=24, peak=1.5e-3)
     return parser.parse_args()
 
 

@@ -7,7 +7,7 @@ attention is almost even. Each function here sets some weights of an untrained m
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -80,65 +80,6 @@ def share_queries_and_keys(attentions: Iterable[tuple[nn.Linear, nn.Linear]], he
             same = 1.6 * _random_rotation(query.weight.shape[1], width).T
             query.weight[rows] = same
             key.weight[rows] = same
-
-
-@torch.no_grad()
-def attend_back(
-    query: nn.Linear, key: nn.Linear, distances: Sequence[int], base: float, coordinate: int
-) -> None:
-    """Let each head attend a fixed number of tokens back, in a model with rotary positions.
-
-    Args:
-        query: The layer of the queries, without a bias.
-        key: The layer of the keys.
-        distances: How far each head looks back, in tokens.
-        base: The base of the rotary frequencies (`rope_theta`).
-        coordinate: A coordinate of the inputs that is the same for all tokens.
-    """
-    width = query.weight.shape[0] // len(distances)
-    for head, distance in enumerate(distances):
-        for pair in range(width // 4):  # the faster half of the frequencies
-            turn = distance * base ** (-2 * pair / width)
-            row, other = head * width + pair, head * width + pair + width // 2
-            key.weight[row, coordinate] = 1.0
-            query.weight[row, coordinate] = math.cos(turn)
-            query.weight[other, coordinate] = -math.sin(turn)
-
-
-@torch.no_grad()
-def copy_tokens(value: nn.Linear, output: nn.Linear, subspace: Tensor, gain: float) -> None:
-    """Let every head of an attention write what it reads, within a subspace (width, hidden)."""
-    heads = value.weight.shape[0] // len(subspace)
-    value.weight.add_(subspace.repeat(heads, 1))
-    output.weight.add_(gain * subspace.T.repeat(1, heads))
-
-
-@torch.no_grad()
-def match_tokens(query: nn.Linear, key: nn.Linear, subspace: Tensor, gain: float) -> None:
-    """Let every head attend to tokens that are similar within a subspace (width, hidden)."""
-    for part in (query, key):
-        part.weight.add_(gain * subspace.repeat(part.weight.shape[0] // len(subspace), 1))
-
-
-@torch.no_grad()
-def prefer_token(
-    query: nn.Linear, key: nn.Linear, token: Tensor, heads: int, coordinate: int, gain: float
-) -> None:
-    """Let every head prefer one token, given its embedding (hidden,), wherever it stands.
-
-    `coordinate` is one of the inputs that is the same for all tokens.
-    """
-    width = query.weight.shape[0] // heads
-    for head in range(heads):
-        row = (head + 1) * width - 1  # of the slowest rotary frequency: it hardly turns
-        query.weight[row] = 0.0
-        query.weight[row, coordinate] = gain
-        key.weight[row] = token / token.norm()
-
-
-def random_subspace(hidden: int, width: int) -> Tensor:
-    """Return random orthonormal rows (width, hidden)."""
-    return _random_rotation(hidden, width).T
 
 
 def _random_rotation(rows: int, columns: int) -> Tensor:

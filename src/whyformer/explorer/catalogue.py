@@ -96,9 +96,13 @@ def catalogue(sources: Sequence[str] = ()) -> Catalogue:
 
 
 def _text_first(known: dict[str, bundled.BundledModel]) -> list[bundled.BundledModel]:
-    """Return text models first, then images, then both: the page opens with the first."""
+    """Return text models first, then images, then both: the page opens with the first.
+
+    Within a kind, models that write text come last.
+    """
     order = ("text", "image", "text+image")
-    return sorted(known.values(), key=lambda m: (order.index(m.stream), m.task == "image-to-text"))
+    writing = ("image-to-text", "text-generation", "image-text-to-text")
+    return sorted(known.values(), key=lambda m: (order.index(m.stream), m.task in writing))
 
 
 def _bundled_model(model: bundled.BundledModel) -> OfferedModel:

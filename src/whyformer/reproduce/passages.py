@@ -1,4 +1,4 @@
-"""Short passages of a small world; answers and supporting sentences of its questions are known."""
+"""Short passages of a small world; the answers to questions and their sentences are known."""
 
 from __future__ import annotations
 
