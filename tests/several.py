@@ -30,6 +30,8 @@ SIMILARITIES = {
 # Funnel pools tokens, and fails on too few.
 FILLS = {"funnel": "zero", "visual_bert": "zero"}
 # It is not known which pixels belong to which of their tokens.
+# It makes tensors in the default precision, and fails in float64 if that is another.
+NEEDS_DOUBLE = {"kosmos_2"}
 WITHOUT_REMOVAL = {"deformable_detr", "mllama"}
 # Their attention is no map between all tokens; `blend` then leaves out its walk over maps.
 WITHOUT_MAPS = [name for name, (known, _) in tiny_models().items() if known.without_maps]
@@ -71,7 +73,8 @@ def value_of(name: str, model: nn.Module, inputs: dict[str, Tensor]) -> Tensor:
     heard: list[Any] = []
     part = model.get_submodule(known.output_module)
     handle = part.register_forward_hook(lambda m, args, output: heard.append(output))
-    with torch.no_grad(), default_dtype(next(model.parameters()).dtype):
+    double = name in NEEDS_DOUBLE and next(model.parameters()).dtype == torch.float64
+    with torch.no_grad(), default_dtype(torch.float64 if double else torch.get_default_dtype()):
         model(**inputs)
     handle.remove()
     output = heard[-1]
@@ -97,9 +100,9 @@ def value_of(name: str, model: nn.Module, inputs: dict[str, Tensor]) -> Tensor:
 
 @contextmanager
 def default_dtype(dtype: torch.dtype) -> Iterator[None]:
-    """Make tensors in float64 by default for such a model: Kosmos-2 fails otherwise."""
+    """A scope in which tensors are made in this precision by default."""
     before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64 if dtype == torch.float64 else before)
+    torch.set_default_dtype(dtype)
     try:
         yield
     finally:

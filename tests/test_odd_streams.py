@@ -507,7 +507,7 @@ TARGETS: dict[str, tuple[str, Any]] = {
     "a label that there is not": ("lxmert", "no such answer"),
     "too many targets": ("lxmert", [1, 2, 3]),
     "a position that there is not": ("t5", wf.token(4, 1)),
-    "a negative position": ("t5", wf.token(-1, 1)),
+    "a position before the first": ("t5", wf.token(-9, 1)),
     "a token that there is not": ("t5", wf.token(0, 60)),
     "a position of padding": ("t5", [wf.token(0, 1), wf.token(3, 1)]),
     "a class of a similarity": ("clip", 1),

@@ -42,7 +42,7 @@ def test_a_target_that_reads_padding_is_named(method: str) -> None:
 def test_a_target_that_reads_real_tokens_is_not(method: str, results: list[MethodResult]) -> None:
     model = tiny_model("GPT2LMHeadModel", **GPT2)().double()
     wf.explain(RIGHT, model, method=method, target=lambda o: o.logits[:, 2, 3])
-    wf.explain(RIGHT, model, method=method)
+    wf.explain(RIGHT, model, method=method, target=wf.token(-1))
     assert [one.reasons for one in results] == [(), ()]
 
 

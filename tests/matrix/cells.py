@@ -230,7 +230,8 @@ def _distance_to_single(case: Case, method: str, found: wf.Attribution) -> str:
         return f"the second sample alone fails: {str(error)[:80]}"
     lrp = "relevance" in wf.methods()[method].needs
     for name, stream in found.streams.items():
-        theirs = alone.streams[name].scores[0]
+        single = alone.streams[name]
+        theirs = single.scores[0][single.mask[0]]
         ours = stream.scores[1][stream.mask[1]]
         if len(ours) != len(theirs):
             return f"'{name}' has {len(ours)} scores in a batch and {len(theirs)} alone"

@@ -68,8 +68,11 @@ class Stream:
         """
         if self.grid is None:
             return self.mask[index].nonzero().flatten()
+        every = torch.arange(self.mask.shape[1])
+        if len(every) != self.grid[0] * self.grid[1]:
+            return every  # patches are missing, so that no row or column can be cut
         rows, columns = self.own_grid(index)
-        return torch.arange(self.mask.shape[1]).reshape(self.grid)[:rows, :columns].flatten()
+        return every.reshape(self.grid)[:rows, :columns].flatten()
 
     def own_grid(self, index: int) -> tuple[int, int]:
         """Return the grid of one sample's image, without rows and columns of padding at its end.
@@ -77,6 +80,8 @@ class Stream:
         It is the whole grid if the pixels of the image cannot be cut at the same place.
         """
         assert self.grid is not None
+        if self.mask.shape[1] != self.grid[0] * self.grid[1]:
+            return self.grid
         real = self.mask[index].reshape(self.grid).nonzero()
         pictures = (self.image, self.pixels)
         sizes = [picture.shape[-2:] for picture in pictures if picture is not None]
