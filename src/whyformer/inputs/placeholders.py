@@ -19,6 +19,9 @@ from whyformer.models.families import Family
 from whyformer.models.families.soft import Item, Panel, Soft
 from whyformer.models.processors import image_processor_of
 
+# A neutral image or sound. Not 0: Idefics3 takes an image of zeros for padding and drops it.
+NEUTRAL = 1e-6
+
 
 def add_kinds(arguments: Mapping[str, Any], module: nn.Module, family: Family) -> dict[str, Any]:
     """Return the arguments with the kinds of the tokens, which processors return, if missing."""
@@ -67,7 +70,7 @@ def place_soft_tokens(batch: Batch, module: nn.Module, family: Family, processor
             _check_entries(name, batch.arguments[name], len(owners[name]), soft)
         every |= columns
         if isinstance(value, Tensor):
-            baseline[soft.carrier] = torch.zeros_like(value)
+            baseline[soft.carrier] = torch.full_like(value, NEUTRAL)
     if not bool(every.any()):
         return batch
     baseline[batch.carrier] = ids.where(every, baseline[batch.carrier])

@@ -82,5 +82,7 @@ mllama = declare(
             "supported_aspect_ratios": [[1, 1], [1, 2], [2, 1]],
         },
         image_token_index=50,
+        # Without a cross_attention_mask, transformers' fused attention to the image is causal.
+        attn_implementation="eager",
     ),
 )
