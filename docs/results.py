@@ -1,8 +1,10 @@
 """Copy the tables of `whyformer reproduce` into docs/results.md.
 
     python docs/results.py runs/reproduce
+    python docs/results.py runs/whole whole-
 
-Each experiment's table.md goes between its two comments. Other experiments stay as they are.
+Each experiment's table.md goes between its two comments, whose names may have a prefix. Other
+experiments stay as they are.
 """
 
 from __future__ import annotations
@@ -25,10 +27,10 @@ def insert_table(page: str, name: str, table: str) -> str:
 
 
 def main() -> None:
-    folder = Path(sys.argv[1])
+    folder, prefix = Path(sys.argv[1]), "".join(sys.argv[2:])
     page = PAGE.read_text(encoding="utf-8")
     for table in sorted(folder.glob("*/table.md")):
-        page = insert_table(page, table.parent.name, table.read_text(encoding="utf-8"))
+        page = insert_table(page, prefix + table.parent.name, table.read_text(encoding="utf-8"))
     PAGE.write_text(page, encoding="utf-8")
 
 

@@ -137,8 +137,8 @@ def _read_outcome(part: ExperimentPart, folder: Path) -> Outcome:
     """The outcome of a finished part, from its folder."""
     try:
         results = Results.read(folder)
-    except InputError as error:
-        return Outcome(part, missing=error.message)
+    except InputError:
+        return Outcome(part, missing="not finished")  # a published table must not show folders
     settings = results.settings
     return Outcome(
         part,
