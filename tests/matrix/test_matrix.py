@@ -42,7 +42,7 @@ COMPLETE = {name for name in TYPES if crc32(name.encode()) % 3 == 0}
 # must not pass unseen: change these numbers by hand, and say why in the commit.
 COUNTS = {
     "types": 442,
-    "cells": {"right": 6031, "refused": 1353, "warned": 572},
+    "cells": {"right": 6187, "refused": 1175, "warned": 594},
     "with attention": 415,
     "right with the default": 398,
     "with a head": 357,
