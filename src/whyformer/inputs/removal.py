@@ -87,6 +87,12 @@ class Removal:
     def fill_of(self, stream: str) -> str:
         """How a stream's gaps are filled; raise OptionError if the stream has no such fill."""
         kind = self.source(stream).kind
+        if kind not in FILLS:
+            raise InputError(
+                f"no part of stream '{stream}' can be removed: it is {kind} of several images",
+                argument="inputs",
+                remedy="Use methods and metrics that remove nothing, or remove from another stream",
+            )
         fill = self.fill.get(stream) if isinstance(self.fill, Mapping) else self.fill
         if fill is None:
             return FILLS[kind][0]
