@@ -24,7 +24,7 @@ venv: $(READY) ## install everything into .venv (the other targets do this on fi
 
 # Packages whose models tests explain, without what they name: timm and open_clip would install a
 # torchvision for another torch, which breaks transformers.
-TESTED := timm open_clip_torch ftfy wcwidth
+TESTED := timm open_clip_torch ftfy wcwidth quantus cachetools scikit-image lazy-loader opencv-python-headless
 
 # torchao has a folder of its own, on the path of one test: transformers and peft behave otherwise
 # where they find it.
@@ -33,7 +33,7 @@ TESTED := timm open_clip_torch ftfy wcwidth
 $(READY): pyproject.toml constraints.txt
 	python3 -m venv $(VENV)
 	$(PYTHON) -m pip install --quiet -c constraints.txt torch==2.13.0
-	$(PYTHON) -m pip install --quiet -c constraints.txt -e ".[dev,data]"
+	$(PYTHON) -m pip install --quiet -c constraints.txt -e ".[dev]"
 	$(PYTHON) -m pip install --quiet -c constraints.txt --no-deps $(TESTED)
 	$(PYTHON) -m pip install --quiet -c constraints.txt --no-deps --upgrade --target $(VENV)/torchao torchao
 	@touch $@
