@@ -1,7 +1,8 @@
 """Which tests are slow: `make test` leaves them out, `make test-all` and CI run them too.
 
 A test is slow if it is marked `slow`, reads real data, drives a browser, or belongs to a
-methods x models table and is not on the table's quick diagonals.
+methods x models table and is not on the table's quick diagonals. Of the tests of newer models, the
+quick tests try every third model.
 
 Tests of newer models off the thinned diagonals run in no tier, to keep CI within an hour. The
 generated matrix (tests/matrix) tries every method that is not declared slow on every type of model
@@ -56,6 +57,11 @@ def is_off_diagonal(method: object, model: object) -> bool:
     return (QUICK_METHODS[str(method)] + MODELS[str(model)]) % len(QUICK_METHODS) != 0
 
 
+def is_left_to_slow(model: object) -> bool:
+    """Whether the tests of this tiny model are slow: two of three newer models."""
+    return model in MODELS and model not in COMPLETE and MODELS[str(model)] % THINNED != 0
+
+
 def is_thinned_out(method: object, model: object) -> bool:
     """Whether a test of this method and this tiny model does not run in any tier."""
     if not is_a_cell(method, model) or model in COMPLETE or not is_off_diagonal(method, model):
@@ -73,7 +79,8 @@ def is_slow(item: pytest.Item) -> bool:
     """Whether a collected test belongs to the slow tests."""
     if item.get_closest_marker("slow") or item.get_closest_marker("data"):
         return True
-    return "browser" in item.path.stem or is_off_diagonal(*_cell(item))
+    method, model = _cell(item)
+    return "browser" in item.path.stem or is_left_to_slow(model) or is_off_diagonal(method, model)
 
 
 def is_left_out(item: pytest.Item) -> bool:
