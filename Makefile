@@ -9,6 +9,9 @@ CODE   := src tests docs examples $(wildcard training benchmarks)
 # What depends on the processor's arithmetic; CI runs it as other processors too (.ci/run).
 NUMERIC := tests/engine tests/golden tests/methods tests/metrics $(wildcard tests/statistics)
 
+# uv resolves in seconds what takes pip minutes. pip installs torch, also from local wheels.
+UV := $(VENV)/bin/uv pip install --quiet --python $(PYTHON) -c constraints.txt
+
 # No command here may look for a model on a hub.
 export HF_HUB_OFFLINE := 1
 # pytest compiles the tests once; without bytecode files every process would do it again.
@@ -32,10 +35,10 @@ TESTED := timm open_clip_torch ftfy wcwidth quantus cachetools scikit-image lazy
 # torch first and alone: it is most of the download, and a change of ours need not repeat it.
 $(READY): pyproject.toml constraints.txt
 	python3 -m venv $(VENV)
-	$(PYTHON) -m pip install --quiet -c constraints.txt torch==2.13.0
-	$(PYTHON) -m pip install --quiet -c constraints.txt -e ".[dev]"
-	$(PYTHON) -m pip install --quiet -c constraints.txt --no-deps $(TESTED)
-	$(PYTHON) -m pip install --quiet -c constraints.txt --no-deps --upgrade --target $(VENV)/torchao torchao
+	$(PYTHON) -m pip install --quiet -c constraints.txt torch==2.13.0 uv
+	$(UV) -e ".[dev]"
+	$(UV) --no-deps $(TESTED)
+	$(UV) --no-deps --upgrade --target $(VENV)/torchao torchao
 	@touch $@
 
 demo: $(READY) ## explain predictions of the bundled models: terminal output, HTML pages, pictures
