@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from whyformer.attribution import Attribution
 from whyformer.datasets.files import import_optional
+from whyformer.errors import InputError
 from whyformer.statistics.bootstrap import Estimate
 
 AUDIT, ROWS, REPORT = "audit.json", "rows.parquet", "report.html"
@@ -94,7 +95,7 @@ class AuditExample:
 class Audit:
     """The result of an audit: a headline, the tables behind it, and one row per explanation."""
 
-    kind: str  # "names" or "terms"
+    kind: str  # "names", "terms" or "summary"
     title: str
     headline: tuple[str, ...]
     tables: Mapping[str, AuditTable]
@@ -133,6 +134,25 @@ class Audit:
         from whyformer.audit.report import build_report
 
         return build_report(self)
+
+    def to_pandas(self, table: str | None = None) -> Any:
+        """Return one table, or the rows of all explanations, as a pandas DataFrame.
+
+        Args:
+            table: The name of a table in `tables`; the rows if None.
+
+        Raises:
+            InputError: pandas is not installed, or there is no such table.
+        """
+        if table is not None and table not in self.tables:
+            raise InputError(
+                f"there is no table {table!r}",
+                argument="table",
+                remedy=f"Pass one of {', '.join(self.tables)}",
+            )
+        pandas = import_optional("pandas", "to_pandas()")
+        records = self.rows if table is None else self.tables[table].records()
+        return pandas.DataFrame.from_records([dict(record) for record in records])
 
     def save(self, folder: str | Path) -> list[Path]:
         """Write the tables, the rows and the report to a folder; return the paths of the files.

@@ -159,7 +159,7 @@ def audit(
     options |= {"function_words": function_words, "skip_errors": skip_errors or None}
     _check_options(what, options)
     if out is not None:
-        _check_folder(out)
+        check_folder(out)
     shared: dict[str, Any] = {
         "methods": [name.strip() for name in methods.split(",") if name.strip()],
         "target": read_target(target),
@@ -191,11 +191,8 @@ def audit(
             min_count=min_count,
             **shared,
         )
-    found = _run_with_progress(events)
-    if not quiet:
-        stdout_console().print(_render_audit(found))
-    for message in found.notes:
-        note(message)
+    found = run_with_progress(events)
+    print_audit(found, quiet)
     write("--out", out, found.save)
 
 
@@ -217,7 +214,7 @@ def _check_options(what: AuditKind, options: dict[str, Any]) -> None:
         )
 
 
-def _check_folder(folder: Path) -> None:
+def check_folder(folder: Path) -> None:
     """Raise OutputError if the results cannot be written, before any work is done."""
     place = folder.expanduser()
     if place.exists() and not place.is_dir():
@@ -227,7 +224,7 @@ def _check_folder(folder: Path) -> None:
     check_parquet()
 
 
-def _run_with_progress(events: Iterator[Progress | Audit]) -> Audit:
+def run_with_progress(events: Iterator[Progress | Audit]) -> Audit:
     """Return the audit, behind a progress bar; print doubts as notes at the end."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
@@ -236,6 +233,14 @@ def _run_with_progress(events: Iterator[Progress | Audit]) -> Audit:
     for message in dict.fromkeys(str(warning.message) for warning in caught):
         note(message)
     return found
+
+
+def print_audit(found: Audit, quiet: bool) -> None:
+    """Print the headline and the first tables, unless `quiet`, and the notes."""
+    if not quiet:
+        stdout_console().print(_render_audit(found))
+    for message in found.notes:
+        note(message)
 
 
 def _render_audit(found: Audit) -> RenderableType:

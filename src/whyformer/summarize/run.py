@@ -1,0 +1,368 @@
+"""Explain a whole dataset and summarise which parts of the inputs speak for each class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, get_args
+
+from whyformer.attribution import Attribution
+from whyformer.audit.explainer import BATCH, ExplainedText, TextExplainer, check_methods
+from whyformer.audit.findings import Audit, AuditExample
+from whyformer.audit.scored_words import term_pattern
+from whyformer.audit.word_lists import read_terms
+from whyformer.batching.progress import Progress, without_progress
+from whyformer.datasets import Dataset, Sample, open_dataset
+from whyformer.errors import InputError, OptionError
+from whyformer.explain import explain
+from whyformer.inputs.detect import kind_of
+from whyformer.models.load import Loaded, load_model
+from whyformer.statistics.bootstrap import Bootstrap
+from whyformer.summarize.parts import (
+    UNITS,
+    ExplainedSample,
+    Unit,
+    position_shares,
+    sentence_shares,
+    term_share,
+    word_shares,
+)
+from whyformer.summarize.ranking import ClassRanking, compare_models, rank_parts
+from whyformer.summarize.tables import charts, headline, summary_tables
+
+DOING = "explaining for the summary"
+KINDS = ("text", "image")
+EXAMPLES = 3  # classes whose strongest part is shown in an example
+FIRST = ("supporting", "opposing", "terms", "models")
+
+
+def run_summary(
+    data: Any,
+    model: Any = None,
+    *,
+    other: Any = None,
+    method: str = "auto",
+    target: Any = None,
+    unit: Unit | None = None,
+    terms: Any = None,
+    processor: Any = None,
+    split: str | None = None,
+    limit: int | None = None,
+    on_error: str = "raise",
+    min_count: int = 5,
+    truncation: bool = False,
+    batch: int = BATCH,
+    draws: int = 1000,
+    seed: int = 0,
+) -> Iterator[Progress | Audit]:
+    """Summarise what a model uses over a dataset: the parts that speak for each class.
+
+    Args:
+        data: What `open_dataset` takes ("csv:reviews.csv"), a `Dataset`, or a list of inputs.
+        model: A classifier of texts or images: a module, a folder, a name; the bundled one that
+            fits the data if None.
+        other: A second model, or another version of the model, to compare with.
+        method: The method to explain with.
+        target: The class to explain; each sample's predicted class if None.
+        unit: "words" or "sentences" of texts, "positions" of an image's patches; words or
+            positions if None.
+        terms: Terms whose share of the relevance is measured: a file, a list, or
+            {group: [term, ...]}.
+        processor: The tokenizer or image processor, if it does not come with the model.
+        split: The split of the dataset.
+        limit: Draw this many samples, by `seed`; all if None.
+        on_error: What to do with rows that cannot be read, "raise" or "skip".
+        min_count: Rank only parts that occur in at least this many samples of a class.
+        truncation: Whether to cut texts that are too long for the model.
+        batch: The most samples in one batch.
+        draws: Bootstrap draws behind each interval.
+        seed: The seed of the draws and of the samples.
+
+    Yields:
+        Progress after every sample, and the findings at the end, in the form of an audit: tables,
+        charts, examples, rows. `summarize` returns the findings alone.
+
+    Raises:
+        InputError: The dataset cannot be read, is empty, or holds neither texts nor images.
+        OptionError: `unit`, `min_count`, `batch` or `draws` is out of range.
+
+    Example:
+        >>> found = summarize(["a dull film", "a dull plot"], min_count=2, draws=10)
+        >>> found.tables["supporting"].records()[0]["word"]
+        'dull'
+    """
+    check_methods(method)
+    if isinstance(min_count, bool) or min_count < 1:
+        raise OptionError(
+            f"min_count={min_count!r} is not a number of samples",
+            argument="min_count",
+            remedy="Pass a whole number from 1",
+        )
+    groups = read_terms(terms)
+    patterns = [term_pattern(t) for own in groups.groups.values() for t in own] if groups else None
+    bootstrap = Bootstrap(draws, seed)
+    samples, origin, damaged = read_samples(data, split, limit, seed, on_error)
+    kind = _common_kind(samples, origin)
+    unit = _unit_for(kind, unit)
+    if patterns and kind != "text":
+        raise OptionError(
+            "terms= needs texts, and the data has images", argument="terms", remedy="Leave it out"
+        )
+    loaded = _load_models((model, other), processor, kind)
+    explained: dict[str, list[ExplainedSample]] = {}
+    skipped = 0
+    for number, (name, one) in enumerate(loaded.items()):
+        explainer = SampleExplainer(one, kind, method, target, truncation, batch)
+        if kind == "text" and number == 0:
+            whole = len(samples)
+            samples = [s for s in samples if explainer.has_content(s)]
+            skipped = whole - len(samples)
+            if not samples:
+                raise InputError(f"all {whole} texts of {origin} are empty", argument="data")
+        own = explained.setdefault(name, [])
+        for sample, attribution, text in explainer.explain(samples):
+            own.append(_reduce(sample, attribution, text, unit, patterns))
+            done = number * len(samples) + len(own)
+            yield Progress(DOING, done, len(loaded) * len(samples))
+    rankings = {name: rank_parts(own, bootstrap, min_count) for name, own in explained.items()}
+    differences = (
+        compare_models(*explained.values(), bootstrap, min_count) if len(explained) == 2 else ()
+    )
+    first = next(iter(loaded))
+    tables = summary_tables(rankings, explained, differences, unit, bootstrap)
+    yield Audit(
+        kind="summary",
+        title=f"What {' and '.join(loaded)} {'use' if len(loaded) > 1 else 'uses'} over"
+        f" {len(samples)} samples",
+        headline=headline(rankings, explained, differences),
+        tables=tables,
+        rows=tuple(_row(name, one) for name, own in explained.items() for one in own),
+        settings={
+            "model": " and ".join(loaded),
+            "methods": [method],
+            "target": "predicted class" if target is None else str(target),
+            "unit": unit,
+            "data": origin,
+            "split": split,
+            "limit": limit,
+            "samples": len(samples),
+            "skipped because empty": skipped,
+            "skipped because unreadable": damaged,
+            "terms": None if groups is None else {g: list(t) for g, t in groups.groups.items()},
+            "min_count": min_count,
+            "truncation": truncation,
+            "draws": draws,
+            "seed": seed,
+            "level": bootstrap.level,
+        },
+        notes=_notes(rankings, min_count, skipped, damaged),
+        charts=charts(rankings),
+        examples=_examples(
+            SampleExplainer(loaded[first], kind, method, target, truncation, batch),
+            {sample.id: sample for sample in samples},
+            rankings[first],
+        ),
+        first=FIRST,
+    )
+
+
+summarize = without_progress(run_summary, "summarize")
+
+
+class SampleExplainer:
+    """A loaded model that explains many samples, texts or images."""
+
+    def __init__(
+        self, loaded: Loaded, kind: str, method: str, target: Any, truncation: bool, batch: int
+    ) -> None:
+        self.loaded, self.method, self.target, self.batch = loaded, method, target, batch
+        self._texts = (
+            TextExplainer(loaded, truncation=truncation, batch=batch) if kind == "text" else None
+        )
+
+    def has_content(self, sample: Sample) -> bool:
+        """Return whether a text has tokens other than special ones."""
+        return self._texts is None or self._texts.has_content(sample.inputs)
+
+    def explain(
+        self, samples: Sequence[Sample]
+    ) -> Iterator[tuple[Sample, Attribution, ExplainedText | None]]:
+        """Explain every sample, in order; a text comes with the places of its tokens."""
+        inputs = [sample.inputs for sample in samples]
+        if self._texts is not None:
+            found = self._texts.explain(inputs, self.method, self.target)
+            for sample, text in zip(samples, found, strict=True):
+                yield sample, text.attribution, text
+            return
+        attributions = explain(
+            iter(inputs),
+            self.loaded.module,
+            processor=self.loaded.processor,
+            method=self.method,
+            target=self.target,
+            batch_size=self.batch,
+        )
+        for sample, attribution in zip(samples, attributions, strict=True):
+            if attribution.streams[attribution.main].grid is None:
+                raise InputError(
+                    f"{self.loaded.name} has no grid of patches for its images",
+                    argument="model",
+                    remedy="Pass a model that reads images in patches",
+                )
+            yield sample, attribution, None
+
+
+TEXT_SHARES: Mapping[str, Callable[[ExplainedText], dict[str, float]]] = {
+    "words": word_shares,
+    "sentences": sentence_shares,
+}
+
+
+def _reduce(
+    sample: Sample,
+    attribution: Attribution,
+    text: ExplainedText | None,
+    unit: Unit,
+    patterns: Sequence[Any] | None,
+) -> ExplainedSample:
+    shares = position_shares(attribution) if text is None else TEXT_SHARES[unit](text)
+    conservation = attribution.conservation
+    return ExplainedSample(
+        sample.id,
+        attribution.labels[0],
+        float(attribution.output[0]),
+        shares,
+        None if text is None or patterns is None else term_share(text, patterns),
+        None if conservation is None else float(conservation[0]),
+    )
+
+
+def read_samples(
+    data: Any, split: str | None, limit: int | None, seed: int, on_error: str
+) -> tuple[list[Sample], str, int]:
+    """Return the samples, where they are from, and how many rows could not be read."""
+    if isinstance(data, Sequence) and not isinstance(data, str):
+        listed = list(data)[:limit]
+        samples = [
+            one if isinstance(one, Sample) else Sample(str(i), one) for i, one in enumerate(listed)
+        ]
+        origin, damaged = "a list of inputs", 0
+    else:
+        opened = data
+        if not isinstance(data, Dataset):
+            drawn = None if limit is None else seed
+            opened = open_dataset(data, split, limit=limit, seed=drawn, on_error=on_error)
+        samples = list(opened)
+        origin = data if isinstance(data, str) else repr(opened)
+        damaged = len(opened.report.skipped)
+    if not samples:
+        raise InputError(f"{origin} has no samples", argument="data", remedy="Pass at least one")
+    return samples, origin, damaged
+
+
+def _common_kind(samples: Sequence[Sample], origin: str) -> str:
+    """The kind of all samples, "text" or "image"."""
+    for sample in samples:
+        kind = kind_of(sample.inputs)
+        if kind not in KINDS:
+            raise InputError(
+                f"sample {sample.id} of {origin} is of kind {kind!r}",
+                argument="data",
+                remedy="Pass texts, pairs of texts, or images",
+            )
+        if kind != kind_of(samples[0].inputs):
+            raise InputError(
+                f"{origin} mixes texts and images: sample {sample.id} is of kind {kind!r}",
+                argument="data",
+                remedy="Summarise texts and images one after the other",
+            )
+    return kind_of(samples[0].inputs)
+
+
+def _unit_for(kind: str, unit: Unit | None) -> Unit:
+    allowed: tuple[Unit, ...] = ("positions",) if kind == "image" else UNITS[:2]
+    if unit is None:
+        return allowed[0]
+    if unit not in allowed:
+        known = unit in get_args(Unit)
+        raise OptionError(
+            f"unit={unit!r} is {'not for' if known else 'unknown for'} data of kind {kind!r}",
+            argument="unit",
+            remedy=f"Pass {' or '.join(map(repr, allowed))}",
+        )
+    return unit
+
+
+def _load_models(models: Sequence[Any], processor: Any, kind: str) -> dict[str, Loaded]:
+    """The one or two models by their names in tables; equal names get a number."""
+    first, other = models
+    found: dict[str, Loaded] = {}
+    for place, model in enumerate([first] if other is None else [first, other]):
+        loaded = model if isinstance(model, Loaded) else load_model(model, processor, kind)
+        name = loaded.name if loaded.name not in found else f"{loaded.name} ({place + 1})"
+        found[name] = loaded
+    return found
+
+
+def _row(model: str, one: ExplainedSample) -> dict[str, Any]:
+    """One explanation as a row of rows.parquet."""
+    return {
+        "model": model,
+        "sample": one.sample,
+        "target": one.label,
+        "output": one.output,
+        "parts": list(one.shares),
+        "shares": list(one.shares.values()),
+        "share on terms": one.terms,
+        "conservation": one.conservation,
+    }
+
+
+def _notes(
+    rankings: Mapping[str, Sequence[ClassRanking]], min_count: int, empty: int, damaged: int
+) -> tuple[str, ...]:
+    notes = []
+    if empty:
+        notes.append(f"{empty} texts are empty or have no tokens, and were skipped.")
+    if damaged:
+        notes.append(f"{damaged} rows of the dataset could not be read, and were skipped.")
+    bare = [
+        ranking.label
+        for classes in rankings.values()
+        for ranking in classes
+        if not ranking.supporting and not ranking.opposing
+    ]
+    if bare:
+        notes.append(
+            f"Nothing occurs in at least {min_count} samples of {', '.join(dict.fromkeys(bare))}."
+            " Use more samples or a smaller min_count."
+        )
+    return tuple(notes)
+
+
+def _examples(
+    explainer: SampleExplainer, samples: Mapping[str, Sample], rankings: Sequence[ClassRanking]
+) -> tuple[AuditExample, ...]:
+    """The strongest part of each class: its strongest sample, and its counter-example."""
+    chosen: dict[str, str] = {}
+    for ranking in [one for one in rankings if one.supporting][:EXAMPLES]:
+        best = ranking.supporting[0]
+        chosen.setdefault(
+            best.example, f"{best.example}: '{best.part}' speaks most for {ranking.label}."
+        )
+        if best.counter is not None:
+            chosen.setdefault(
+                best.counter,
+                f"{best.counter}: a counter-example, '{best.part}' speaks against {ranking.label}.",
+            )
+    explained = explainer.explain([samples[name] for name in chosen])
+    return tuple(
+        AuditExample(
+            caption,
+            replace(
+                attribution,
+                provenance={**attribution.provenance, "model": explainer.loaded.name},
+            ),
+        )
+        for caption, (_, attribution, _) in zip(chosen.values(), explained, strict=True)
+    )
