@@ -19,6 +19,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+from whyformer.models.packed_weights import PACKED, write_packed
 from whyformer.reproduce.training_loop import (
     LabelledBatch,
     Schedule,
@@ -166,13 +167,16 @@ def load_weights(model: nn.Module, path: Path) -> None:
     model.load_state_dict(load_file(path))
 
 
-def store_model(model: PreTrainedModel, folder: Path) -> None:
-    """Write config.json and a half-precision model.safetensors to `folder`.
+def store_model(model: PreTrainedModel, folder: Path, *, packed: bool = False) -> None:
+    """Write config.json and the weights to `folder`, in 16 bits or packed in 8.
 
-    Half precision keeps the file small; the config says float32, so that it is loaded as float32.
+    This keeps the file small; the config says float32, so that it is loaded as float32.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    save_weights(model, folder / "model.safetensors", torch.float16)
+    if packed:
+        write_packed(model.state_dict(), folder / PACKED)
+    else:
+        save_weights(model, folder / "model.safetensors", torch.float16)
     config = {
         key: value
         for key, value in model.config.to_diff_dict().items()

@@ -23,6 +23,7 @@ from transformers import (
 )
 
 from training import common, shapes, start
+from whyformer.models.load import load_folder
 from whyformer.reproduce import scenes
 from whyformer.reproduce.scenes import Scene
 from whyformer.reproduce.training_loop import LabelledBatch
@@ -199,7 +200,7 @@ def measure(folder: Path, count: int = HELD_OUT) -> dict[str, float]:
     "test" is the share of captions right word by word, "named" that of the right shapes in any
     order.
     """
-    model = VisionEncoderDecoderModel.from_pretrained(folder, dtype=torch.float32).eval()
+    model = load_folder(folder, dtype=torch.float32)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     processor = AutoImageProcessor.from_pretrained(folder)
     drawings = shapes.draw_scenes(scenes.HELD_OUT, count)
@@ -232,7 +233,7 @@ def store(
     """Write the folder; return the figures measured from its files."""
     folder = options.output
     add_pooler(model)
-    common.store_model(model, folder)
+    common.store_model(model, folder, packed=True)
     model.generation_config.save_pretrained(folder)
     common.store_tokenizer(tokenizer, folder)
     # Without a processor class, AutoProcessor would load the tokenizer only.

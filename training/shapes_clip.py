@@ -18,6 +18,7 @@ from transformers import (
 )
 
 from training import common, shapes, start
+from whyformer.models.load import load_folder
 from whyformer.reproduce import scenes
 from whyformer.reproduce.scenes import Scene
 from whyformer.reproduce.training_loop import LabelledBatch
@@ -234,7 +235,7 @@ def measure(folder: Path, count: int = HELD_OUT) -> dict[str, float]:
 
     "test" is `retrieval`, "binding" is `binding` and "naming" is `naming`.
     """
-    model = CLIPModel.from_pretrained(folder, dtype=torch.float32).eval()
+    model = load_folder(folder, dtype=torch.float32)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     processor = AutoImageProcessor.from_pretrained(folder)
     drawings = shapes.draw_scenes(scenes.HELD_OUT, count)
@@ -270,7 +271,7 @@ def store(
 ) -> dict[str, float]:
     """Write the folder; return the figures measured from its files."""
     folder = options.output
-    common.store_model(model, folder)
+    common.store_model(model, folder, packed=True)
     common.store_tokenizer(tokenizer, folder)
     shapes.store_processor(folder, "CLIPImageProcessor", do_center_crop=False, do_convert_rgb=True)
     store_texts(folder / "samples")

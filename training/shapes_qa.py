@@ -23,6 +23,7 @@ from transformers import (
 
 from training import common, shapes, start
 from whyformer.inputs.regions import RegionGrid
+from whyformer.models.load import load_folder
 from whyformer.reproduce import scenes
 from whyformer.reproduce.scenes import Question, Scene
 from whyformer.reproduce.training_loop import LabelledBatch
@@ -258,9 +259,7 @@ def measure(folder: Path, drawings: int = HELD_OUT) -> dict[str, float]:
     """
     tokenizer = AutoTokenizer.from_pretrained(folder)
     grid = RegionGrid.load(folder)
-    kind: Any = VisualBertForQuestionAnswering if grid.boxes_in_features else None
-    model = (kind or LxmertForQuestionAnswering).from_pretrained(folder, dtype=torch.float32)
-    model.eval()
+    model = load_folder(folder, dtype=torch.float32)
     name = VISUALBERT if grid.boxes_in_features else LXMERT
     shown = shapes.draw_scenes(scenes.HELD_OUT, drawings)
     features, boxes, _ = grid([drawing.render() for drawing in shown])
@@ -312,7 +311,7 @@ def store(
 ) -> dict[str, float]:
     """Write the folder; return the figures measured from its files."""
     folder, name = options.output, options.model
-    common.store_model(model, folder)
+    common.store_model(model, folder, packed=True)
     common.store_tokenizer(tokenizer, folder)
     GRIDS[name].save(folder)
     shapes.store_questions(folder / "samples")

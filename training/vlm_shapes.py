@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import (
     AutoProcessor,
-    CLIPModel,
     GenerationConfig,
     LlamaConfig,
     LlavaConfig,
@@ -36,6 +35,7 @@ from training.chat_tokenizer import (
     special_ids,
     store_tokenizer,
 )
+from whyformer.models.load import load_folder
 from whyformer.reproduce import scenes
 from whyformer.reproduce.scenes import Scene
 from whyformer.reproduce.training_loop import LabelledBatch
@@ -92,7 +92,7 @@ def capitalise(text: str) -> str:
 
 def build_model(tokenizer: PreTrainedTokenizerFast) -> LlavaForConditionalGeneration:
     """Return the vision transformer of clip_shapes, and an untrained Llama that reads it."""
-    clip = CLIPModel.from_pretrained(common.BUNDLED / "clip_shapes", dtype=torch.float32)
+    clip = load_folder(common.BUNDLED / "clip_shapes", dtype=torch.float32)
     special = special_ids(tokenizer)
     config = LlavaConfig(
         vision_config=clip.config.vision_config,
@@ -368,7 +368,7 @@ def measure(folder: Path, count: int = HELD_OUT) -> dict[str, float]:
     the most frequent answer to each wording, without an image; "swapped" is that of the model with
     the image of another scene.
     """
-    model = LlavaForConditionalGeneration.from_pretrained(folder, dtype=torch.float32).eval()
+    model = load_folder(folder, dtype=torch.float32)
     processor = AutoProcessor.from_pretrained(folder)
     drawings = shapes.draw_scenes(scenes.HELD_OUT, count)
     images = [drawing.render() for drawing in drawings]
@@ -402,7 +402,7 @@ def store(
 ) -> dict[str, float]:
     """Write the folder; return the figures measured from its files."""
     folder = options.output
-    common.store_model(model, folder)
+    common.store_model(model, folder, packed=True)
     model.generation_config.save_pretrained(folder)
     store_tokenizer(tokenizer, folder)
     shapes.store_processor(folder, "CLIPImageProcessor", do_center_crop=False, do_convert_rgb=True)

@@ -9,6 +9,7 @@ import socket
 import threading
 import urllib.parse
 import urllib.request
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +21,7 @@ from torch import nn
 from whyformer.errors import InputError, ModelError
 from whyformer.models import bundled
 from whyformer.models.families import Family, family_of
+from whyformer.models.packed_weights import PACKED, read_packed
 from whyformer.models.placement import read_placement, refuse_placement
 from whyformer.models.processors import (
     cached_processor,
@@ -162,7 +164,7 @@ def _default_name(kind: str | None) -> str:
 def _load_bundled(model: bundled.BundledModel) -> tuple[nn.Module, Any]:
     with _lock:
         if model.folder not in _bundled:
-            # Stored in half precision to save space.
+            # Stored in 8 or 16 bits to save space.
             module = load_folder(model.folder, dtype=torch.float32)
             _bundled[model.folder] = module, load_processor(model.folder)
         return _bundled[model.folder]
@@ -220,9 +222,13 @@ def _from_pretrained(source: str, **options: Any) -> nn.Module:
         )
         class_name = (getattr(config, "architectures", None) or [""])[0]
         architecture = getattr(transformers, class_name, None) or transformers.AutoModel
-        module, info = architecture.from_pretrained(
-            source, config=config, use_safetensors=True, output_loading_info=True, **options
-        )
+        packed = Path(source) / PACKED
+        if packed.is_file():
+            module, info = _load_packed(architecture, config, packed, options["dtype"])
+        else:
+            module, info = architecture.from_pretrained(
+                source, config=config, use_safetensors=True, output_loading_info=True, **options
+            )
     family = family_of(module)
     unread = family.unread if family else ()
     missing = sorted(name for name in info["missing_keys"] if not name.startswith(unread))
@@ -237,6 +243,23 @@ def _from_pretrained(source: str, **options: Any) -> nn.Module:
         )
     loaded: nn.Module = module.eval()
     return loaded
+
+
+def _load_packed(
+    architecture: Any, config: Any, path: Path, dtype: torch.dtype | str
+) -> tuple[nn.Module, Mapping[str, Any]]:
+    """Load weights stored in 8 bits; return what `from_pretrained` would."""
+    import transformers
+
+    module, info = architecture.from_pretrained(
+        None, config=config, state_dict=read_packed(path), dtype=dtype, output_loading_info=True
+    )
+    module.config.name_or_path = str(path.parent)
+    if (path.parent / "generation_config.json").is_file():
+        module.generation_config = transformers.GenerationConfig.from_pretrained(
+            path.parent, local_files_only=True
+        )
+    return module, info
 
 
 def _bundled_names() -> str:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from whyformer.errors import ModelError
+from whyformer.models.packed_weights import PACKED
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt")
@@ -19,7 +20,7 @@ def check_weight_files(folder: Path) -> None:
             argument="model",
             remedy="Pass a folder that save_pretrained wrote",
         )
-    if (folder / WEIGHTS).is_file():
+    if any((folder / name).is_file() for name in (WEIGHTS, PACKED)):
         return
     if (folder / INDEX).is_file():
         absent = [name for name in read_shards(folder / INDEX) if not (folder / name).is_file()]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ import torch
 import transformers
 
 from whyformer.models.bundled import ROOT, models
+from whyformer.models.load import load_folder
 from whyformer.reproduce import scenes
 from whyformer.reproduce.passages import held_out_questions
 from whyformer.reproduce.scene_questions import held_out_questions as scene_questions
@@ -22,8 +22,7 @@ def test_it_is_small_loads_as_float32_and_has_a_card(name: str) -> None:
     folder = ROOT / name
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     assert size <= 6_000_000
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    model = getattr(transformers, config["architectures"][0]).from_pretrained(folder)
+    model = load_folder(folder)
     assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
     assert models()[name].accuracy >= 0.95
     assert f"{models()[name].accuracy:.2%}" in (folder / "card.md").read_text(encoding="utf-8")
@@ -97,7 +96,7 @@ def test_reader_reads_the_passage_and_remembers_the_chat() -> None:
 
 def test_vlm_shapes_answers_questions_about_held_out_scenes() -> None:
     folder = ROOT / "vlm_shapes"
-    model = transformers.LlavaForConditionalGeneration.from_pretrained(folder).eval()
+    model = load_folder(folder)
     processor = transformers.AutoProcessor.from_pretrained(folder)
     asked = list(scene_questions(80))
     texts = [

@@ -13,6 +13,7 @@ from PIL import Image
 
 from whyformer.inputs.regions import RegionGrid
 from whyformer.models.bundled import ROOT
+from whyformer.models.load import load_folder
 from whyformer.reproduce import scenes
 
 NAMES = ("caption_shapes", "clip_shapes", "detr_shapes", "lxmert_shapes", "visualbert_shapes")
@@ -45,9 +46,7 @@ def test_it_is_small_and_loads_as_float32(name: str) -> None:
     folder = ROOT / name
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     assert size <= 4_000_000
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    kind = getattr(transformers, config["architectures"][0])
-    model = kind.from_pretrained(folder)
+    model = load_folder(folder)
     assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
     assert len(list((folder / "samples").glob("*.png"))) == 6
     assert (folder / "card.md").is_file()
@@ -63,12 +62,12 @@ def test_questions_are_answered(name: str) -> None:
     words = tokenizer([entry["text"] for entry in questions], padding=True, return_tensors="pt")
     with torch.inference_mode():
         if name == "lxmert_shapes":
-            lxmert = transformers.LxmertForQuestionAnswering.from_pretrained(folder).eval()
+            lxmert = load_folder(folder)
             assert lxmert.config.num_qa_labels == len(lxmert.config.id2label)
             scores = lxmert(**words, visual_feats=features, visual_pos=boxes)[0]
             names = lxmert.config.id2label
         else:
-            model = transformers.VisualBertForQuestionAnswering.from_pretrained(folder).eval()
+            model = load_folder(folder)
             scores = model(**words, visual_embeds=features).logits
             names = model.config.id2label
     right = [
@@ -89,7 +88,7 @@ def test_what_a_question_is_about_lies_in_its_scene(name: str) -> None:
 
 def test_clip_tells_captions_apart() -> None:
     folder = ROOT / "clip_shapes"
-    model = transformers.CLIPModel.from_pretrained(folder).eval()
+    model = load_folder(folder)
     processor = transformers.AutoProcessor.from_pretrained(folder)
     captions = {entry["image"]: entry["answer"] for entry in questions_of("clip_shapes")}
     images = [picture("clip_shapes", file) for file in captions]
@@ -101,7 +100,7 @@ def test_clip_tells_captions_apart() -> None:
 
 def test_detr_finds_the_shapes() -> None:
     folder = ROOT / "detr_shapes"
-    model = transformers.DetrForObjectDetection.from_pretrained(folder).eval()
+    model = load_folder(folder)
     processor = transformers.AutoImageProcessor.from_pretrained(folder)
     files = sorted({entry["image"] for entry in questions_of("clip_shapes")})
     images = [picture("detr_shapes", file) for file in files]
@@ -117,7 +116,7 @@ def test_detr_finds_the_shapes() -> None:
 def test_captions_are_written() -> None:
     """On forty held-out scenes: the six samples are too few to tell 97 % from 80."""
     folder = ROOT / "caption_shapes"
-    model = transformers.VisionEncoderDecoderModel.from_pretrained(folder).eval()
+    model = load_folder(folder)
     processor = transformers.AutoProcessor.from_pretrained(folder)
     drawn = list(scenes.scenes(scenes.HELD_OUT, 40))
     pictures = [scene.render() for scene in drawn]
