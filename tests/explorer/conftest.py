@@ -5,18 +5,23 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import socket
 import threading
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.applications import Starlette
 
 from tests.chromium import CHROMIUM
 from tests.explorer.visitor import Visitor
+from whyformer.explorer.app import Explorer, create_app
 from whyformer.explorer.catalogue import Catalogue, catalogue
-from whyformer.explorer.server import Explorer
+from whyformer.explorer.serve import ExplorerServer
 
 
 @dataclass
@@ -43,12 +48,28 @@ class Answer:
 class Client:
     """Asks one explorer, with the headers that its own page would send."""
 
-    explorer: Explorer
-    own: dict[str, str] = field(default_factory=dict)
+    server: ExplorerServer
+
+    @property
+    def explorer(self) -> Explorer:
+        return self.server.explorer
 
     @property
     def place(self) -> str:
-        return f"127.0.0.1:{self.explorer.server_address[1]}"
+        return f"127.0.0.1:{self.server.port}"
+
+    def say(self, *parts: bytes, pause: float = 0.0, wait: float = 20.0) -> bytes:
+        """Everything that comes back for raw bytes, sent with pauses in between."""
+        with socket.create_connection(("127.0.0.1", self.server.port), timeout=wait) as line:
+            with suppress(ConnectionError):
+                for part in parts:
+                    line.sendall(part)
+                    time.sleep(pause)
+            answer = b""
+            with suppress(ConnectionError):
+                while part := line.recv(1 << 16):
+                    answer += part
+            return answer
 
     def ask(self, method: str, path: str, body: bytes | None = None, **headers: str) -> Answer:
         sent = {"Host": self.place, **{k.replace("_", "-"): v for k, v in headers.items()}}
@@ -56,7 +77,8 @@ class Client:
         try:
             line.request(method, path, body, {k: v for k, v in sent.items() if v != "-"})
             answer = line.getresponse()
-            return Answer(answer.status, dict(answer.getheaders()), answer.read())
+            found = {name.title(): value for name, value in answer.getheaders()}
+            return Answer(answer.status, found, answer.read())
         finally:
             line.close()
 
@@ -70,13 +92,13 @@ class Client:
         return self.ask("POST", "/explain", json.dumps(asked).encode(), **sent)
 
 
-def serving(explorer: Explorer) -> Iterator[Client]:
-    """A client of the explorer, which runs meanwhile."""
-    thread = threading.Thread(target=explorer.serve_forever, kwargs={"poll_interval": 0.05})
+def serve(app: Starlette, **settings: Any) -> Iterator[Client]:
+    """A client of the application, which runs meanwhile."""
+    server = ExplorerServer(app, **settings)
+    thread = threading.Thread(target=server.run)
     thread.start()
-    yield Client(explorer)
-    explorer.shutdown()
-    explorer.server_close()
+    yield Client(server)
+    server.stop()
     thread.join()
 
 
@@ -89,7 +111,7 @@ def offered() -> Catalogue:
 @pytest.fixture(scope="session")
 def client(offered: Catalogue) -> Iterator[Client]:
     """A client of an explorer with the usual limits."""
-    yield from serving(Explorer(offered))
+    yield from serve(create_app(offered))
 
 
 @pytest.fixture(scope="session")
@@ -105,7 +127,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visitor]:
 @pytest.fixture
 def visitor(browser: Visitor, client: Client, request: pytest.FixtureRequest) -> Iterator[Visitor]:
     """The browser; a picture of how the test left the page is kept where somebody wants it."""
-    browser.home = client.explorer.url
+    browser.home = client.server.url
     yield browser
     wanted = os.environ.get("WHYFORMER_ARTEFACTS")
     if wanted:

@@ -12,7 +12,7 @@ import whyformer as wf
 from whyformer.errors import WhyformerError
 from whyformer.explorer.catalogue import Catalogue
 from whyformer.explorer.explain_request import ExplainRequest, read_request
-from whyformer.explorer.image_upload import read_image
+from whyformer.explorer.image_upload import check_image
 from whyformer.explorer.limits import Limits, TooMuchError
 
 LIMITS = Limits(characters=50, upload=100_000, pixels=1_000_000)
@@ -36,15 +36,17 @@ def read(offered: Catalogue, **asked: Any) -> ExplainRequest:
 def test_a_text_a_pair_an_image_and_both(offered: Catalogue) -> None:
     assert read(offered, text="good").inputs == "good"
     assert read(offered, text="good", second="bad").inputs == ("good", "bad")
-    assert read(offered, model="mnist", image=coded(png())).inputs.size == (8, 8)
-    both = read(offered, model="lxmert_shapes", text="what?", image=coded(png())).inputs
+    image = read(offered, model="mnist", image=coded(png()))
+    assert image.has_upload
+    assert image.decoded().inputs.size == (8, 8)
+    both = read(offered, model="lxmert_shapes", text="what?", image=coded(png())).decoded().inputs
     assert both["text"] == "what?"
     assert both["image"].mode == "RGB"
 
 
 def test_an_example_is_named_by_its_number(offered: Catalogue) -> None:
     assert read(offered, model="mnist", example=3).inputs.size == (28, 28)
-    own = read(offered, model="mnist", example=3, image=coded(png())).inputs
+    own = read(offered, model="mnist", example=3, image=coded(png())).decoded().inputs
     assert own.size == (8, 8)  # what was dropped counts, not what was pressed before
 
 
@@ -164,19 +166,19 @@ def test_a_large_image_is_refused_before_it_is_unpacked(monkeypatch: pytest.Monk
     bomb = png(5000, 5000, "1")  # a few hundred bytes
     monkeypatch.setattr(Image.Image, "load", lambda self: pytest.fail("unpacked"))
     with pytest.raises(TooMuchError, match=r"5000 x 5000 pixels, more than the limit of 1 million"):
-        read_image(bomb, LIMITS)
+        check_image(bomb, LIMITS)
 
 
 def test_a_bomb_beyond_pillows_own_limit_is_refused_too() -> None:
     with pytest.raises(WhyformerError, match="more than 24 million pixels"):
-        read_image(png(20000, 10000, "1"), Limits(upload=10**8))
+        check_image(png(20000, 10000, "1"), Limits(upload=10**8))
 
 
 def test_a_large_file_is_refused() -> None:
     with pytest.raises(TooMuchError, match=r"0.2 MB, more than the limit of 0.1 MB"):
-        read_image(b"x" * 200_000, LIMITS)
+        check_image(b"x" * 200_000, LIMITS)
 
 
 @pytest.mark.parametrize("mode", ["L", "RGBA", "P", "1", "LA"])
 def test_every_usual_kind_of_image_is_read(mode: str) -> None:
-    assert read_image(png(mode=mode), LIMITS).mode == "RGB"
+    assert check_image(png(mode=mode), LIMITS).decode().mode == "RGB"

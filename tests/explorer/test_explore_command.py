@@ -14,12 +14,13 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Addresses that a browser was sent to; the server itself ends at once."""
     seen: list[str] = []
     monkeypatch.setattr("webbrowser.open", seen.append)
-    monkeypatch.setattr("whyformer.explorer.server.load_first_model", lambda explorer: None)
+    monkeypatch.setattr("whyformer.explorer.serve.load_first_model", lambda explorer: None)
 
-    def interrupted(self: Any, poll_interval: float = 0.5) -> None:
+    def interrupted(self: Any) -> None:
+        self.close()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("whyformer.explorer.server.Explorer.serve_forever", interrupted)
+    monkeypatch.setattr("whyformer.explorer.serve.ExplorerServer.run", interrupted)
     return seen
 
 
@@ -65,3 +66,13 @@ def test_a_model_that_is_not_there_is_one_sentence(opened: list[str]) -> None:
 
 def test_help_has_examples() -> None:
     assert "whyformer explore --port 8000" in " ".join(explore("--help").stdout.split())
+
+
+def test_a_missing_extra_is_one_sentence(
+    opened: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("whyformer.explorer.requirements.find_spec", lambda name: None)
+    done = explore("--port", "0")
+    assert done.exit_code == 2
+    assert "the explorer needs starlette and uvicorn" in " ".join(done.stderr.split())
+    assert "pip install 'whyformer[explore]'" in " ".join(done.stderr.split())

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 import warnings
@@ -10,19 +11,27 @@ import torch
 
 from whyformer.errors import InputError
 from whyformer.explorer import jobs as module
-from whyformer.explorer.jobs import Job, JobQueue, SendEvent
+from whyformer.explorer.job_queue import JobQueue
+from whyformer.explorer.jobs import Event, Job, SendEvent
 from whyformer.explorer.limits import BusyError, Limits
 
 SMALL = Limits(running=1, waiting=1, seconds=30.0)
 
 
+def events(job: Job) -> list[Event]:
+    async def collect() -> list[Event]:
+        return [event async for event in job.events()]
+
+    return asyncio.run(collect())
+
+
 def kinds(job: Job) -> list[str]:
-    return [event["event"] for event in job.events() if event["event"] != "beat"]
+    return [event["event"] for event in events(job) if event["event"] != "beat"]
 
 
 def test_a_job_tells_what_it_does_and_ends() -> None:
     job = JobQueue(SMALL).submit(lambda send: send("found", what=1))
-    assert list(job.events()) == [
+    assert events(job) == [
         {"event": "started"},
         {"event": "found", "what": 1},
         {"event": "done"},
@@ -57,7 +66,7 @@ def test_a_refusal_is_told_as_its_sentence() -> None:
     def work(send: SendEvent) -> None:
         raise InputError("there is\n nothing", argument="model", remedy="Pass model=")
 
-    *_, last = JobQueue(SMALL).submit(work).events()
+    last = events(JobQueue(SMALL).submit(work))[-1]
     assert last == {"event": "error", "says": "there is nothing. Choose another model."}
 
 
@@ -67,11 +76,24 @@ def test_a_mistake_of_ours_is_told_without_a_traceback_which_the_terminal_has(
     def work(send: SendEvent) -> None:
         raise ZeroDivisionError("secret")
 
-    *_, last = JobQueue(SMALL).submit(work).events()
+    last = events(JobQueue(SMALL).submit(work))[-1]
     assert last["event"] == "error"
     assert "ZeroDivisionError" in last["says"]
     assert "secret" not in last["says"]
     assert "ZeroDivisionError: secret" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit, MemoryError])
+def test_a_job_that_was_ended_is_never_done(
+    kind: type[BaseException], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def work(send: SendEvent) -> None:
+        raise kind
+
+    told = events((jobs := JobQueue(SMALL)).submit(work))
+    assert [event["event"] for event in told] == ["started", "error"]
+    assert ("not enough memory" if kind is MemoryError else kind.__name__) in told[-1]["says"]
+    assert _idle(jobs)
 
 
 def test_cancel_stops_between_two_operations() -> None:
@@ -85,7 +107,7 @@ def test_cancel_stops_between_two_operations() -> None:
     job = (jobs := JobQueue(SMALL)).submit(work)
     started.wait(10)
     job.cancel()
-    *_, last = job.events()
+    last = events(job)[-1]
     assert last == {"event": "error", "says": "cancelled"}
     assert _idle(jobs)
 
@@ -95,7 +117,7 @@ def test_a_job_that_takes_too_long_is_stopped() -> None:
         while True:
             torch.ones(1) + 1
 
-    *_, last = (jobs := JobQueue(Limits(running=1, seconds=0.2))).submit(work).events()
+    last = events((jobs := JobQueue(Limits(running=1, seconds=0.2))).submit(work))[-1]
     assert "longer than 0.2 seconds" in last["says"]
     assert _idle(jobs)
 
@@ -105,7 +127,7 @@ def test_a_job_that_cannot_be_stopped_is_left_and_new_work_is_refused(
 ) -> None:
     monkeypatch.setattr(module, "GRACE", 0.2)
     jobs, go = JobQueue(Limits(running=1, waiting=5, seconds=0.1)), threading.Event()
-    *_, last = jobs.submit(lambda send: bool(go.wait(20))).events()
+    last = events(jobs.submit(lambda send: bool(go.wait(20))))[-1]
     assert "longer than 0.1 seconds" in last["says"]
     with pytest.raises(BusyError, match="busy with jobs that do not stop"):
         jobs.submit(lambda send: None)
@@ -116,7 +138,7 @@ def test_a_job_that_cannot_be_stopped_is_left_and_new_work_is_refused(
 
 def test_warnings_of_two_jobs_at_once_are_silent_and_the_filters_come_back() -> None:
     before = list(warnings.filters)
-    jobs, both = JobQueue(Limits(running=2)), threading.Barrier(2)
+    jobs, both = JobQueue(Limits(running=2, alone=0.0)), threading.Barrier(2)
 
     def work(send: SendEvent) -> None:
         both.wait(10)
@@ -126,6 +148,75 @@ def test_warnings_of_two_jobs_at_once_are_silent_and_the_filters_come_back() -> 
     assert [kinds(job)[-1] for job in both_jobs] == ["done", "done"]
     assert _idle(jobs)
     _soon(lambda: warnings.filters == before)
+
+
+def test_clients_take_turns_and_uploads_are_a_line_of_their_own() -> None:
+    jobs, go, ran = JobQueue(Limits(running=1)), threading.Event(), []
+    jobs.submit(lambda send: bool(go.wait(20)))
+    order = [("a", True)] * 3 + [("a", False), ("b", False), ("b", False)]
+    waiting = [jobs.submit(lambda send, what=what: ran.append(what), *what) for what in order]
+    go.set()
+    for job in waiting:
+        assert kinds(job)[-1] == "done"
+    assert ran == [
+        *[("a", True), ("a", False), ("b", False)],
+        *[("a", True), ("b", False), ("a", True)],
+    ]
+
+
+def test_uploads_and_one_client_cannot_fill_the_queue() -> None:
+    limits = Limits(running=1, waiting=5, client_waiting=3, uploads=2)
+    jobs, go = JobQueue(limits), threading.Event()
+    jobs.submit(lambda send: bool(go.wait(20)), "a")
+    for _ in range(2):
+        jobs.submit(lambda send: None, "a", True)
+    with pytest.raises(BusyError):
+        jobs.submit(lambda send: None, "b", True)
+    with pytest.raises(BusyError):
+        jobs.check_room("b", True)
+    jobs.submit(lambda send: None, "a")
+    with pytest.raises(BusyError):
+        jobs.submit(lambda send: None, "a")
+    for _ in range(2):
+        jobs.submit(lambda send: None, "b")
+    with pytest.raises(BusyError):
+        jobs.submit(lambda send: None, "c")
+    go.set()
+    assert _idle(jobs)
+
+
+def test_a_short_job_runs_alone_and_a_long_one_gets_company() -> None:
+    jobs, go = JobQueue(Limits(running=2, alone=0.3)), threading.Event()
+    jobs.submit(lambda send: bool(go.wait(20)))
+    second = jobs.submit(lambda send: None)
+    assert jobs.busy == (1, 1)
+    assert kinds(second) == ["queued", "started", "done"]  # beside the first, which still runs
+    assert _soon(lambda: jobs.busy == (1, 0))
+    go.set()
+    assert _idle(jobs)
+
+
+def test_only_one_upload_runs_at_a_time() -> None:
+    jobs, go = JobQueue(Limits(running=2, alone=0.0)), threading.Event()
+    jobs.submit(lambda send: bool(go.wait(20)), upload=True)
+    jobs.submit(lambda send: None, upload=True)
+    assert kinds(jobs.submit(lambda send: None))[-1] == "done"
+    assert _soon(lambda: jobs.busy == (1, 1))
+    go.set()
+    assert _idle(jobs)
+
+
+def test_the_end_of_the_server_stops_everything() -> None:
+    def work(send: SendEvent) -> None:
+        while True:
+            torch.ones(1) + 1
+
+    jobs = JobQueue(SMALL)
+    running, waiting = jobs.submit(work), jobs.submit(work)
+    jobs.cancel_all()
+    assert events(running)[-1]["says"] == "cancelled"
+    assert waiting.should_stop()
+    assert _idle(jobs)
 
 
 def _idle(jobs: JobQueue) -> bool:

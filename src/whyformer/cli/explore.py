@@ -53,6 +53,24 @@ def explore(
             show_default=False,
         ),
     ] = None,
+    public_name: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--public-name",
+            metavar="NAME",
+            help="A name under which browsers reach the explorer, for example that of a proxy in"
+            " front of it; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    root_path: Annotated[
+        str,
+        typer.Option(
+            metavar="PATH",
+            help="The path under which a proxy shows the explorer, for example /why.",
+            show_default=False,
+        ),
+    ] = "",
     no_browser: Annotated[
         bool,
         typer.Option(
@@ -61,15 +79,20 @@ def explore(
     ] = False,
 ) -> None:
     """Open a web page to try models and methods on texts and images."""
-    from whyformer.explorer.catalogue import catalogue
+    from whyformer.explorer.requirements import check_installed
+
+    check_installed()
+    from whyformer.explorer.app import create_app
     from whyformer.explorer.security import is_local
-    from whyformer.explorer.server import Explorer, load_first_model
+    from whyformer.explorer.serve import ExplorerServer, load_first_model
 
     with busy("loading the models ..."):
-        offered = catalogue(model or [])
+        app = create_app(model or [], hosts=[host, *(public_name or [])])
     silence_transformers()
     try:
-        explorer = Explorer(offered, host, port)
+        server = ExplorerServer(
+            app, host, port, root_path=root_path, proxied=bool(root_path or public_name)
+        )
     except OSError as error:
         reason = error.strerror or str(error)
         raise OptionError(
@@ -81,11 +104,8 @@ def explore(
             f"anybody who can reach {host} can use this explorer and its models: there is no"
             " password"
         )
-    with explorer:
-        load_first_model(explorer)
-        stdout_console().print(
-            f"The explorer is at {explorer.url} (Ctrl+C to stop)", soft_wrap=True
-        )
-        if not no_browser:
-            webbrowser.open(explorer.url)
-        explorer.serve_forever()
+    load_first_model(server.explorer)
+    stdout_console().print(f"The explorer is at {server.url} (Ctrl+C to stop)", soft_wrap=True)
+    if not no_browser:
+        webbrowser.open(server.url)
+    server.run()

@@ -1,1 +1,1 @@
-"""The explorer: a web page to try models and methods, served by the standard library."""
+"""The explorer: a web page to try models and methods, as an ASGI application."""

@@ -26,11 +26,12 @@ WRITES = "the model generates text, and the curve follows the probability of one
 ONE_NUMBER = "the model's output is one number, not classes, so it has no probability"
 
 
-def explain_job(request: ExplainRequest, results: ResultCache) -> Callable[[SendEvent], None]:
+def explain_job(asked: ExplainRequest, results: ResultCache) -> Callable[[SendEvent], None]:
     """Return the work that answers a request; it sends its results as events."""
 
     def work(send: SendEvent) -> None:
-        steps = 2 + 2 * len(request.methods)
+        steps = 2 + 2 * len(asked.methods)
+        request = _decode(asked, send, steps)
         send("step", done=0, of=steps, says=f"loading {request.entry.name}")
         loaded = replace(request.entry.load(), name=request.entry.name)
         attributions = _explain(request, loaded, send, steps)
@@ -43,6 +44,20 @@ def explain_job(request: ExplainRequest, results: ResultCache) -> Callable[[Send
         _measure(request, loaded, attributions, send, steps)
 
     return work
+
+
+def _decode(request: ExplainRequest, send: SendEvent, steps: int) -> ExplainRequest:
+    """Return the request with its image decoded; say so if the image was made smaller."""
+    upload = request.image
+    if upload is None:
+        return request
+    send("step", done=0, of=steps, says="reading the image")
+    decoded = request.decoded()
+    if upload.factor > 1:
+        width, height = upload.size
+        says = f"the image has {width} x {height} pixels and was reduced {upload.factor} times"
+        send("reduced", says=says)
+    return decoded
 
 
 def _explain(

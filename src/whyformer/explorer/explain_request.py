@@ -6,13 +6,14 @@ import base64
 import binascii
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from whyformer.errors import InputError
 from whyformer.explorer.catalogue import Catalogue, ExampleInput, OfferedModel
-from whyformer.explorer.image_upload import read_image
+from whyformer.explorer.image_upload import UploadedImage, check_image
 from whyformer.explorer.limits import Limits, TooMuchError
+from whyformer.inputs.images import open_image
 from whyformer.methods import methods
 from whyformer.targets.specs import at_query, parse_target
 
@@ -32,6 +33,26 @@ class ExplainRequest:
     inputs: Any
     target: Any = None
     max_new_tokens: int | None = None  # None: as the model's generation config says
+
+    @property
+    def has_upload(self) -> bool:
+        """Whether the user sent an image."""
+        return self.image is not None
+
+    @property
+    def image(self) -> UploadedImage | None:
+        """The image that the user sent."""
+        parts = self.inputs.values() if isinstance(self.inputs, dict) else [self.inputs]
+        return next((part for part in parts if isinstance(part, UploadedImage)), None)
+
+    def decoded(self) -> ExplainRequest:
+        """Return the request with its image decoded."""
+        if self.image is None:
+            return self
+        inputs = self.inputs
+        if isinstance(inputs, dict):
+            return replace(self, inputs={**inputs, "image": self.image.decode()})
+        return replace(self, inputs=self.image.decode())
 
 
 def read_request(body: bytes, offered: Catalogue, limits: Limits) -> ExplainRequest:
@@ -117,7 +138,7 @@ def _text_input(text: str, second: str, entry: OfferedModel) -> str | tuple[str,
 
 def _image(encoded: Any, example: ExampleInput, entry: OfferedModel, limits: Limits) -> Any:
     if encoded is None and example.image is not None:
-        return read_image(example.image.read_bytes(), limits)
+        return open_image(example.image, "RGB")
     if encoded is None:
         raise InputError(f"{entry.name} needs an image", remedy="Drop one, or choose an example")
     if isinstance(encoded, str) and len(encoded) > limits.body:
@@ -126,7 +147,7 @@ def _image(encoded: Any, example: ExampleInput, entry: OfferedModel, limits: Lim
         content = base64.b64decode(encoded, validate=True)
     except (TypeError, ValueError, binascii.Error) as error:
         raise InputError("the image arrived incomplete", remedy="Choose it again") from error
-    return read_image(content, limits)
+    return check_image(content, limits)
 
 
 def _target(text: str) -> Any:

@@ -1,20 +1,20 @@
-"""Jobs and their queue: a few run, a few wait, and further ones get an error."""
+"""Jobs: work in threads, with events for the browser, a time limit and cancelling."""
 
 from __future__ import annotations
 
+import asyncio
 import queue
 import threading
 import time
 import traceback
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from whyformer.errors import WhyformerError
 from whyformer.explorer.error_text import error_text
 from whyformer.explorer.interrupt import InterruptMode, JobStopped
-from whyformer.explorer.limits import BusyError, Limits
-from whyformer.models.quiet import quiet_warnings
 
 Event = dict[str, Any]
 SendEvent = Callable[..., None]
@@ -22,6 +22,7 @@ Work = Callable[[SendEvent], None]
 
 BEAT = 0.5  # seconds between heartbeats; sending one shows whether the connection is still open
 GRACE = 2.0  # seconds for a job to stop
+LAST = ("done", "error")
 CANCELLED = "cancelled"
 INTERNAL_ERROR = "internal error in the explorer ({name}); see the terminal for details"
 
@@ -29,19 +30,27 @@ INTERNAL_ERROR = "internal error in the explorer ({name}); see the terminal for 
 class Job:
     """Work in a thread: its events, and whether it should stop."""
 
-    def __init__(self, work: Work, seconds: float) -> None:
+    def __init__(self, work: Work, seconds: float, client: str = "", upload: bool = False) -> None:
+        self.client = client
+        self.upload = upload
+        self.ahead = 0  # jobs before it when submitted
         self._work = work
         self._seconds = seconds
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._notify: Callable[[], object] = lambda: None
         self._cancelled = threading.Event()
-        self._ends = float("inf")
-        self.ahead = 0  # position in the queue when submitted
+        self._started = self._ends = float("inf")
 
     def send(self, event: str, **facts: Any) -> None:
         """Queue an event for `events`; raise JobStopped if the job should stop."""
         if self.should_stop():
             raise JobStopped
-        self._events.put({"event": event, **facts})
+        self._put({"event": event, **facts})
+
+    def _put(self, event: Event) -> None:
+        self._events.put(event)
+        with suppress(RuntimeError):  # the server has stopped
+            self._notify()
 
     def cancel(self) -> None:
         """Ask the job to stop."""
@@ -56,25 +65,35 @@ class Job:
         """Whether the job should have stopped but did not."""
         return time.monotonic() > self._ends + GRACE
 
+    def start(self) -> None:
+        """Start the clock of the job."""
+        self._started = time.monotonic()
+        self._ends = self._started + self._seconds
+
+    @property
+    def age(self) -> float:
+        """Seconds since the start; negative before it."""
+        return time.monotonic() - self._started
+
     def run(self) -> None:
-        """Do the work; an error becomes the last event."""
-        self._ends = time.monotonic() + self._seconds
-        last: Event = {"event": "done"}
+        """Do the work; whatever ends it becomes the last event, and only success is "done"."""
+        says = INTERNAL_ERROR.format(name="the job ended early")
         try:
             self.send("started")
             with InterruptMode(self.should_stop):
                 self._work(self.send)
+            says = ""
         except JobStopped:
-            last = {"event": "error", "says": self._stop_reason}
+            says = self._stop_reason
         except WhyformerError as error:
-            last = {"event": "error", "says": error_text(error)}
+            says = error_text(error)
         except MemoryError:
-            last = {"event": "error", "says": "there is not enough memory for this input"}
-        except Exception as error:
+            says = "there is not enough memory for this input. Choose a smaller one."
+        except BaseException as error:  # in a thread, SystemExit ends nothing but the thread
             traceback.print_exc()
-            last = {"event": "error", "says": INTERNAL_ERROR.format(name=type(error).__name__)}
+            says = INTERNAL_ERROR.format(name=type(error).__name__)
         finally:
-            self._events.put(last)
+            self._put({"event": "error", "says": says} if says else {"event": "done"})
 
     @property
     def _stop_reason(self) -> str:
@@ -85,74 +104,25 @@ class Job:
             " faster methods, or a shorter input."
         )
 
-    def events(self) -> Iterator[Event]:
+    async def events(self) -> AsyncIterator[Event]:
         """Yield the job's events, and a heartbeat while there are none, until it ends."""
+        arrived = asyncio.Event()
+        self._notify = partial(asyncio.get_running_loop().call_soon_threadsafe, arrived.set)
         if self.ahead:
             yield {"event": "queued", "ahead": self.ahead}
         while True:
+            arrived.clear()
+            with suppress(queue.Empty):
+                while True:
+                    event = self._events.get_nowait()
+                    yield event
+                    if event["event"] in LAST:
+                        return
             try:
-                event = self._events.get(timeout=BEAT)
-            except queue.Empty:
+                async with asyncio.timeout(BEAT):
+                    await arrived.wait()
+            except TimeoutError:
                 if self.stuck:  # its thread continues until the current operation ends
                     yield {"event": "error", "says": self._stop_reason}
                     return
-                event = {"event": "beat"}
-            yield event
-            if event["event"] in ("done", "error"):
-                return
-
-
-class JobQueue:
-    """Runs jobs in order, within the limits."""
-
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self._lock = threading.Lock()
-        self._running: set[Job] = set()
-        self._waiting: deque[Job] = deque()
-
-    def submit(self, work: Work) -> Job:
-        """Start the work or queue it; raise BusyError if the queue is full."""
-        job = Job(work, self._limits.seconds)
-        with self._lock:
-            self._waiting = deque(other for other in self._waiting if not other.should_stop())
-            full = len(self._running) >= self._limits.running
-            if full and all(other.stuck for other in self._running):
-                raise BusyError(
-                    "the explorer is busy with jobs that do not stop",
-                    remedy="Try again in a minute, or restart the explorer",
-                )
-            if full and len(self._waiting) >= self._limits.waiting:
-                raise BusyError(
-                    f"{len(self._running)} explanations are running and {len(self._waiting)} are"
-                    " waiting",
-                    remedy="Try again in a few seconds",
-                )
-            job.ahead = len(self._waiting) + 1 if full else 0
-            if full:
-                self._waiting.append(job)
-            else:
-                self._start(job)
-        return job
-
-    @property
-    def busy(self) -> tuple[int, int]:
-        """The number of running and of waiting jobs."""
-        with self._lock:
-            return len(self._running), len(self._waiting)
-
-    def _start(self, job: Job) -> None:
-        self._running.add(job)
-        threading.Thread(target=self._run, args=(job,), name="explorer job", daemon=True).start()
-
-    def _run(self, job: Job) -> None:
-        try:
-            with quiet_warnings():
-                job.run()
-        finally:
-            with self._lock:
-                self._running.discard(job)
-                while self._waiting and len(self._running) < self._limits.running:
-                    following = self._waiting.popleft()
-                    if not following.should_stop():
-                        self._start(following)
+                yield {"event": "beat"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from urllib.parse import urlsplit
 
 from whyformer.errors import WhyformerError
@@ -32,13 +32,13 @@ class ForeignRequestError(WhyformerError):
     """A request that does not come from the explorer's own page."""
 
 
-def check_host(headers: Mapping[str, str], own: str) -> None:
+def check_host(headers: Mapping[str, str], hosts: Collection[str]) -> None:
     """Raise ForeignRequestError if the Host header is a foreign name (DNS rebinding).
 
     The owner of a name can point it at this machine; an IP address cannot be redirected.
     """
     host = _host(headers.get("Host", ""))
-    if host in LOCAL or host == own.lower() or _is_address(host):
+    if host in LOCAL or host in hosts or _is_address(host):
         return
     raise ForeignRequestError(
         "the explorer answers only at its own address",
@@ -46,10 +46,14 @@ def check_host(headers: Mapping[str, str], own: str) -> None:
     )
 
 
-def check_origin(headers: Mapping[str, str]) -> None:
-    """Raise ForeignRequestError if another site's page sent the request."""
-    origin = headers.get("Origin", "")
-    if origin and origin == f"http://{headers.get('Host', '')}":
+def check_origin(headers: Mapping[str, str], hosts: Collection[str]) -> None:
+    """Raise ForeignRequestError if another site's page sent the request.
+
+    A proxy may speak HTTPS to the browser, and may send its own Host header.
+    """
+    scheme, _, place = headers.get("Origin", "").partition("://")
+    known = place == headers.get("Host", "") or _host(place) in hosts
+    if scheme in ("http", "https") and place and known:
         return
     raise ForeignRequestError("the explorer accepts requests only from its own page")
 

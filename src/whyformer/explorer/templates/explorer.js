@@ -25,7 +25,7 @@ async function explain() {
   document.body.dataset.state = "running";
   let ended = "done";
   try {
-    const answer = await fetch("/explain", {method: "POST", body: JSON.stringify(question),
+    const answer = await fetch("explain", {method: "POST", body: JSON.stringify(question),
       headers: {"Content-Type": "application/json"}, signal: mine.signal});
     for await (const event of lines(answer.body)) {
       if (event.event === "error") ended = "error";

@@ -71,7 +71,7 @@ export class Form {
     for (const id of ["target", "query", "answer", "max-new-tokens"]) $(id).value = "";
   }
 
-  address(index) { return `/examples/${encodeURIComponent(this.model.name)}/${index}`; }
+  address(index) { return `examples/${encodeURIComponent(this.model.name)}/${index}`; }
 
   choose(index) {
     this.pressed(index);

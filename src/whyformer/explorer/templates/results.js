@@ -87,9 +87,9 @@ export class Results {
 
   report({id, label}) {
     this.label = label;
-    this.frame.src = `/results/${id}/report`;
+    this.frame.src = `results/${id}/report`;
     this.frame.hidden = false;
-    for (const link of document.querySelectorAll("#files .file")) link.href = `/results/${id}/${link.download}`;
+    for (const link of document.querySelectorAll("#files .file")) link.href = `results/${id}/${link.download}`;
     $("files").hidden = $("trust").hidden = false;
   }
 
@@ -128,6 +128,10 @@ export class Results {
   unmeasured({method, says}) {
     if (method) this.row(method).append(create("td", "–"));
     this.note(`No curve: ${says.replace(/\.$/, "")}.`);
+  }
+
+  reduced({says}) {
+    this.note(`${says.charAt(0).toUpperCase()}${says.slice(1)}.`);
   }
 
   error({says}) {

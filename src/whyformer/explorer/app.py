@@ -1,0 +1,200 @@
+"""The ASGI application: the page, its files, explain requests, and downloads of recent results."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from whyformer.attribution import file_views
+from whyformer.errors import InputError
+from whyformer.explorer.catalogue import Catalogue, catalogue
+from whyformer.explorer.explain_job import explain_job
+from whyformer.explorer.explain_request import RELOAD
+from whyformer.explorer.frame import frame_report
+from whyformer.explorer.gate import HANDLERS, Gate, NotFoundError
+from whyformer.explorer.job_queue import JobQueue
+from whyformer.explorer.jobs import Job
+from whyformer.explorer.limits import Limits
+from whyformer.explorer.page import page
+from whyformer.explorer.request_body import RequestReader
+from whyformer.explorer.result_cache import ResultCache
+from whyformer.explorer.security import REPORT, check_origin
+
+FILES = {
+    "explorer.css": "text/css",
+    "explorer.js": "text/javascript",
+    "form.js": "text/javascript",
+    "results.js": "text/javascript",
+    "curve.js": "text/javascript",
+    "favicon.svg": "image/svg+xml",
+}
+
+
+@dataclass(frozen=True)
+class Explorer:
+    """What all requests share: the models, the limits, the jobs and the results."""
+
+    offered: Catalogue
+    limits: Limits
+    hosts: frozenset[str]
+    jobs: JobQueue
+    results: ResultCache
+    reader: RequestReader
+    page: bytes
+
+
+def create_app(
+    models: Catalogue | Sequence[str] = (),
+    *,
+    limits: Limits | None = None,
+    hosts: Sequence[str] = (),
+) -> Starlette:
+    """Return the explorer as an ASGI application, to serve or to mount under any path.
+
+    Args:
+        models: Folders or Hugging Face ids to offer with the bundled models.
+        limits: The limits of requests and jobs.
+        hosts: Public names of the server, for example of a proxy or a Space. Requests that
+            arrive under another name than these, an IP address or localhost are refused.
+
+    Example:
+        >>> app = create_app(hosts=["explorer.example.org"])
+        >>> app.state.explorer.limits.running
+        2
+    """
+    offered = models if isinstance(models, Catalogue) else catalogue(models)
+    limits = limits or Limits()
+    jobs = JobQueue(limits)
+    explorer = Explorer(
+        offered,
+        limits,
+        frozenset(host.lower() for host in hosts),
+        jobs,
+        ResultCache(limits),
+        RequestReader(offered, limits),
+        page(offered, limits),
+    )
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        yield
+        jobs.cancel_all()
+
+    app = Starlette(
+        routes=[
+            Route("/", send_page),
+            Route("/files/{name}", send_file),
+            Route("/examples/{model:path}/{index}", send_example),
+            Route("/results/{name}/report", send_report),
+            Route("/results/{name}/why{suffix}", send_download),
+            Route("/explain", explain, methods=["POST"]),
+        ],
+        middleware=[Middleware(Gate, hosts=explorer.hosts)],
+        exception_handlers=HANDLERS,
+        lifespan=lifespan,
+    )
+    app.router.redirect_slashes = False
+    app.state.explorer = explorer
+    return app
+
+
+async def send_page(request: Request) -> Response:
+    """Return the page."""
+    return Response(_explorer(request).page, media_type="text/html")
+
+
+async def send_file(request: Request) -> Response:
+    """Return one of the page's own files."""
+    name = request.path_params["name"]
+    if name not in FILES:
+        raise NotFoundError("there is no such file")
+    return Response(page_file(name), media_type=FILES[name])
+
+
+async def send_example(request: Request) -> Response:
+    """Return the image of an example."""
+    model, index = request.path_params["model"], request.path_params["index"]
+    if not (index.isdecimal() and len(index) < 8):
+        raise NotFoundError("there is no such example")
+    image = _explorer(request).offered.example(model, int(index)).image
+    if image is None:
+        raise InputError("this example has no image")
+    return Response(image.read_bytes(), media_type="image/png")
+
+
+def send_report(request: Request) -> Response:
+    """Return a result as the page of the report's frame."""
+    result = _explorer(request).results.get(request.path_params["name"])
+    headers = {"Content-Security-Policy": REPORT}
+    return Response(frame_report(result.page), media_type="text/html", headers=headers)
+
+
+def send_download(request: Request) -> Response:
+    """Return a result as a file."""
+    suffix = request.path_params["suffix"]
+    view = next((v for v in file_views().values() if v.suffix == suffix), None)
+    if view is None:
+        raise NotFoundError("there is no such file")
+    content = _explorer(request).results.get(request.path_params["name"]).file(view.name)
+    headers = {
+        "Content-Security-Policy": REPORT,
+        "Content-Disposition": f'attachment; filename="why{suffix}"',
+    }
+    return Response(content, media_type=view.media_type, headers=headers)
+
+
+async def explain(request: Request) -> Response:
+    """Explain, and stream the job's events."""
+    explorer = _explorer(request)
+    check_origin(request.headers, explorer.hosts)
+    if request.headers.get("Content-Type") != "application/json":
+        raise InputError("the request is not JSON", remedy=RELOAD)
+    client = request.client.host if request.client else ""
+    await explorer.reader.check_length(
+        request, lambda: explorer.jobs.check_room(client, upload=True)
+    )
+    asked = await explorer.reader.read(request)
+    work = explain_job(asked, explorer.results)
+    return JobResponse(explorer.jobs.submit(work, client, asked.has_upload))
+
+
+class JobResponse(StreamingResponse):
+    """The events of a job, one JSON object per line; the job stops when the browser leaves."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(_lines(job), media_type="application/x-ndjson")
+        self._job = job
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the events until the job ends or the connection is closed."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._job.cancel()
+
+
+async def _lines(job: Job) -> AsyncIterator[bytes]:
+    async for event in job.events():
+        yield json.dumps(event, allow_nan=False).encode() + b"\n"
+
+
+def _explorer(request: Request) -> Explorer:
+    explorer: Explorer = request.app.state.explorer
+    return explorer
+
+
+@cache
+def page_file(name: str) -> bytes:
+    """Return one of the page's own files."""
+    return resources.files("whyformer.explorer").joinpath(f"templates/{name}").read_bytes()

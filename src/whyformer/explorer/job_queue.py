@@ -1,0 +1,129 @@
+"""The queue of jobs: fair between clients and between kinds of work, and bounded."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+
+from whyformer.explorer.jobs import Job, Work
+from whyformer.explorer.limits import BusyError, Limits
+from whyformer.models.quiet import quiet_warnings
+
+Lane = tuple[str, bool]  # the address of a client, and whether its jobs have an upload
+
+
+class JobQueue:
+    """Runs jobs within the limits.
+
+    A short job has the processor for itself: two Python threads would only slow each other down.
+    A long one gets company after a while. Clients take turns, and so do jobs with and without an
+    upload, so that a flood of images delays others by one job at most.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._lock = threading.Lock()
+        self._running: set[Job] = set()
+        self._lanes: dict[Lane, deque[Job]] = {}  # the lane whose turn is next comes first
+
+    def submit(self, work: Work, client: str = "", upload: bool = False) -> Job:
+        """Start the work or queue it; raise BusyError if the queue is full."""
+        job = Job(work, self._limits.seconds, client, upload)
+        with self._lock:
+            self._drop_cancelled()
+            self._check_room(client, upload)
+            waiting = self._waiting()
+            self._lanes.setdefault((client, upload), deque()).append(job)
+            self._start_next()
+            if job not in self._running:
+                job.ahead = len(waiting) + len(self._running)
+        return job
+
+    def check_room(self, client: str, upload: bool) -> None:
+        """Raise BusyError if a job of this kind would be refused now."""
+        with self._lock:
+            self._drop_cancelled()
+            self._check_room(client, upload)
+
+    @property
+    def busy(self) -> tuple[int, int]:
+        """The number of running and of waiting jobs."""
+        with self._lock:
+            return len(self._running), len(self._waiting())
+
+    def cancel_all(self) -> None:
+        """Ask all jobs to stop."""
+        with self._lock:
+            for job in (*self._running, *self._waiting()):
+                job.cancel()
+
+    def _waiting(self) -> list[Job]:
+        return [job for lane in self._lanes.values() for job in lane]
+
+    def _drop_cancelled(self) -> None:
+        kept = {
+            lane: deque(job for job in jobs if not job.should_stop())
+            for lane, jobs in self._lanes.items()
+        }
+        self._lanes = {lane: jobs for lane, jobs in kept.items() if jobs}
+
+    def _check_room(self, client: str, upload: bool) -> None:
+        limits, running, waiting = self._limits, len(self._running), self._waiting()
+        if running >= limits.running and all(job.stuck for job in self._running):
+            raise BusyError(
+                "the explorer is busy with jobs that do not stop",
+                remedy="Try again in a minute, or restart the explorer",
+            )
+        if not running:
+            return
+        uploads = sum(job.upload for job in waiting)
+        from_client = sum(job.client == client for job in waiting)
+        if (
+            len(waiting) >= limits.waiting
+            or from_client >= limits.client_waiting
+            or (upload and uploads >= limits.uploads)
+        ):
+            raise BusyError(
+                f"{running} explanations are running and {len(waiting)} are waiting",
+                remedy="Try again in a few seconds",
+            )
+
+    def _start_next(self) -> None:
+        """Start waiting jobs as long as there is a place for them."""
+        while self._lanes and self._has_place():
+            held = any(job.upload for job in self._running)
+            lane = next((one for one in self._lanes if not (held and one[1])), None)
+            if lane is None:
+                return
+            jobs = self._lanes.pop(lane)
+            job = jobs.popleft()
+            if jobs:
+                self._lanes[lane] = jobs  # its next turn is after all other lanes
+            if not job.should_stop():
+                self._start(job)
+
+    def _has_place(self) -> bool:
+        settled = all(job.age >= self._limits.alone for job in self._running)
+        return len(self._running) < self._limits.running and settled
+
+    def _start(self, job: Job) -> None:
+        self._running.add(job)
+        job.start()
+        threading.Thread(target=self._run, args=(job,), name="explorer job", daemon=True).start()
+
+    def _run(self, job: Job) -> None:
+        company = threading.Timer(self._limits.alone, self._fill)
+        company.daemon = True
+        company.start()
+        try:
+            with quiet_warnings():
+                job.run()
+        finally:
+            company.cancel()
+            with self._lock:
+                self._running.discard(job)
+            self._fill()
+
+    def _fill(self) -> None:
+        with self._lock:
+            self._start_next()
