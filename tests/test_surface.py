@@ -106,6 +106,7 @@ def test_an_attribution_has_these_attributes() -> None:
         "output",
         "labels",
         "conservation",
+        "probability",
         "sinks",
         "layers",
         "maps",

@@ -123,7 +123,8 @@ def test_every_class_has_a_colour_in_both_themes(sentence: Make) -> None:
     for s in range(-STEPS, STEPS + 1):
         name = f"n{-s}" if s < 0 else f"p{s}"
         assert len(re.findall(rf"--{name}:#[0-9a-f]{{6}}", page)) >= 2
-        assert f".whyformer .{name}{{background:var(--{name});color:var(--i{name})}}" in page
+        rule = f"background:var(--{name})!important;color:var(--i{name})!important"
+        assert f".whyformer .{name}{{{rule}}}" in page
     assert "prefers-color-scheme:dark" in page
 
 

@@ -33,6 +33,8 @@ class Attribution(Viewable):
         labels: What was explained, in words, per sample.
         conservation: (batch,) sum of scores and sinks over the explained value; None if the
             method does not conserve.
+        probability: (batch,) probability that the model gives to the target; NaN for a sample
+            whose target has none (a contrast), None if no sample has one (a regression).
         sinks: (batch,) relevance that no token received, by what received it.
         layers: What `keep=` kept of each layer.
         maps: (batch, asking, answering) relevance between two streams, by their names. Rows
@@ -50,6 +52,7 @@ class Attribution(Viewable):
     output: Tensor
     labels: tuple[str, ...]
     conservation: Tensor | None = None
+    probability: Tensor | None = None
     sinks: Mapping[str, Tensor] = field(default_factory=dict)
     layers: tuple[Layer, ...] = ()
     maps: Mapping[tuple[str, str], Tensor] = field(default_factory=dict)
@@ -97,6 +100,7 @@ class Attribution(Viewable):
             output=self.output[one],
             labels=self.labels[one],
             conservation=None if self.conservation is None else self.conservation[one],
+            probability=None if self.probability is None else self.probability[one],
             sinks={name: sink[one] for name, sink in self.sinks.items()},
             layers=tuple(layer.sample(i) for layer in self.layers),
             maps={

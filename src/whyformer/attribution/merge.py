@@ -66,6 +66,7 @@ def merge_parts(
         output=along([part.output for part in parts]),
         labels=tuple(labels[place] for place in order.tolist()),
         conservation=if_all([part.conservation for part in parts]),
+        probability=if_all([part.probability for part in parts]),
         sinks={
             name: along([part.sinks.get(name, torch.zeros_like(part.output)) for part in parts])
             for name in dict.fromkeys(name for part in parts for name in part.sinks)

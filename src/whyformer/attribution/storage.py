@@ -43,6 +43,7 @@ def plain_data(attribution: Attribution) -> dict[str, Any]:
         "labels": list(a.labels),
         "output": a.output.tolist(),
         "conservation": None if a.conservation is None else a.conservation.tolist(),
+        "probability": None if a.probability is None else _finite_list(a.probability),
         "sinks": {name: sink.tolist() for name, sink in a.sinks.items()},
         "streams": {
             name: {
@@ -69,6 +70,11 @@ def plain_data(attribution: Attribution) -> dict[str, Any]:
     }
 
 
+def _finite_list(values: Tensor) -> list[float | None]:
+    """The values, None instead of NaN, which JSON does not have."""
+    return [value if value == value else None for value in values.tolist()]
+
+
 def save(attribution: Attribution, path: str | Path) -> None:
     """Write one safetensors file: tensors unchanged, everything else as JSON metadata."""
     a = attribution
@@ -81,7 +87,7 @@ def save(attribution: Attribution, path: str | Path) -> None:
         elif value is not None:
             plain[key] = value
 
-    for item in ("method", "main", "labels", "target", "output", "conservation"):
+    for item in ("method", "main", "labels", "target", "output", "conservation", "probability"):
         put(item, getattr(a, item))
     plain["options"], plain["provenance"] = dict(a.options), dict(a.provenance)
     plain["trust"] = a.trust.to_dict()
@@ -164,6 +170,7 @@ def _read(plain: dict[str, Any], tensors: dict[str, Tensor]) -> Attribution:
         target=tensors["target"],
         output=tensors["output"],
         conservation=tensors.get("conservation"),
+        probability=tensors.get("probability"),
         streams={
             name: Stream(name, **{part: get(f"streams/{name}/{part}") for part in _STREAM_PARTS})
             for name in plain["streams"]

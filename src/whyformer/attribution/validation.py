@@ -30,6 +30,8 @@ def check_attribution(attribution: Attribution) -> None:
     _check_tensor("output", a.output, (batch,))
     if a.conservation is not None:
         _check_tensor("conservation", a.conservation, (batch,))
+    if a.probability is not None:
+        _check_tensor("probability", a.probability, (batch,))
     _check(isinstance(a.method, str), "method is not a name")
     _check(a.main in a.streams, "main names no stream")
     _check(_are(a.labels, str) and len(a.labels) == batch, "labels are not one text per sample")

@@ -96,6 +96,15 @@ class Viewable(ABC):
     def _repr_html_(self) -> str:
         return str(self.render("notebook"))
 
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        """Return what a notebook stores: HTML, and a picture for places that show no HTML."""
+        shown = {"text/html": "notebook", "image/png": "notebook_picture"}
+        return {
+            kind: self.render(view)
+            for kind, view in shown.items()
+            if (not include or kind in include) and kind not in (exclude or ())
+        }
+
 
 def write_file(content: str | bytes, path: str | Path) -> None:
     """Write the content to `path`, text as UTF-8. Raise InputError if the folder is missing."""

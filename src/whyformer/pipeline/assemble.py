@@ -64,6 +64,7 @@ def assemble(request: Request, loaded: Loaded, run: Run, result: MethodResult) -
         output=output,
         labels=goal.labels,
         conservation=conservation,
+        probability=goal.probability,
         sinks=sinks,
         layers=_layers(run, result),
         maps=_maps(run, result, len(streams) > 1),

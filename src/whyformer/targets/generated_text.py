@@ -52,6 +52,7 @@ def merge_generated(parts: Sequence[AnswerRow], generation: Generation) -> Attri
         probabilities=table.probabilities(longest),
     )
     output = table.gather(lambda a: a.output).sum(1)
+    chances = streams[GENERATED].probabilities
     names = dict.fromkeys(name for part in parts for name in part.attribution.sinks)
     sinks = {name: table.gather(_sink_of(name)).sum(1) for name in names}
     conservation = None
@@ -65,11 +66,18 @@ def merge_generated(parts: Sequence[AnswerRow], generation: Generation) -> Attri
         output=output,
         labels=generation.texts,
         conservation=conservation,
+        probability=None if chances is None else _products(chances, generation),
         sinks=sinks,
         layers=(),
         maps=matrices,
         trust=table.trust(),
     )
+
+
+def _products(chances: Tensor, generation: Generation) -> Tensor:
+    """The probability of each whole text, (batch,): the product over its tokens."""
+    both = zip(chances.double(), generation.tokens, strict=True)
+    return torch.stack([row[: len(tokens)].prod() for row, tokens in both]).float()
 
 
 class _Table:

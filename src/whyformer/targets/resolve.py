@@ -12,11 +12,10 @@ from whyformer.errors import ModelError, TargetError, WhyformerError
 from whyformer.inputs.batch import Batch
 from whyformer.inputs.padding_layout import restore_output
 from whyformer.models.weights import check_weights
-from whyformer.targets.heads import NEXT_TOKEN, Head, head_of
-from whyformer.targets.selection import Selection, Selector, is_callable
+from whyformer.targets.heads import head_of
+from whyformer.targets.probability import target_probability, token_probabilities
+from whyformer.targets.selection import Selection, Selector, Terms, is_callable, term_places
 from whyformer.targets.specs import Contrast, Query, Span, Token
-
-Terms = tuple[tuple[int, tuple[int, ...]], ...]  # as in a `Selection`
 
 
 def contrast(a: Any, b: Any) -> Contrast:
@@ -107,6 +106,7 @@ class Goal:
     labels: tuple[str, ...]  # as text, per sample
     target: Any  # selects the same entries in any other output, even if its prediction differs
     probabilities: Tensor | None = None  # (batch, terms) of selected tokens, if these are tokens
+    probability: Tensor | None = None  # (batch,) of the target; NaN for a sample without one
 
 
 def resolve(target: Any, output: Any, module: nn.Module, batch: Batch) -> Goal:
@@ -136,7 +136,8 @@ def resolve(target: Any, output: Any, module: nn.Module, batch: Batch) -> Goal:
             index=torch.tensor([one.index for one in selections], device=head.scores.device),
             labels=tuple(one.label for one in selections),
             target=selections,
-            probabilities=_probabilities(head, terms),
+            probabilities=token_probabilities(head, terms),
+            probability=target_probability(head, terms, module, stream),
         )
     if not bool(goal.value.detach().isfinite().all()):
         check_weights(module, again=True)
@@ -225,27 +226,8 @@ def _sum_selected(scores: Tensor, terms: list[Terms]) -> Tensor:
             f"there is no token {unknown[0]}; the model has ids 0 to {scores.shape[-1] - 1}",
             argument="target",
         )
-    entries = scores[_places(scores, terms)]  # (batch, terms)
+    entries = scores[term_places(scores, terms)]  # (batch, terms)
     signs = [[sign for sign, _ in row] for row in terms]
     if any(sign != 1 for row in signs for sign in row):
         entries = entries * torch.tensor(signs, dtype=scores.dtype, device=scores.device)
     return entries.sum(1)
-
-
-def _probabilities(head: Head, terms: list[Terms]) -> Tensor | None:
-    """The probability of each selected token at its place, (batch, terms)."""
-    if head.kind != NEXT_TOKEN:
-        return None
-    # No rule may see this softmax: it is not the model's.
-    with torch.no_grad(), torch._C.DisableTorchFunction():
-        *where, tokens = _places(head.scores, terms)
-        beside = head.scores.detach()[tuple(where)]  # (batch, terms, entries)
-        wide = torch.promote_types(beside.dtype, torch.float32)
-        return beside.softmax(-1, wide).gather(-1, tokens.unsqueeze(-1)).squeeze(-1).cpu()
-
-
-def _places(scores: Tensor, terms: list[Terms]) -> tuple[Tensor, ...]:
-    """The terms' entries, one index tensor per axis of the scores."""
-    samples = torch.arange(len(terms), device=scores.device).unsqueeze(1)
-    places = torch.tensor([[where for _, where in row] for row in terms], device=scores.device)
-    return samples, *places.unbind(-1)

@@ -21,6 +21,7 @@ from whyformer.targets.labels import NAMES_SHOWN, ClassNames, Vocabulary
 from whyformer.targets.specs import Contrast, Query, Span, Token
 
 LONGEST_ANSWER = 15  # tokens in an answer that is found in a text, as in transformers' pipelines
+Terms = tuple[tuple[int, tuple[int, ...]], ...]  # (sign, index into the sample's scores)
 NOTHING = ("o", "no object")  # names of classes that stand for nothing found
 
 
@@ -28,9 +29,16 @@ NOTHING = ("o", "no object")  # names of classes that stand for nothing found
 class Selection:
     """Entries of one sample's scores, each added or subtracted, with a label."""
 
-    terms: tuple[tuple[int, tuple[int, ...]], ...]  # (sign, index into the sample's scores)
+    terms: Terms
     index: int
     label: str
+
+
+def term_places(scores: Tensor, terms: list[Terms]) -> tuple[Tensor, ...]:
+    """Return the terms' entries, one index tensor per axis of the scores."""
+    samples = torch.arange(len(terms), device=scores.device).unsqueeze(1)
+    places = torch.tensor([[where for _, where in row] for row in terms], device=scores.device)
+    return samples, *places.unbind(-1)
 
 
 class Selector:

@@ -18,6 +18,7 @@ from whyformer.render.comparison import OWN, compare_samples
 from whyformer.render.environment import render_template
 from whyformer.render.html.account import account
 from whyformer.render.html.fragment import Fragment, Page
+from whyformer.render.html.inline_colours import bar_style, squares, tint
 from whyformer.render.html.layer_payload import BUDGET, layer_payload
 from whyformer.render.html.links import escape_json, link_payload, script_json
 from whyformer.render.html.palette import picture_payload
@@ -99,7 +100,12 @@ def build_comparison_page(
     """
     samples = compare_samples(attributions, scale)
     body = [
-        _render("comparison.jinja", sample=sample, data=script_json(switch_payload(sample)))
+        _render(
+            "comparison.jinja",
+            sample=sample,
+            inline=False,
+            data=script_json(switch_payload(sample)),
+        )
         for sample in samples
     ]
     given = attributions.values() if isinstance(attributions, Mapping) else attributions
@@ -113,19 +119,27 @@ def build_fragment(attribution: Attribution) -> Fragment:
     return build_sample_fragment(read_samples(attribution))
 
 
-def build_sample_fragment(contents: Sequence[SampleContent]) -> Fragment:
-    """Return samples as a piece of a page; it has a script only if their streams are linked."""
+def build_sample_fragment(contents: Sequence[SampleContent], inline: bool = False) -> Fragment:
+    """Return samples as a piece of a page; it has a script only if their streams are linked.
+
+    Set `inline` for places that may remove styles and scripts, such as notebooks: colours then
+    also stand at each word, and squares take their place where that is removed too.
+    """
     linked = any(content.matrices or _has_long_text(content) for content in contents)
     several = any(content.scales or _has_long_text(content) for content in contents)
     return Fragment(
-        style(_SHEETS[: 3 if several else 1]),
-        Markup("").join(_render_sample(content) for content in contents),
+        style((*_SHEETS[: 3 if several else 1], *("notebook.css",) * inline)),
+        Markup("").join(_render_sample(content, inline=inline) for content in contents),
         _script(_LINKS) if linked else "",
     )
 
 
 def _render_sample(
-    content: SampleContent, tools: bool = False, pictures: str = "", layers: str = ""
+    content: SampleContent,
+    tools: bool = False,
+    pictures: str = "",
+    layers: str = "",
+    inline: bool = False,
 ) -> Markup:
     return _render(
         "streams.jinja" if content.scales else "sample.jinja",
@@ -134,6 +148,7 @@ def _render_sample(
         links=_json(link_payload(content)),
         pictures=pictures,
         layers=layers,
+        inline=inline,
     )
 
 
@@ -274,6 +289,9 @@ _HELPERS: dict[str, Any] = {
     "most": MOST,
     "number": number,
     "colour": lambda share: step_class(step(share)),
+    "tint": tint,
+    "bar_style": bar_style,
+    "squares": squares,
     "strongest_rows": strongest_rows,
     "sources": _sources,
     "overlays": _overlays,

@@ -28,7 +28,8 @@ def style(sheets: tuple[str, ...]) -> str:
     """Return the CSS: the sheets, and the palettes of both themes as variables."""
     light, dark = _variables(LIGHT), _variables(DARK)
     steps = [
-        f".whyformer .{name}{{background:var(--{name});color:var(--i{name})}}"
+        # Important, so that themes and scripts overrule the inline colours of a notebook.
+        f".whyformer .{name}{{background:var(--{name})!important;color:var(--i{name})!important}}"
         for name in map(step_class, range(-STEPS, STEPS + 1))
     ]
     scales = [

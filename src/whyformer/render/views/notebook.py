@@ -11,7 +11,8 @@ from torch import Tensor
 
 from whyformer.attribution import Attribution, Stream, view
 from whyformer.render.comparison import OWN, compare_samples
-from whyformer.render.html.page import build_fragment, build_sample_fragment
+from whyformer.render.html.page import build_sample_fragment
+from whyformer.render.view_model import read_samples
 
 MOST = 8  # samples that are shown at once
 
@@ -22,14 +23,16 @@ class Notebook:
 
     def render(self, attribution: Attribution) -> str:
         """Return HTML for a cell."""
-        shown = build_fragment(first_samples(attribution, MOST))
-        return shown.to_html() + _note(len(attribution))
+        shown = read_samples(first_samples(attribution, MOST))
+        return build_sample_fragment(shown, inline=True).to_html() + _note(len(attribution))
 
     def render_comparison(self, attributions: Sequence[Attribution], *, scale: str = OWN) -> str:
         """Return the attributions below each other, and the note about their colours."""
         samples = compare_samples([first_samples(a, MOST) for a in attributions], scale)
         columns = zip(*(sample.contents for sample in samples), strict=True)
-        shown = "".join(build_sample_fragment(contents).to_html() for contents in columns)
+        shown = "".join(
+            build_sample_fragment(contents, inline=True).to_html() for contents in columns
+        )
         note = f'<p class="whyformer cell">{escape(samples[0].scales)}</p>'
         return shown + note + _note(len(attributions[0]))
 
@@ -56,6 +59,7 @@ def first_samples(attribution: Attribution, count: int) -> Attribution:
         output=attribution.output[few],
         labels=attribution.labels[few],
         conservation=None if attribution.conservation is None else attribution.conservation[few],
+        probability=None if attribution.probability is None else attribution.probability[few],
         sinks={name: sink[few] for name, sink in attribution.sinks.items()},
         maps={key: value[few] for key, value in attribution.maps.items()},
         layers=(),

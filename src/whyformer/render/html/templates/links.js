@@ -290,7 +290,9 @@ function link(card) {
     if (asks) addLevels(panel);
   }
   card.addEventListener("keydown", (event) => { if (event.key === "Escape") release(); });
-  card.querySelector(".hint").hidden = false;
+  const hint = card.querySelector(".hint");
+  hint.textContent = hint.dataset.text;
+  hint.hidden = false;
   show(null);
 }
 

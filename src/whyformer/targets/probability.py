@@ -1,0 +1,110 @@
+"""The probability that the model gives to what is explained."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from whyformer.inputs.batch import Batch
+from whyformer.targets import heads
+from whyformer.targets.context import context_columns
+from whyformer.targets.heads import Head
+from whyformer.targets.selection import Terms, term_places
+
+# Rows of scores that sum to 1 this closely are probabilities already.
+ROUNDING = 1e-3
+
+
+def token_probabilities(head: Head, terms: list[Terms]) -> Tensor | None:
+    """Return the probability of each selected token at its place, (batch, terms)."""
+    if head.kind != heads.NEXT_TOKEN:
+        return None
+    # No rule may see this softmax: it is not the model's.
+    with torch.no_grad(), torch._C.DisableTorchFunction():
+        return _softmax_of(_beside(head.scores.detach(), terms), terms)
+
+
+def target_probability(
+    head: Head, terms: list[Terms], module: nn.Module, batch: Batch
+) -> Tensor | None:
+    """Return the probability of each sample's target, (batch,), or None if there is none.
+
+    The softmax over the classes or tokens; the sigmoid if the classes do not exclude each other;
+    for an answer span that of its start times that of its end. NaN for a sample whose target has
+    none, such as a contrast or a side of a box.
+    """
+    if head.kind == heads.NUMBER:
+        return None
+    with torch.no_grad(), torch._C.DisableTorchFunction():
+        scores = head.scores.detach()
+        signs = torch.tensor([[sign for sign, _ in row] for row in terms])
+        if head.kind == heads.SPANS:
+            found = _span_probabilities(scores, terms, batch)
+        elif head.kind == heads.QUERIES:
+            found = _query_probabilities(head, terms)
+        else:
+            beside = _beside(scores, terms)
+            if _is_multi_label(module) and head.kind == heads.CLASSES:
+                found = _pick(beside.sigmoid(), terms)
+            elif _are_probabilities(beside):
+                found = _pick(beside, terms)
+            else:
+                found = _softmax_of(beside, terms)
+        whole = found.where(signs != 0, 1).prod(1)
+        whole = whole.where((signs >= 0).all(1), torch.nan)
+        return None if bool(whole.isnan().all()) else whole
+
+
+def _beside(scores: Tensor, terms: list[Terms]) -> Tensor:
+    """All entries at the place of each term, (batch, terms, entries), at least float32."""
+    *where, _ = term_places(scores, terms)
+    if len(where) == 1:  # (batch, entries): the place is the sample
+        where = [where[0].expand(-1, len(terms[0]))]
+    beside = scores[tuple(where)]
+    return beside.to(torch.promote_types(beside.dtype, torch.float32))
+
+
+def _pick(values: Tensor, terms: list[Terms]) -> Tensor:
+    """The entry of each term, (batch, terms)."""
+    entries = [[where[-1] for _, where in row] for row in terms]
+    return values.gather(-1, torch.tensor(entries, device=values.device).unsqueeze(-1))[..., 0].cpu()
+
+
+def _softmax_of(beside: Tensor, terms: list[Terms]) -> Tensor:
+    return _pick(beside.softmax(-1), terms)
+
+
+def _are_probabilities(beside: Tensor) -> bool:
+    sums = beside.sum(-1)
+    return bool((beside >= 0).all() and ((sums - 1).abs() < ROUNDING).all())
+
+
+def _is_multi_label(module: nn.Module) -> bool:
+    config = getattr(module, "config", None)
+    return getattr(config, "problem_type", None) == "multi_label_classification"
+
+
+def _span_probabilities(scores: Tensor, terms: list[Terms], batch: Batch) -> Tensor:
+    """Of the start and the end among the tokens where an answer may be, (batch, 2)."""
+    found = []
+    for sample, row in enumerate(terms):
+        inside = context_columns(batch, sample)
+        if inside is None and batch.mask is not None:
+            inside = batch.mask[sample]
+        logits = scores[sample].to(torch.promote_types(scores.dtype, torch.float32))  # (tokens, 2)
+        if inside is not None:
+            logits = logits.masked_fill(~inside.to(logits.device)[:, None], -torch.inf)
+        chances = logits.softmax(0)
+        found.append(torch.stack([chances[where] for _, where in row]))
+    return torch.stack(found).cpu()
+
+
+def _query_probabilities(head: Head, terms: list[Terms]) -> Tensor:
+    """Of the class of each object query, (batch, terms); NaN for a side of its box."""
+    has_nothing = heads.BOX[0] in head.names
+    sides = len(head.names) - has_nothing
+    classes = _beside(head.scores.detach(), terms)
+    classes = classes[..., : classes.shape[-1] - sides]
+    chances = classes.softmax(-1) if has_nothing else classes.sigmoid()
+    sides_of_box = chances.new_full((*chances.shape[:-1], sides), torch.nan)
+    return _pick(torch.cat([chances, sides_of_box], -1), terms)
