@@ -43,7 +43,9 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The models that were loaded, none of them for real."""
     loaded: list[Any] = []
 
-    def load(model: Any, processor: Any, inputs: Any) -> Loaded:
+    def load(
+        model: Any, processor: Any, kind: Any, device: Any = None, dtype: Any = None
+    ) -> Loaded:
         loaded.append(model)
         return Loaded("module", "processor", model or "its name")  # type: ignore[arg-type]
 

@@ -72,6 +72,14 @@ def test_a_chat(run: Run, folder: Path) -> None:
         assert [role for _, _, role in stream.roles[0]] == ["user"]
 
 
+def test_several_chats(run: Run, folder: Path) -> None:
+    (folder / "two.json").write_text(json.dumps([CHAT, {"messages": CHAT}]))
+    result = run(f"explain --chat two.json --chat chat.json --answer Berlin {MODEL} --save a.st")
+    assert result.exit_code == 0, result.output
+    assert len(wf.load(folder / "a.st")) == 3
+    assert result.stdout.count("why Berlin?") == 3
+
+
 def test_settings_are_passed_on(run: Run, fake_explain: Any) -> None:
     assert run("explain text --max-new-tokens 7 --seed 3 --each sentence").exit_code == 0
     wanted = {"max_new_tokens": 7, "seed": 3, "each": "sentence"}
@@ -84,16 +92,16 @@ def test_settings_are_passed_on(run: Run, fake_explain: Any) -> None:
 
 def test_errors(run: Run, fake_explain: Any, tmp_path: Path) -> None:
     (tmp_path / "chat.json").write_text(json.dumps(CHAT))
-    (tmp_path / "two.json").write_text(json.dumps([CHAT, CHAT]))
+    (tmp_path / "mixed.json").write_text(json.dumps([CHAT, "hello"]))
     (tmp_path / "broken.json").write_text("[{")
     (tmp_path / "other.json").write_text("[1, 2]")
     refused(run("explain text --target a --answer b"), "--target and --answer")
     refused(run("explain text --chat chat.json"), "--chat", "INPUT was given too")
     refused(run("explain --image a.png --chat chat.json"), "--chat")
     refused(run("explain --chat nope.json"), "no file 'nope.json'")
-    refused(run("explain --chat two.json"), "holds 2 chats; --chat takes one")
     refused(run("explain --chat broken.json"), "'broken.json' is not JSON", '"role"')
-    refused(run("explain --chat other.json"), "no list of messages")
+    refused(run("explain --chat other.json"), "entry 0 of 'other.json' is no list of messages")
+    refused(run("explain --chat mixed.json"), "entry 1 of 'mixed.json' is no list of messages")
     refused(run("explain --input a.txt --out b.csv --chat chat.json"), "--chat is for one input")
     assert not fake_explain.calls
 

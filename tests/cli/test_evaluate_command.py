@@ -48,7 +48,8 @@ def reviews(tmp_path: Path) -> Path:
 
 
 def line(folder: Path, more: str = "", data: str = "csv:my.csv,text=review,label=y") -> str:
-    return f"evaluate --model {folder} --data {data} --methods random,gae --out run {more}"
+    methods = "" if "-M" in more else "--methods random,gae"
+    return f"evaluate --model {folder} --data {data} {methods} --out run {more}"
 
 
 def refused(result: Any, *pieces: str) -> None:

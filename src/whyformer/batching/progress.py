@@ -1,8 +1,14 @@
-"""Progress of long work, as values: a generator yields them, and its caller shows them."""
+"""Progress of long work, as values: a generator yields them, and its caller shows them.
+
+A single explanation is no generator. Its long loops call `report_step`, which does nothing unless
+a caller above asked for it with `report_steps_to`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
 from typing import ParamSpec, TypeVar
@@ -26,6 +32,26 @@ class Progress:
     done: int
     total: int
     part: str = ""
+
+
+_listener: ContextVar[Callable[[Progress], None] | None] = ContextVar("listener", default=None)
+
+
+@contextmanager
+def report_steps_to(listener: Callable[[Progress], None]) -> Iterator[None]:
+    """Call the listener for every step that is reported in this scope, in this thread."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+def report_step(doing: str, done: int, total: int) -> None:
+    """Say that a step of a long explanation is done; see `Progress` for the arguments."""
+    listener = _listener.get()
+    if listener is not None and total > 1:
+        listener(Progress(doing, done, total))
 
 
 def finish(events: Iterable[Progress | Result]) -> Result:

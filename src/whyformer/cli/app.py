@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import typer
@@ -11,7 +12,9 @@ from typer.core import TyperGroup
 
 from whyformer import __version__
 from whyformer.cli.arguments import FLAG
+from whyformer.cli.config import read_config
 from whyformer.cli.console import print_error, stdout_console
+from whyformer.cli.strict_command import StrictCommand, show_flags
 from whyformer.cli.view_files import add_view_options
 from whyformer.errors import WhyformerError
 from whyformer.registry import Registry
@@ -54,8 +57,12 @@ def command(name: str, *, heading: Heading, examples: tuple[str, ...] = ()) -> C
 class ErrorReportingGroup(TyperGroup):
     """Print a `WhyformerError` as one line; other exceptions are bugs and keep their traceback."""
 
+    def get_params(self, ctx: Any) -> list[Any]:
+        return show_flags(super().get_params(ctx))
+
     def invoke(self, ctx: Any) -> Any:
         try:
+            ctx.default_map = read_config(Path(), self.commands)
             return super().invoke(ctx)
         except WhyformerError as error:
             print_error(error)
@@ -69,7 +76,6 @@ def application() -> typer.Typer:
     app = typer.Typer(
         cls=ErrorReportingGroup,
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode="rich",
         epilog=_help_examples(FIRST_STEPS),
@@ -80,7 +86,8 @@ def application() -> typer.Typer:
     for entry in sorted(commands.values(), key=lambda entry: order.index(entry.heading)):
         examples = _help_examples(entry.examples)
         run = add_view_options(entry.run)
-        app.command(entry.name, rich_help_panel=entry.heading, epilog=examples)(run)
+        panel = entry.heading
+        app.command(entry.name, cls=StrictCommand, rich_help_panel=panel, epilog=examples)(run)
     return app
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from whyformer.cli.completion import complete_model
 from whyformer.errors import InputError, OptionError
 from whyformer.inputs.detect import IMAGE_SUFFIXES, is_chat
 from whyformer.targets.specs import parse_target
@@ -25,6 +27,32 @@ InputText = Annotated[
         metavar="INPUT",
         help="A text, an image file or a text file. [bold]-[/bold] or nothing reads a text or an"
         " image from stdin. With --image: the text for that image, such as a question.",
+        show_default=False,
+    ),
+]
+PairText = Annotated[
+    str | None,
+    typer.Option(
+        "--pair",
+        "--context",
+        metavar="TEXT",
+        help="A second text or text file, for models that read two: INPUT is the premise and this"
+        " the hypothesis, or INPUT is the question and this the context.",
+        show_default=False,
+    ),
+]
+Device = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Where to run the model, such as cuda or cpu.", show_default=False
+    ),
+]
+Dtype = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="The precision of the model: float32, float64, bfloat16 or float16. Default: that of"
+        " its weights.",
         show_default=False,
     ),
 ]
@@ -56,6 +84,7 @@ Model = Annotated[
         help="A bundled model (see whyformer models), a folder, or a Hugging Face id. Default: a"
         " bundled model that fits the input.",
         show_default=False,
+        autocompletion=complete_model,
     ),
 ]
 Target = Annotated[
@@ -80,12 +109,12 @@ AnswerText = Annotated[
     ),
 ]
 ChatFile = Annotated[
-    Path | None,
+    list[Path] | None,
     typer.Option(
         "--chat",
         metavar="FILE",
-        help="Language models: a JSON list of messages with role and content, as the prompt."
-        " [bold]-[/bold] reads it from stdin.",
+        help="Language models: a JSON list of messages with role and content, as the prompt, or a"
+        " list of such chats. May be repeated. [bold]-[/bold] reads from stdin.",
         show_default=False,
     ),
 ]
@@ -217,8 +246,14 @@ def read_target(text: str | None) -> Any:
     return None if text is None else parse_target(text)
 
 
-def read_chat(path: Path) -> list[Any]:
-    """Return the messages in a JSON file: a list, or a mapping with "messages"."""
+def read_chats(paths: Sequence[Path]) -> list[Any]:
+    """Return the messages of one chat, or a list of several chats, from JSON files."""
+    chats = [chat for path in paths for chat in _chats_in(path)]
+    return list(chats[0]) if len(chats) == 1 else chats
+
+
+def _chats_in(path: Path) -> list[Any]:
+    """The chats of a file: one list of messages, a mapping with "messages", or a list of them."""
     name = "stdin" if str(path) == STDIN else repr(str(path))
     if str(path) == STDIN:
         content = sys.stdin.buffer.read()
@@ -228,14 +263,19 @@ def read_chat(path: Path) -> list[Any]:
         raise InputError(f"there is no file {name}", remedy="Check the path after --chat")
     try:
         found = json.loads(content)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{name} is not JSON: {error}", remedy=f"Write {CHAT}") from error
-    messages: Any = found.get("messages") if isinstance(found, dict) else found
-    if not is_chat(messages):
-        several = isinstance(messages, list) and bool(messages) and all(map(is_chat, messages))
-        what = f"{len(messages)} chats" if several and messages else "no list of messages"
-        raise InputError(f"{name} holds {what}; --chat takes one", remedy=f"Write {CHAT}")
-    return list(messages)
+    several = isinstance(found, list) and bool(found) and not is_chat(found)
+    chats = [_messages(one) for one in (found if several else [found])]
+    for index, chat in enumerate(chats):
+        if not is_chat(chat):
+            which = f"entry {index} of {name}" if len(chats) > 1 else name
+            raise InputError(f"{which} is no list of messages", remedy=f"Write {CHAT}")
+    return chats
+
+
+def _messages(entry: Any) -> Any:
+    return entry.get("messages") if isinstance(entry, dict) else entry
 
 
 def read_options(pairs: list[str]) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
-from rich.table import Table as Grid
 from rich.text import Text
 
 from whyformer.attribution.characters import hide_controls
@@ -26,6 +25,8 @@ from whyformer.audit.findings import check_parquet
 from whyformer.batching.progress import Progress
 from whyformer.cli.app import command
 from whyformer.cli.arguments import (
+    Device,
+    Dtype,
     Model,
     Quiet,
     SampleLimit,
@@ -38,6 +39,7 @@ from whyformer.cli.arguments import (
 from whyformer.cli.console import busy, note, stdout_console
 from whyformer.cli.files import OutputError, write
 from whyformer.cli.progress import show_progress
+from whyformer.cli.wide_table import WideTable
 from whyformer.errors import OptionError, TrustWarning
 from whyformer.models.load import load_model
 
@@ -137,6 +139,8 @@ def audit(
         int, typer.Option(metavar="N", help="Rank only words that occur in at least N samples.")
     ] = 5,
     truncation: Truncation = False,
+    device: Device = None,
+    dtype: Dtype = None,
     batch: Annotated[int, typer.Option(metavar="N", help="Texts per batch.")] = 32,
     draws: Annotated[
         int, typer.Option(metavar="N", help="Bootstrap draws for each interval.")
@@ -169,7 +173,7 @@ def audit(
         "seed": seed,
     }
     with busy("loading the model ..."):
-        loaded = load_model(model, None, "text")
+        loaded = load_model(model, None, "text", device, dtype)
     events: Iterator[Progress | Audit]
     if what is AuditKind.names:
         events = run_name_audit(
@@ -256,22 +260,12 @@ def _render_audit(found: Audit) -> RenderableType:
     return Group(*parts)
 
 
-def _render_table(table: AuditTable) -> Grid:
-    grid = Grid(
-        title=Text(table.title, style="bold"),
-        title_justify="left",
-        box=None,
-        padding=(0, 2, 0, 0),
-        pad_edge=False,
-        header_style="dim",
-    )
-    for column in table.columns:
-        right = column.kind != "text"
-        grid.add_column(column.name, justify="right" if right else "left", no_wrap=right)
-    for row in table.rows[:LINES]:
-        grid.add_row(*(Text(hide_controls(cell)) for cell in table.format_row(row)))
+def _render_table(table: AuditTable) -> WideTable:
     more = len(table.rows) - LINES
-    if more > 0:
-        grid.caption = Text(f"and {more} more: write all with --out FOLDER", style="dim")
-        grid.caption_justify = "left"
-    return grid
+    return WideTable(
+        table.title,
+        [column.name for column in table.columns],
+        [[hide_controls(cell) for cell in table.format_row(row)] for row in table.rows[:LINES]],
+        [column.kind != "text" for column in table.columns],
+        f"and {more} more: write all with --out FOLDER" if more > 0 else "",
+    )

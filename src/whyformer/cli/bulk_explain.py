@@ -51,6 +51,8 @@ class BulkJob:
     batch_size: int | None = None
     skip: bool = False
     settings: dict[str, Any] = field(default_factory=dict)  # keywords of `explain`
+    device: str | None = None
+    dtype: str | None = None
 
     @property
     def on_error(self) -> str:
@@ -116,7 +118,7 @@ def explain_rows(job: BulkJob) -> None:
                 remedy="Check --split, and that the file is not empty",
             )
         kind = kind_of(first.inputs) if job.model is None else None
-        loaded = load_model(job.model, None, kind)
+        loaded = load_model(job.model, None, kind, job.device, job.dtype)
         file = ScoreWriter(out, _facts(job, loaded.name, fingerprint.of_loaded(loaded)))
         rest = chain([first], reading)
         size, total = window_size(job.batch_size), len(samples)
@@ -154,6 +156,7 @@ def _facts(job: BulkJob, model: str, weights: str) -> dict[str, Any]:
         "column": job.column,
         "target column": job.target_column,
         "split": job.split,
+        "dtype": job.dtype,
         "limit": job.limit,
         "batch size": job.batch_size,
         "skip errors": job.skip,

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import whyformer
-from whyformer.cli.arguments import STDIN, read_chat, read_image, read_input, read_target
+from whyformer.cli.arguments import STDIN, read_chats, read_image, read_input
+from whyformer.cli.target_options import TargetOptions
 from whyformer.errors import InputError, OptionError, TargetError
-from whyformer.inputs.detect import is_chat, kind_of
+from whyformer.inputs.detect import is_chat, is_chats, kind_of
 from whyformer.models.families import family_of
 from whyformer.models.load import Loaded, load_model
 from whyformer.models.signature import needed_streams
-from whyformer.targets.specs import at_query
 
 STREAM_NAMES = {"text": "text", "image": "images", "audio": "sound"}
 EXAMPLE = "whyformer explain --image scene.png 'what colour is the circle?'"
+PAIR_EXAMPLE = "Write for example whyformer explain 'who wrote it?' --context passage.txt"
 
 
 @dataclass(frozen=True)
@@ -32,16 +34,20 @@ class CommandInputs:
         """The streams of the inputs: "text", "image" or both."""
         if isinstance(self.inputs, dict):
             return set(self.inputs)
-        if is_chat(self.inputs):
-            contents = [message.get("content") for message in self.inputs]
+        if is_chats(self.inputs):
+            chats = [self.inputs] if is_chat(self.inputs) else self.inputs
+            contents = [message.get("content") for chat in chats for message in chat]
             parts = [part for one in contents if isinstance(one, list) for part in one]
             kinds = {part.get("type") for part in parts if isinstance(part, dict)}
             return {"text", "image"} if "image" in kinds else {"text"}
-        return {"text" if isinstance(self.inputs, str) else "image"}
+        return {"text" if isinstance(self.inputs, str | tuple) else "image"}
 
-    def load(self, model: str | None) -> Loaded:
+    def load(
+        self, model: str | None, device: str | None = None, dtype: str | None = None
+    ) -> Loaded:
         """Load the model; raise InputError if it does not read these inputs."""
-        loaded = load_model(model, None, kind_of(self.inputs) if model is None else None)
+        kind = kind_of(self.inputs) if model is None else None
+        loaded = load_model(model, None, kind, device, dtype)
         family = family_of(loaded.module)
         reads = needed_streams(loaded.module, family)
         _check_streams(
@@ -65,23 +71,21 @@ def read_command_inputs(
     input_text: str | None,
     image: Path | None,
     target: str | None,
-    query: int | None,
+    options: TargetOptions,
     *,
-    answer: str | None = None,
-    chat: Path | None = None,
+    pair: str | None = None,
+    chat: Sequence[Path] | None = None,
 ) -> CommandInputs:
-    """Return the inputs and target from INPUT, --image, --target, --query, --answer and --chat."""
-    parsed = at_query(query, read_answer(target, answer))
-    if chat is not None:
-        for name, other in (("INPUT", input_text), ("--image", image)):
-            if other is not None:
-                raise OptionError(
-                    f"--chat holds the whole prompt, and {name} was given too",
-                    remedy="Leave out one of the two",
-                )
-        return CommandInputs(read_chat(chat), parsed, query)
+    """Return the inputs from INPUT, --image, --pair and --chat, and the target."""
+    parsed = options.read(target)
+    if chat:
+        _refuse_beside("--chat holds the whole prompt", INPUT=input_text, image=image, pair=pair)
+        return CommandInputs(read_chats(chat), parsed, options.query)
+    if pair is not None:
+        _refuse_beside("--pair is a second text", image=image)
+        return CommandInputs(_read_pair(input_text, pair), parsed, options.query)
     if image is None:
-        return CommandInputs(read_input(input_text), parsed, query)
+        return CommandInputs(read_input(input_text), parsed, options.query)
     if input_text == STDIN and str(image) == STDIN:
         raise InputError(
             "INPUT and --image are both '-', but stdin holds only one of them",
@@ -91,22 +95,37 @@ def read_command_inputs(
     # Without INPUT stdin is not read: most models that read images need no text.
     text = None if input_text is None else read_input(input_text)
     if text is None:
-        return CommandInputs(picture, parsed, query)
+        return CommandInputs(picture, parsed, options.query)
     if not isinstance(text, str):
         raise InputError(
             f"INPUT is an image, and so is --image {str(image)!r}",
             remedy=f"Pass one image, and the text as INPUT: {EXAMPLE}",
         )
-    return CommandInputs({"text": text, "image": picture}, parsed, query)
+    return CommandInputs({"text": text, "image": picture}, parsed, options.query)
 
 
-def read_answer(target: str | None, answer: str | None) -> Any:
-    """Return the target from --target or --answer; an answer is a text as it stands."""
-    if target is not None and answer is not None:
-        raise OptionError(
-            "--target and --answer both name what to explain", remedy="Pass only one of them"
+def _refuse_beside(reason: str, **others: Any) -> None:
+    """Raise OptionError if one of these options has a value too."""
+    for name, other in others.items():
+        if other is not None:
+            option = name if name == "INPUT" else f"--{name}"
+            raise OptionError(
+                f"{reason}, and {option} was given too", remedy="Leave out one of the two"
+            )
+
+
+def _read_pair(first: str | None, second: str) -> tuple[str, str]:
+    """Both texts; raise InputError if one is an image."""
+    if first == STDIN and second == STDIN:
+        raise InputError(
+            "INPUT and --pair are both '-', but stdin holds only one of them",
+            remedy="Name a file for the other",
         )
-    return read_target(target) if answer is None else answer
+    texts = read_input(first), read_input(second)
+    for name, text in zip(("INPUT", "--pair"), texts, strict=True):
+        if not isinstance(text, str):
+            raise InputError(f"{name} is an image, and --pair needs two texts", remedy=PAIR_EXAMPLE)
+    return texts
 
 
 def _check_streams(streams: set[str], reads: set[str], name: str, writes: bool) -> None:

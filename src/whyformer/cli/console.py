@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderHook, RenderResult
@@ -12,6 +12,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from whyformer.attribution.characters import hide_controls
+from whyformer.batching.progress import Progress, report_steps_to
 from whyformer.cli.error_advice import describe_error
 from whyformer.errors import TrustWarning, WhyformerError
 from whyformer.models.quiet import silence_transformers
@@ -73,15 +74,13 @@ def _print_line(kind: str, style: str, message: str) -> None:
 
 @contextmanager
 def busy(doing: str, notes: bool = True) -> Iterator[None]:
-    """Show a spinner in a terminal and keep other packages silent.
+    """Show a spinner or a bar in a terminal and keep other packages silent.
 
     Doubts about explanations are printed as notes at the end; not so with notes=False, if the
     result is printed, which has a line about them. Log lines and progress bars of transformers
     are suppressed.
     """
-    console = stderr_console()
-    spinner = console.status(doing) if console.is_terminal else nullcontext()
-    with spinner, warnings.catch_warnings(record=True) as caught:
+    with _bar(doing), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         if notes:
             warnings.simplefilter("always", TrustWarning)
@@ -89,3 +88,16 @@ def busy(doing: str, notes: bool = True) -> Iterator[None]:
         yield
     for message in dict.fromkeys(str(warning.message) for warning in caught):
         note(message)
+
+
+@contextmanager
+def _bar(doing: str) -> Iterator[None]:
+    """A bar of the steps that the work reports; nothing if stderr is not a terminal."""
+    from whyformer.cli.progress import progress_bar  # which imports this module
+
+    if not stderr_console().is_terminal:
+        yield
+        return
+    with progress_bar() as report, report_steps_to(report):
+        report(Progress(doing, 0, 0))
+        yield

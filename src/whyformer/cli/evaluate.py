@@ -14,6 +14,8 @@ import whyformer
 from whyformer.batching.progress import Progress
 from whyformer.cli.app import command
 from whyformer.cli.arguments import (
+    Device,
+    Dtype,
     Model,
     Quiet,
     SampleLimit,
@@ -121,6 +123,8 @@ def evaluate_command(
     ] = None,
     skip: SkipRows = False,
     truncation: Truncation = False,
+    device: Device = None,
+    dtype: Dtype = None,
     quiet: Quiet = False,
 ) -> None:
     """Measure how faithful methods are on your model and data."""
@@ -140,7 +144,7 @@ def evaluate_command(
             place = out / name
         try:
             with progress_bar() as report:
-                loaded = load_model(name)
+                loaded = load_model(name, device=device, dtype=dtype)
                 found = _evaluate_model(
                     loaded, samples, method_names, metric_names, options, TARGETS[target], fill,
                     seed, place, truncation, data, every, report,

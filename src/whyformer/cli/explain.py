@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 import whyformer
+from whyformer.attribution import Attribution
 from whyformer.cli.app import command
 from whyformer.cli.arguments import (
     AnswerText,
@@ -16,11 +17,14 @@ from whyformer.cli.arguments import (
     ChatFile,
     CheckPrecision,
     Deciding,
+    Device,
+    Dtype,
     Each,
     ImageFile,
     InputText,
     MaxNewTokens,
     Model,
+    PairText,
     Query,
     Quiet,
     Seed,
@@ -42,11 +46,14 @@ from whyformer.cli.bulk_arguments import (
     TargetColumn,
 )
 from whyformer.cli.bulk_explain import BulkJob, explain_rows
-from whyformer.cli.command_inputs import read_answer, read_command_inputs
-from whyformer.cli.console import busy, stdout_console
+from whyformer.cli.command_inputs import read_command_inputs
+from whyformer.cli.completion import complete_method
+from whyformer.cli.console import busy, note, stdout_console
 from whyformer.cli.files import check_writable, default_picture, write
+from whyformer.cli.multi_label import is_multi_label, predicted_labels
+from whyformer.cli.target_options import Occurrence, SpanText, TargetOptions, TokenText
 from whyformer.cli.view_files import NO_FILES, ViewFiles, write_views
-from whyformer.errors import OptionError
+from whyformer.errors import OptionError, WhyformerError
 from whyformer.options import DEFAULT_METHOD
 from whyformer.render.terminal.text import sample_text
 
@@ -58,6 +65,8 @@ from whyformer.render.terminal.text import sample_text
         'whyformer explain "a gripping, beautifully acted film"',
         "whyformer explain digit.png --method gae --png why.png",
         "whyformer explain --image scene.png 'what colour is the circle?'",
+        "whyformer explain 'who wrote it?' --context passage.txt --span 'Jane Austen'",
+        "whyformer explain 'Ada lives in Berlin' --model FOLDER --token Berlin --target B-LOC",
         "whyformer explain --model detr_shapes --image scene.png --query 3 --target 'red circle'",
         "cat review.txt | whyformer explain --html why.html",
         "whyformer explain review.txt --target 'positive>negative'",
@@ -72,12 +81,22 @@ from whyformer.render.terminal.text import sample_text
 def explain(
     text: InputText = None,
     image: ImageFile = None,
+    pair: PairText = None,
     model: Model = None,
     method: Annotated[
         str,
-        typer.Option("--method", "-M", metavar="NAME", help="The method; see whyformer methods."),
+        typer.Option(
+            "--method",
+            "-M",
+            metavar="NAME",
+            help="The method; see whyformer methods.",
+            autocompletion=complete_method,
+        ),
     ] = DEFAULT_METHOD,
     target: Target = None,
+    token: TokenText = None,
+    span: SpanText = None,
+    occurrence: Occurrence = None,
     answer: AnswerText = None,
     chat: ChatFile = None,
     max_new_tokens: MaxNewTokens = None,
@@ -103,6 +122,8 @@ def explain(
         ),
     ] = None,
     deciding: Deciding = None,
+    device: Device = None,
+    dtype: Dtype = None,
     truncation: Truncation = False,
     files: ViewFiles = NO_FILES,  # becomes one option per view
     save: Annotated[
@@ -137,9 +158,11 @@ def explain(
     options |= {name: True for name, wanted in checks.items() if wanted}
     writing = {"max_new_tokens": max_new_tokens, "seed": seed, "each": each}
     options |= {name: value for name, value in writing.items() if value is not None}
+    targets = TargetOptions(query, token, span, occurrence, answer)
     if source is not None:
         _refuse_options(
-            {"INPUT": text, "--image": image, "--chat": chat, "--query": query, **outputs},
+            {"INPUT": text, "--image": image, "--pair": pair, "--chat": chat or None}
+            | {"--query": query, **outputs},
             "is for one input, but --input has many",
             "Leave out one of the two",
         )
@@ -147,9 +170,9 @@ def explain(
             raise OptionError(
                 "--input needs a file for the scores", remedy="Add for example --out scores.parquet"
             )
-        explained = read_answer(target, answer)
+        explained = targets.read(target)
         if explained is not None and target_column is not None:
-            name = "--target" if answer is None else "--answer"
+            name = "--answer" if answer is not None else "--span" if span else "--target"
             raise OptionError(
                 f"{name} and --target-column both name what to explain",
                 remedy="Pass only one of them",
@@ -167,6 +190,8 @@ def explain(
                 batch_size,
                 skip_errors,
                 {**settings, **options},
+                device,
+                dtype,
             )
         )
         return
@@ -185,9 +210,9 @@ def explain(
     )
     outputs["--png"] = default_picture(image, outputs)
     check_writable(outputs, kept=image)
-    command_inputs = read_command_inputs(text, image, target, query, answer=answer, chat=chat)
+    command_inputs = read_command_inputs(text, image, target, targets, pair=pair, chat=chat)
     with busy("explaining ...", notes=quiet):
-        loaded = command_inputs.load(model)
+        loaded = command_inputs.load(model, device, dtype)
         attribution = whyformer.explain(
             command_inputs.inputs,
             loaded,
@@ -196,10 +221,26 @@ def explain(
             truncation=truncation,
             **options,
         )
+        others = _other_labels(loaded, command_inputs.inputs, attribution, target, truncation)
+    if others:
+        note(f"also predicted: {', '.join(others)}. To explain all: whyformer compare --predicted")
     if not quiet:
         stdout_console().print(sample_text(attribution, bars=bars, subwords=subwords))
     write_views(outputs, lambda view, taken: view.render(attribution, **taken), subwords=subwords)
     write("--save", save, attribution.save)
+
+
+def _other_labels(
+    loaded: Any, inputs: Any, attribution: Attribution, target: str | None, truncation: bool
+) -> list[str]:
+    """The labels that a multi-label model predicts beside the explained one."""
+    if target is not None or not is_multi_label(loaded):
+        return []
+    try:
+        found = predicted_labels(loaded, inputs, truncation)
+    except WhyformerError:  # no label is over 50 %
+        return []
+    return [name for index, name in found if index != int(attribution.target[0])]
 
 
 def _refuse_options(options: Mapping[str, Any], reason: str, remedy: str) -> None:

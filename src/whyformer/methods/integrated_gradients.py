@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from whyformer.batching.progress import report_step
 from whyformer.engine.passes.forward_only import forward_only
 from whyformer.engine.passes.gradients import gradients
 from whyformer.engine.result import MethodResult
@@ -42,6 +43,7 @@ def integrated_gradients(run: Run, *, steps: int = 32, at: str = "states") -> Me
     while remaining:
         repeated, count = run.repeat(len(remaining), tokens)
         some, remaining = remaining[:count], remaining[count:]
+        report_step("integrating", steps - len(remaining) - len(some), steps)
         states = {
             name: torch.cat([baseline[name] + float(point) * difference for point, _ in some])
             for name, difference in line.items()

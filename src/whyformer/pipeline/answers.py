@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from whyformer.batching.progress import report_step
 from whyformer.engine.generate import generate_ids
 from whyformer.engine.predict import run_model
-from whyformer.engine.scope import borrow_model
+from whyformer.engine.scope import add_hooks, borrow_model
 from whyformer.errors import InputError, ModelError, OptionError, TargetError
 from whyformer.inputs.batch import Batch
 from whyformer.inputs.continuation import continue_prompts, prompt_rows
@@ -214,7 +216,12 @@ def _write(loaded: Loaded, batch: Batch, writing: Writing) -> tuple[Batch, Answe
     if unwritable:
         known: list[int] = list(getattr(config, "suppress_tokens", None) or ())
         settings["suppress_tokens"] = known + unwritable
-    with borrow_model(module):
+    passes = itertools.count(1)  # one per token that is written
+
+    def report(owner: Any, args: Any, output: Any) -> None:
+        report_step("writing the answer", next(passes), count)
+
+    with borrow_model(module), add_hooks([(module, "after", report)]):
         moved = move_to_module(arguments, module)
         ids = generate_ids(module, moved, writing.seed, **settings).cpu()
     if not ids[:, :width].equal(arguments["input_ids"].cpu()):

@@ -10,6 +10,7 @@ from torch import nn
 from whyformer.attribution import Attribution, Reason
 from whyformer.attribution.merge import merge_parts
 from whyformer.batching.budget import token_budget
+from whyformer.batching.progress import report_step
 from whyformer.batching.split_by_length import BatchPart, split_by_length
 from whyformer.engine.block_search import search_blocks
 from whyformer.engine.blocks import Chain
@@ -191,8 +192,10 @@ def _explain_answers(
 
     Samples are independent, so a backward pass serves one row of each of them.
     """
-    parts = []
-    for samples in _sample_groups(run, generation):
+    parts: list[AnswerRow] = []
+    groups = _sample_groups(run, generation)
+    count = sum(max(len(generation.rows[sample]) for sample in one) for one in groups)
+    for samples in groups:
         tape = Tape()
         group = replace(run, batch=run.batch.take(samples), tape=tape)
         try:
@@ -203,6 +206,7 @@ def _explain_answers(
                 attribution = _restore_padding(replace(attribution, layers=(), maps={}), one)
                 probabilities = result.forward.goal.probabilities
                 parts.append(AnswerRow(row, tuple(samples), attribution, probabilities))
+                report_step("explaining the answer", len(parts), count)
         finally:
             tape.clear()
     return parts

@@ -131,6 +131,13 @@ def compare_samples(
     ]
 
 
+def same_inputs(attributions: Sequence[Attribution]) -> bool:
+    """Return whether all attributions have the same words and patches, as a comparison needs."""
+    columns = [read_samples(attribution) for attribution in attributions]
+    first = [_input(content) for content in columns[0]]
+    return all([_input(content) for content in column] == first for column in columns)
+
+
 def check_scale(scale: str, without_sum: Sequence[str]) -> None:
     """Raise OptionError if `scale` is unknown or does not fit the methods.
 
@@ -204,11 +211,13 @@ def _describe_input(column: Sequence[SampleContent]) -> str:
 
 
 def _titles(attributions: Sequence[Attribution]) -> tuple[str, ...]:
-    """A name per attribution: the method, and the options and labels that differ."""
+    """A name per attribution: the method, and the models, options and labels that differ."""
     keys = sorted({key for a in attributions for key in a.options})
     several = len({a.labels for a in attributions}) > 1
+    models = [visible(str(a.provenance.get("model") or "")) for a in attributions]
+    apart_by_model = len(set(models)) > 1
     titles = []
-    for attribution in attributions:
+    for attribution, model in zip(attributions, models, strict=True):
         namesakes = [a for a in attributions if a.method == attribution.method]
         apart = [
             f"{key}={attribution.options.get(key)}"
@@ -216,5 +225,6 @@ def _titles(attributions: Sequence[Attribution]) -> tuple[str, ...]:
             if len({repr(a.options.get(key)) for a in namesakes}) > 1
         ]
         why = [visible(attribution.labels[0])] if several and len(attribution) == 1 else []
-        titles.append(", ".join([visible(attribution.method), *map(visible, apart), *why]))
+        name = [model] * apart_by_model + [visible(attribution.method), *map(visible, apart), *why]
+        titles.append(", ".join(name))
     return tuple(titles)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from whyformer.batching.progress import report_step
 from whyformer.engine.half_precision import in_float32
 from whyformer.engine.passes.forward_only import make_interception
 from whyformer.engine.predict import Overwrite, run_model
@@ -36,7 +37,8 @@ def removed_values(
     values = torch.zeros(len(kept), dtype=torch.float64)
     whole = runs_whole(run)
     passes = _whole_batches(samples, run.batch.size) if whole else plan_passes(removal, kept)
-    for places in passes:
+    for number, places in enumerate(passes):
+        report_step("removing parts", number, len(passes))
         rows = torch.tensor([samples[place] for place in places])
         masks = {
             stream: torch.stack([kept[place][stream] for place in places]) for stream in kept[0]

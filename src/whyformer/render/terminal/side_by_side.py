@@ -47,10 +47,12 @@ def side_by_side(box: InkBox, sample: ComparedSample, bars: bool) -> RenderableT
     Columns that do not fit the width wrap.
     """
     first = sample.contents[0]
-    parts: list[RenderableType] = [
-        Rule(headline(first), align="left", style=""),
-        Text(f"output {number(first.output)}" + (f"  model {first.model}" * bool(first.model))),
-    ]
+    models = {content.model for content in sample.contents}
+    facts = f"output {number(first.output)}" + f"  model {first.model}" * bool(first.model)
+    if len(models) > 1:  # their names are in the titles
+        facts = ""
+    parts: list[RenderableType] = [Rule(headline(first), align="left", style="")]
+    parts += [Text(facts)] if facts else []
     for panels in sample.rows:
         if len(sample.rows) > 1:
             parts.append(Text(panels[0].name, style="bold underline"))

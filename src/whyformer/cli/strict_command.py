@@ -1,0 +1,69 @@
+"""A sub-command that takes each option once, and its defaults from `whyformer.toml`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from typer.core import TyperCommand
+
+from whyformer.cli.arguments import FLAG
+from whyformer.cli.config import CONFIG
+from whyformer.cli.console import note
+from whyformer.errors import OptionError
+
+# What else to do if an option is given twice, where there is a way.
+REMEDIES = {
+    "--model": "Pass one. To compare models: whyformer compare INPUT --model A --model B",
+    "--method": "Pass one. To compare methods: whyformer compare INPUT --methods A,B",
+    "--target": "Pass one. To compare targets: whyformer compare INPUT --target A --target B",
+}
+
+
+def show_flags(parameters: list[Any]) -> list[Any]:
+    """Return the parameters; a flag has no value that the help page could show."""
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = FLAG
+    return parameters
+
+
+class StrictCommand(TyperCommand):
+    """Refuse an option that is given twice: click would use the last one without a word."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters as the help page shows them."""
+        return show_flags(super().get_params(ctx))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments; say which options come from the config file."""
+        if not ctx.resilient_parsing:  # as in shell completion
+            _refuse_repeated(self.make_parser(ctx).parse_args(args=list(args))[2])
+        rest = super().parse_args(ctx, args)
+        if not ctx.resilient_parsing:
+            _note_config(self.get_params(ctx), ctx)
+        return rest
+
+
+def _refuse_repeated(order: list[Any]) -> None:
+    """Raise OptionError if an option that takes one value is there twice."""
+    options = [one for one in order if one.param_type_name == "option"]
+    for parameter in dict.fromkeys(options):
+        single = not (parameter.multiple or parameter.is_flag)
+        if single and order.count(parameter) > 1:
+            name = max(parameter.opts, key=len)
+            raise OptionError(
+                f"{name} is given {order.count(parameter)} times, and takes one value",
+                remedy=REMEDIES.get(name, "Pass it once"),
+            )
+
+
+def _note_config(parameters: list[Any], ctx: Any) -> None:
+    """Print the options whose values are from the config file."""
+    found = []
+    for parameter in parameters:
+        source = ctx.get_parameter_source(parameter.name) if parameter.name else None
+        if source is not None and source.name == "DEFAULT_MAP":
+            value = ctx.default_map[parameter.name]
+            found.append(f"{max(parameter.opts, key=len)} = {value!r}")
+    if found:
+        note(f"from {CONFIG}: {', '.join(found)}")
