@@ -18,7 +18,7 @@ export HF_HUB_OFFLINE := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-all test-slow test-numeric check format docs bench clean
+.PHONY: help venv dist demo test test-all test-slow test-numeric check format docs bench clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -40,6 +40,9 @@ $(READY): pyproject.toml constraints.txt
 	$(UV) --no-deps $(TESTED)
 	$(UV) --no-deps --upgrade --target $(VENV)/torchao torchao
 	@touch $@
+
+dist: $(READY) ## build the wheel and the sdist into dist/
+	$(PYTHON) -m hatchling build
 
 demo: $(READY) ## explain predictions of the bundled models: terminal output, HTML pages, pictures
 	$(PYTHON) examples/demo.py demo

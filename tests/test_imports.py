@@ -199,3 +199,20 @@ def test_nothing_heavy_is_imported_before_it_is_needed(statement: str) -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120
     )
     assert not set(json.loads(done.stdout)) & set(HEAVY)
+
+
+def test_the_package_is_imported_without_torch() -> None:
+    script = (
+        "import sys, whyformer; assert 'torch' not in sys.modules and 'numpy' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
+
+
+def test_a_submodule_does_not_hide_the_function_of_its_name() -> None:
+    script = (
+        "import whyformer.explain, whyformer.compare, whyformer.recommend, whyformer.methods.gae\n"
+        "import whyformer as wf\n"
+        "assert all(callable(getattr(wf, name)) for name in wf.__all__ if name != 'errors')\n"
+        "assert wf.methods() and wf.models()"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)

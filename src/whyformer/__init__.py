@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from whyformer import errors
-from whyformer.attribution import Attribution, load
-from whyformer.compare import Comparison, compare
-from whyformer.explain import explain
-from whyformer.methods import Method
-from whyformer.methods import methods as _methods
-from whyformer.metrics import Metric
-from whyformer.metrics import metrics as _metrics
-from whyformer.models.bundled import BundledModel
-from whyformer.models.bundled import models as _models
-from whyformer.models.families import Family
-from whyformer.models.families import families as _families
-from whyformer.recommend import recommend
-from whyformer.targets.resolve import contrast, query, span, token
 
 if TYPE_CHECKING:
+    from whyformer.attribution import Attribution as Attribution
+    from whyformer.attribution import load as load
+    from whyformer.compare import Comparison as Comparison
+    from whyformer.compare import compare as compare
+    from whyformer.explain import explain as explain
+    from whyformer.methods import Method
+    from whyformer.metrics import Metric
+    from whyformer.models.bundled import BundledModel
+    from whyformer.models.families import Family
+    from whyformer.recommend import recommend as recommend
     from whyformer.render.picture.figure import figure as figure
+    from whyformer.targets.resolve import contrast as contrast
+    from whyformer.targets.resolve import query as query
+    from whyformer.targets.resolve import span as span
+    from whyformer.targets.resolve import token as token
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "Attribution",
     "Comparison",
@@ -48,13 +52,40 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-def __getattr__(name: str) -> Any:
-    """Import `figure` on first use, because matplotlib takes long to import."""
-    if name == "figure":
-        from whyformer.render.picture.figure import figure
+# Where each public name is defined. Imported on first use, because torch takes seconds to import.
+_MODULES = {
+    "Attribution": "whyformer.attribution",
+    "Comparison": "whyformer.compare",
+    "compare": "whyformer.compare",
+    "contrast": "whyformer.targets.resolve",
+    "explain": "whyformer.explain",
+    "figure": "whyformer.render.picture.figure",
+    "load": "whyformer.attribution",
+    "query": "whyformer.targets.resolve",
+    "recommend": "whyformer.recommend",
+    "span": "whyformer.targets.resolve",
+    "token": "whyformer.targets.resolve",
+}
 
-        return figure
-    raise AttributeError(f"module 'whyformer' has no attribute {name!r}")
+
+def __getattr__(name: str) -> Any:
+    """Import a public name on first use."""
+    if name not in _MODULES:
+        raise AttributeError(f"module 'whyformer' has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(_MODULES[name]), name)
+    return value
+
+
+class _PublicDoor(ModuleType):
+    """The package: `explain`, `methods`, ... are its functions and never the submodules."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Python sets each imported submodule as an attribute of its package.
+        if not (name in __all__ and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _PublicDoor
 
 
 def methods() -> dict[str, Method]:
@@ -67,7 +98,9 @@ def methods() -> dict[str, Method]:
         >>> methods()["gae"].options["start_layer"]
         0
     """
-    return dict(_methods)
+    from whyformer.methods import methods as registered
+
+    return dict(registered)
 
 
 def metrics() -> dict[str, Metric]:
@@ -81,7 +114,9 @@ def metrics() -> dict[str, Metric]:
         >>> metrics()["auac"].better
         'higher'
     """
-    return dict(_metrics)
+    from whyformer.metrics import metrics as registered
+
+    return dict(registered)
 
 
 def families() -> dict[str, Family]:
@@ -94,7 +129,9 @@ def families() -> dict[str, Family]:
         >>> families()["albert"].model_types
         ('albert',)
     """
-    return dict(_families)
+    from whyformer.models.families import families as registered
+
+    return dict(registered)
 
 
 def models() -> dict[str, BundledModel]:
@@ -107,4 +144,6 @@ def models() -> dict[str, BundledModel]:
         >>> models()["sst2"].task
         'text-classification'
     """
-    return _models()
+    from whyformer.models.bundled import models as registered
+
+    return registered()
