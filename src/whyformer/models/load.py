@@ -254,7 +254,8 @@ def _load_packed(
     module, info = architecture.from_pretrained(
         None, config=config, state_dict=read_packed(path), dtype=dtype, output_loading_info=True
     )
-    module.config.name_or_path = str(path.parent)
+    # Processors and region grids are searched in this folder.
+    module.name_or_path = module.config.name_or_path = str(path.parent)
     if (path.parent / "generation_config.json").is_file():
         module.generation_config = transformers.GenerationConfig.from_pretrained(
             path.parent, local_files_only=True
