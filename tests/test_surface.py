@@ -20,9 +20,11 @@ def test_the_package_offers_these_names_and_no_others() -> None:
     assert sorted(wf.__all__) == [
         "Attribution",
         "Comparison",
+        "audit",
         "compare",
         "contrast",
         "errors",
+        "evaluate",
         "explain",
         "families",
         "figure",
@@ -33,6 +35,7 @@ def test_the_package_offers_these_names_and_no_others() -> None:
         "query",
         "recommend",
         "span",
+        "summarize",
         "token",
     ]
     assert all(hasattr(wf, name) for name in wf.__all__)
@@ -50,7 +53,7 @@ def test_dir_shows_the_public_names_and_nothing_else() -> None:
 
 def test_every_public_function_is_documented() -> None:
     """Google style: arguments, result and an example, so that a reference can be generated."""
-    functions = [wf.methods, wf.metrics, wf.families, wf.models]
+    functions = [wf.methods, wf.metrics, wf.families, wf.models, wf.evaluate, wf.audit]
     for function in functions:
         text = inspect.getdoc(function) or ""
         assert "Returns:" in text, function
@@ -71,6 +74,7 @@ def test_explain_takes_these_arguments() -> None:
     assert found == [
         ("inputs", "POSITIONAL_OR_KEYWORD", required),
         ("model", "POSITIONAL_OR_KEYWORD", None),
+        ("misplaced", "VAR_POSITIONAL", required),
         ("method", "KEYWORD_ONLY", "auto"),
         ("target", "KEYWORD_ONLY", None),
         ("processor", "KEYWORD_ONLY", None),
@@ -125,14 +129,17 @@ def test_an_attribution_has_these_attributes() -> None:
         "render",
         "save",
         "scores",
+        "to_csv",
         "to_dict",
         "to_html",
         "to_json",
+        "to_pandas",
         "to_pdf",
         "to_png",
         "to_svg",
         "to_terminal",
         "tokens",
+        "top",
         "words",
     }
 

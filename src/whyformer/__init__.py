@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -12,8 +13,10 @@ from whyformer import errors
 if TYPE_CHECKING:
     from whyformer.attribution import Attribution as Attribution
     from whyformer.attribution import load as load
+    from whyformer.audit import audit as audit
     from whyformer.compare import Comparison as Comparison
     from whyformer.compare import compare as compare
+    from whyformer.evaluate import evaluate as evaluate
     from whyformer.explain import explain as explain
     from whyformer.methods import Method
     from whyformer.metrics import Metric
@@ -21,18 +24,24 @@ if TYPE_CHECKING:
     from whyformer.models.families import Family
     from whyformer.recommend import recommend as recommend
     from whyformer.render.picture.figure import figure as figure
+    from whyformer.summarize import summarize as summarize
     from whyformer.targets.resolve import contrast as contrast
     from whyformer.targets.resolve import query as query
     from whyformer.targets.resolve import span as span
     from whyformer.targets.resolve import token as token
 
+# The user's program decides what to do with log lines of "whyformer".
+logging.getLogger("whyformer").addHandler(logging.NullHandler())
+
 __version__ = "0.2.0"
 __all__ = [
     "Attribution",
     "Comparison",
+    "audit",
     "compare",
     "contrast",
     "errors",
+    "evaluate",
     "explain",
     "families",
     "figure",
@@ -43,6 +52,7 @@ __all__ = [
     "query",
     "recommend",
     "span",
+    "summarize",
     "token",
 ]
 
@@ -56,14 +66,17 @@ def __dir__() -> list[str]:
 _MODULES = {
     "Attribution": "whyformer.attribution",
     "Comparison": "whyformer.compare",
+    "audit": "whyformer.audit",
     "compare": "whyformer.compare",
     "contrast": "whyformer.targets.resolve",
+    "evaluate": "whyformer.evaluate",
     "explain": "whyformer.explain",
     "figure": "whyformer.render.picture.figure",
     "load": "whyformer.attribution",
     "query": "whyformer.targets.resolve",
     "recommend": "whyformer.recommend",
     "span": "whyformer.targets.resolve",
+    "summarize": "whyformer.summarize",
     "token": "whyformer.targets.resolve",
 }
 

@@ -14,7 +14,7 @@ from whyformer.errors import InputError
 from whyformer.explain import Ask, explain_each
 from whyformer.methods import methods as known
 from whyformer.models.load import Loaded
-from whyformer.options import DEFAULT_METHOD
+from whyformer.options import DEFAULT_METHOD, refuse_positional
 from whyformer.render.comparison import OWN, check_scale
 
 # One of each kind: conservative twice, plain gradient, attention with gradient, attention alone.
@@ -56,7 +56,7 @@ class Comparison(Viewable):
 def compare(
     inputs: Any,
     model: nn.Module | str | Loaded | None = None,
-    *,
+    *misplaced: Any,
     methods: Sequence[str] | None = None,
     targets: Sequence[Any] = (None,),
     scale: str = OWN,
@@ -73,6 +73,7 @@ def compare(
     Args:
         inputs: One batch of inputs, as in `explain`.
         model: As in `explain`.
+        *misplaced: Must be empty: everything else is given by name.
         methods: Names of methods. By default five of different kinds: "auto", "attn_lrp",
             "gradient_x_input", "gae" and "rollout"; only "auto" if there are several targets.
         targets: What to explain, such as `[0, 1, contrast(0, 1)]` for "why A, why B, why A rather
@@ -102,6 +103,7 @@ def compare(
         >>> [one.method for one in both]
         ['gae', 'rollout']
     """
+    refuse_positional("compare", misplaced)
     if isinstance(methods, str) or isinstance(targets, str):
         raise InputError(
             "methods and targets are lists",

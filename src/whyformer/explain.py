@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, overload
 
 import torch
@@ -26,19 +28,22 @@ from whyformer.batching.series import (
 from whyformer.datasets import Dataset
 from whyformer.errors import SkippedWarning, WhyformerError, warn_caller
 from whyformer.inputs.batch import Batch
+from whyformer.inputs.containers import plain_inputs
 from whyformer.inputs.detect import kind_of
 from whyformer.inputs.prepare import prepare
 from whyformer.methods import methods
 from whyformer.models.load import Loaded, load_model
 from whyformer.models.processors import merge_processors
 from whyformer.models.sentence_encoder import SentenceEncoder
-from whyformer.options import DEFAULT_METHOD
+from whyformer.options import DEFAULT_METHOD, refuse_positional
 from whyformer.pipeline.answers import Writing, check_writing, with_answers
 from whyformer.pipeline.chat_roles import with_roles
-from whyformer.pipeline.explain_batch import explain_batch
+from whyformer.pipeline.explain_batch import Advance, explain_batch
 from whyformer.pipeline.found_streams import with_found_streams
 from whyformer.pipeline.request import Request, make_request
 from whyformer.pipeline.sentence_pairs import PairSimilarity, pair_similarity, split_pairs
+
+log = logging.getLogger("whyformer")
 
 
 @overload
@@ -56,7 +61,7 @@ def explain(
 def explain(
     inputs: Any,
     model: nn.Module | str | Loaded | None = None,
-    *,
+    *misplaced: Any,
     method: str = DEFAULT_METHOD,
     target: Any = None,
     processor: Any = None,
@@ -84,13 +89,16 @@ def explain(
     """Find out which tokens or image patches drove a model's prediction.
 
     Args:
-        inputs: A text, a list of texts, a (text, text) pair, a chat (a list of messages such as
-            `{"role": "user", "content": "..."}`) or a list of chats, an image or its path, a
-            (text, image) pair or a mapping of both, a tensor, or a mapping of what the model's
-            forward takes. An iterator or a dataset may have any length.
+        inputs: A text, a list of texts (also a pandas Series, a numpy array or a column of
+            `datasets`), a (text, text) pair or a mapping of two texts such as
+            `{"question": ..., "context": ...}` or `{"text": ..., "text_pair": ...}`, a chat
+            (a list of messages such as `{"role": "user", "content": "..."}`) or a list of chats, an
+            image or its path, a (text, image) pair or a mapping of both, a tensor, or a mapping of
+            what the model's forward takes. An iterator or a dataset may have any length.
         model: An `nn.Module`, a `transformers.pipeline`, a `SentenceTransformer`, the name of a
             bundled model, a local folder or a hub id. A compiled, parallel or PEFT model is
             explained through the module inside. By default the bundled model that fits the inputs.
+        *misplaced: Must be empty: everything else is given by name.
         method: The name of a method; see `whyformer.methods()`. The default "auto" runs `blend`
             if the inputs have an image and `libragrad` otherwise; the result names the method
             that ran, and a note says why.
@@ -132,7 +140,8 @@ def explain(
         batch_size: For iterators: inputs per batch. By default chosen by length.
         on_error: For iterators: "raise" stops at an input that cannot be explained, "skip" warns
             and leaves it out.
-        progress: For iterators: show a progress bar on stderr.
+        progress: Show a progress bar on stderr. One batch moves it in steps of as many samples
+            as run together.
         **options: Options of the method; see `whyformer.methods()[name].options`.
 
     Returns:
@@ -152,6 +161,8 @@ def explain(
         >>> attribution.labels, attribution.method
         (('positive',), 'libragrad')
     """
+    refuse_positional("explain", misplaced)
+    start = time.perf_counter()
     draws = "seed" in methods[method].options
     writing = Writing(max_new_tokens, seed, method_draws=draws)
     check_writing(writing)
@@ -176,20 +187,37 @@ def explain(
         series = _Series(inputs, target, model, processor, place, truncation, tokens, batch_size)
         attributions = _explain_series(request, writing, series, on_error)
         return _show_progress(attributions, series_length(inputs)) if progress else attributions
-    refuse_series_settings(batch_size, on_error, progress)
+    refuse_series_settings(batch_size, on_error)
+    inputs = plain_inputs(inputs)
     kind = _default_kind(model, inputs)
     loaded = with_found_streams(load_model(model, processor, kind, device, dtype), inputs)
     batch, implied = _prepare(inputs, loaded, truncation, tokens, kind)
     target = implied if target is None else target
-    return _explain_answers(request, writing, loaded, batch, target)
+    if not progress:
+        found = _explain_answers(request, writing, loaded, batch, target)
+    else:
+        with _progress_bar() as bar:
+            task = bar.add_task("", total=batch.size)
+            advance = partial(bar.advance, task)
+            found = _explain_answers(request, writing, loaded, batch, target, advance)
+            bar.update(task, completed=batch.size)
+    seconds = time.perf_counter() - start
+    name = type(loaded.module).__name__
+    log.info("%s: %d samples by %s in %.2f s", name, len(found), found.method, seconds)
+    return found
 
 
 def _explain_answers(
-    request: Request, writing: Writing, loaded: Loaded, batch: Batch, target: Any
+    request: Request,
+    writing: Writing,
+    loaded: Loaded,
+    batch: Batch,
+    target: Any,
+    advance: Advance | None = None,
 ) -> Attribution:
     """The attribution of one batch; a language model writes its answer first, if none is given."""
     batch, target = with_answers(loaded, batch, target, writing)
-    return with_roles(explain_batch(request, loaded, batch, target), batch, target)
+    return with_roles(explain_batch(request, loaded, batch, target, advance), batch, target)
 
 
 def _default_kind(model: nn.Module | str | Loaded | None, inputs: Any) -> str | None:
@@ -269,6 +297,7 @@ def explain_each(
     Returns:
         An iterator of one `Answer` per ask.
     """
+    inputs = plain_inputs(inputs)
     kind = _default_kind(model, inputs)
     loaded = with_found_streams(load_model(model, processor, kind), inputs)
     batch, implied = inputs, None
@@ -376,6 +405,12 @@ def _with_place(
 
 def _show_progress(attributions: Iterator[Attribution], count: int | None) -> Iterator[Attribution]:
     """The same attributions, with a progress bar on stderr."""
+    with _progress_bar() as bar:
+        yield from bar.track(attributions, total=count)
+
+
+def _progress_bar() -> Any:
+    """A bar of rich on stderr; a scope."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -386,5 +421,4 @@ def _show_progress(attributions: Iterator[Attribution], count: int | None) -> It
     )
 
     columns = (TextColumn("explaining"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        yield from progress.track(attributions, total=count)
+    return Progress(*columns, console=Console(stderr=True))

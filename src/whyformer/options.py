@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -12,6 +12,19 @@ from whyformer.registry import nearest
 
 # The method of `explain` if none is named.
 DEFAULT_METHOD = "auto"
+
+
+def refuse_positional(function: str, arguments: Sequence[Any]) -> None:
+    """Raise OptionError if a call has more than inputs and a model without a name."""
+    if arguments:
+        third = arguments[0]
+        shown = repr(third) if isinstance(third, str | int) else f"a {type(third).__name__}"
+        raise OptionError(
+            f"{function}() takes two arguments without a name, inputs and model; the third is"
+            f" {shown}",
+            argument="method",
+            remedy="Give it by name, such as method='gae', target=1 or processor=tokenizer",
+        )
 
 
 def declared_options(function: Callable[..., Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -181,6 +181,58 @@ class Attribution(Viewable):
 
         return plain_data(self)
 
+    def top(
+        self, k: int = 5, stream: str | None = None, *, specials: bool = False
+    ) -> list[tuple[str, float]]:
+        """Return the words or patches with the largest scores.
+
+        Args:
+            k: How many.
+            stream: The name of a stream; the main stream if None.
+            specials: Whether tokens that the tokenizer added, such as [CLS], count too.
+
+        Returns:
+            (word, score) by falling |score|. Patches are called "row 1, column 2".
+
+        Raises:
+            InputError: If the attribution has several samples, or `k` or the stream is wrong.
+
+        Example:
+            >>> whyformer.explain("a gripping film").top(1)[0][0]
+            'gripping'
+        """
+        from whyformer.attribution.word_table import strongest_rows
+
+        return strongest_rows(self, k, stream, specials)
+
+    def to_pandas(self) -> Any:
+        """Return a `pandas.DataFrame` with one row per word or patch of every sample.
+
+        Its columns are sample, stream, position, text, special, score, label, output,
+        probability and method.
+
+        Raises:
+            InputError: If pandas is not installed.
+
+        Example:
+            >>> frame = whyformer.explain(["a gripping film", "dull"]).to_pandas()
+            >>> frame.groupby("sample")["score"].sum()  # doctest: +SKIP
+        """
+        from whyformer.attribution.word_table import to_pandas
+
+        return to_pandas(self)
+
+    def to_csv(self, path: str | Path | None = None) -> str | None:
+        """Return the table of `to_pandas` as CSV text, or write it to `path` and return None."""
+        from whyformer.attribution.viewable import write_file
+        from whyformer.attribution.word_table import to_csv
+
+        text = to_csv(self)
+        if path is None:
+            return text
+        write_file(text, path)
+        return None
+
     def save(self, path: str | Path) -> None:
         """Write everything to one safetensors file, which `whyformer.load` reads.
 

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from whyformer.attribution import Attribution
+from whyformer.attribution.optional_package import import_package
 from whyformer.datasets.files import import_optional
 from whyformer.errors import InputError
 from whyformer.statistics.bootstrap import Estimate
@@ -150,7 +151,7 @@ class Audit:
                 argument="table",
                 remedy=f"Pass one of {', '.join(self.tables)}",
             )
-        pandas = import_optional("pandas", "to_pandas()")
+        pandas = import_package("pandas", "to_pandas()")
         records = self.rows if table is None else self.tables[table].records()
         return pandas.DataFrame.from_records([dict(record) for record in records])
 

@@ -19,6 +19,7 @@ from whyformer.datasets import Dataset, Sample, open_dataset
 from whyformer.datasets.huggingface import is_huggingface
 from whyformer.errors import OptionError, TargetError, WhyformerError
 from whyformer.inputs.batch import Batch
+from whyformer.inputs.containers import plain_sample
 from whyformer.inputs.prepare import prepare
 from whyformer.inputs.sizes import ALONE, Size, input_sizes
 from whyformer.models.load import Loaded
@@ -63,7 +64,8 @@ class SeriesBatch:
 
 def is_series(inputs: Any) -> bool:
     """Return whether the inputs are an iterator or a dataset, rather than one batch."""
-    return isinstance(inputs, Iterator | Dataset) or is_huggingface(inputs)
+    streamed = type(inputs).__name__ == "IterableColumn"  # of a `datasets.IterableDataset`
+    return streamed or isinstance(inputs, Iterator | Dataset) or is_huggingface(inputs)
 
 
 def series_length(inputs: Any) -> int | None:
@@ -91,9 +93,9 @@ def check_series_settings(batch_size: Any, on_error: Any) -> None:
         )
 
 
-def refuse_series_settings(batch_size: Any, on_error: Any, progress: Any) -> None:
+def refuse_series_settings(batch_size: Any, on_error: Any) -> None:
     """Raise OptionError if a setting for iterators comes with a single batch."""
-    settings = {"batch_size": batch_size, "on_error": on_error != "raise", "progress": progress}
+    settings = {"batch_size": batch_size, "on_error": on_error != "raise"}
     for name in (name for name, value in settings.items() if value):
         raise OptionError(
             f"{name}= needs an iterator, and one batch was given",
@@ -267,7 +269,7 @@ def _series_items(source: Iterable[Any], target: Any) -> Iterator[SeriesItem]:
                     argument="target",
                     remedy="Pass one target for all, or one for each input",
                 ) from None
-        yield SeriesItem(index, inputs, own, name)
+        yield SeriesItem(index, plain_sample(inputs), own, name)
     if per_sample and isinstance(target, Sized) and len(target) > count:
         raise TargetError(
             f"there are {len(target)} targets for {count} inputs",

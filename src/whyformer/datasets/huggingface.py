@@ -11,10 +11,13 @@ from whyformer.datasets.dataset import Contents, Dataset, DatasetRow, Sample, Sp
 from whyformer.datasets.tabular import USUAL, choose_columns
 from whyformer.errors import InputError, OptionError
 
+COLUMNS = ("Column", "IterableColumn")  # types of one column, which are lists and iterators
+
 
 def is_huggingface(source: Any) -> bool:
     """Return whether this is a `Dataset`, an `IterableDataset` or a dictionary of splits."""
-    return type(source).__module__.partition(".")[0] == "datasets"
+    kind = type(source)
+    return kind.__module__.partition(".")[0] == "datasets" and kind.__name__ not in COLUMNS
 
 
 def from_huggingface(

@@ -73,6 +73,18 @@ class Results:
             found.setdefault(ResultKey(row["method"], row["target"], row["metric"]), []).append(row)
         return found
 
+    def __str__(self) -> str:
+        """Return the table as Markdown, one line per method and one column per metric."""
+        from whyformer.evaluation.tables import markdown
+
+        return markdown(self)
+
+    def to_pandas(self) -> Any:
+        """Return a `pandas.DataFrame` with one row per sample, method, target and metric."""
+        from whyformer.attribution.optional_package import import_package
+
+        return import_package("pandas", "to_pandas()").DataFrame([dict(row) for row in self.rows])
+
     def _distinct(self, part: str) -> tuple[str, ...]:
         return tuple(dict.fromkeys(getattr(cell, part) for cell in self.cells))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -65,13 +66,20 @@ BESIDE = Reason(
 )
 
 
-def explain_batch(request: Request, loaded: Loaded, batch: Batch, target: Any) -> Attribution:
+Advance = Callable[[int], None]  # takes the number of samples that were just finished
+
+
+def explain_batch(
+    request: Request, loaded: Loaded, batch: Batch, target: Any, advance: Advance | None = None
+) -> Attribution:
     """Return the attribution of one prepared batch; warn if it is doubtful.
+
+    `advance` is called whenever some of the samples are finished.
 
     Raises:
         TrustError: It is doubtful, and the request is strict.
     """
-    attribution = judge_values(_explain_unjudged(request, loaded, batch, target))
+    attribution = judge_values(_explain_unjudged(request, loaded, batch, target, advance))
     if request.check_precision:
         found = _check_precision(request, loaded, batch, target, attribution)
         attribution = replace(attribution, trust=attribution.trust.add(found))
@@ -97,7 +105,9 @@ def _check_precision(
     return precision_reasons(attribution, twin, ROUNDED)
 
 
-def _explain_unjudged(request: Request, loaded: Loaded, batch: Batch, target: Any) -> Attribution:
+def _explain_unjudged(
+    request: Request, loaded: Loaded, batch: Batch, target: Any, advance: Advance | None = None
+) -> Attribution:
     """The attribution with what its runs found, before its scores are judged."""
     module, family = loaded.module, loaded.family
     check_weights(module)
@@ -147,13 +157,13 @@ def _explain_unjudged(request: Request, loaded: Loaded, batch: Batch, target: An
         with borrow_model(module):
             check_patch_order(run)
     if generation is not None:
-        rows = _explain_answers(request, loaded, run, generation)
+        rows = _explain_answers(request, loaded, run, generation, advance)
         return judge_generated(merge_generated(rows, generation))
     # Only for declared families is it known that padding changes nothing.
     whole = bool(request.keep) or request.deciding is not None
     whole = whole or family is None or family.found
     parts = [] if whole else split_by_length(batch, module, target)
-    return _restore_padding(_explain_parts(request, loaded, run, parts), run)
+    return _restore_padding(_explain_parts(request, loaded, run, parts, advance), run)
 
 
 def _find_chain(module: nn.Module, batch: Batch) -> Chain | None:
@@ -186,7 +196,7 @@ def _add_generated_text(
 
 
 def _explain_answers(
-    request: Request, loaded: Loaded, run: Run, generation: Generation
+    request: Request, loaded: Loaded, run: Run, generation: Generation, advance: Advance | None
 ) -> list[AnswerRow]:
     """Every row of the generated texts: one forward pass, and one backward pass per row.
 
@@ -209,6 +219,8 @@ def _explain_answers(
                 report_step("explaining the answer", len(parts), count)
         finally:
             tape.clear()
+        if advance is not None:
+            advance(len(samples))
     return parts
 
 
@@ -224,16 +236,18 @@ def _sample_groups(run: Run, generation: Generation) -> list[list[int]]:
 
 
 def _explain_parts(
-    request: Request, loaded: Loaded, run: Run, parts: list[BatchPart]
+    request: Request, loaded: Loaded, run: Run, parts: list[BatchPart], advance: Advance | None
 ) -> Attribution:
     """The merged attribution of the parts, or that of the whole run if there is only one part."""
     if len(parts) < 2:
         return _explain_run(request, loaded, run)
     try:
-        found = [
-            _explain_run(request, loaded, replace(run, batch=part.batch, target=part.target))
-            for part in parts
-        ]
+        found = []
+        for part in parts:
+            own = replace(run, batch=part.batch, target=part.target)
+            found.append(_explain_run(request, loaded, own))
+            if advance is not None:
+                advance(len(part.rows))
     except WhyformerError:
         # Explain the whole batch instead, so that the error names the sample by its index.
         return _explain_run(request, loaded, run)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from whyformer.datasets import Dataset, Sample, open_dataset
-from whyformer.datasets.huggingface import is_huggingface
+from whyformer.datasets import Sample
 from whyformer.errors import InputError, OptionError
-from whyformer.evaluation.bundled_samples import bundled_samples
 from whyformer.evaluation.sample_batches import check_ids
-from whyformer.models import bundled
+from whyformer.evaluation.sample_sources import read_samples
 
 MOST = 512  # samples, if the user does not say how many
 
@@ -41,20 +38,14 @@ def read_data(data: Any, model: Any, most: int | None, seed: int) -> RecommendDa
             remedy="Pass a whole number from 2, better from 32",
         )
     limit = MOST if most is None else most
-    names: tuple[str, ...] = ()
-    if data is None:
-        found, source = _bundled(model), "bundled samples"
-    elif isinstance(data, str | os.PathLike) or is_huggingface(data):
-        opened = open_dataset(data, limit=limit, seed=seed)
-        found, names, source = list(opened), opened.labels, str(data)[:200]
-    elif isinstance(data, Dataset):
-        found, names, source = list(data), data.labels, repr(data)
-    else:
-        found, source = _inputs(data), "inputs"
+    read = read_samples(data, model, limit, seed)
+    found, source = read.samples, read.source
+    if isinstance(data, str | os.PathLike):
+        source = str(data)[:200]
     check_count(len(found))
     check_ids(found)
     order = random.Random(seed).sample(range(len(found)), min(limit, len(found)))
-    return RecommendData(tuple(found[i] for i in order), names, source)
+    return RecommendData(tuple(found[i] for i in order), read.names, source)
 
 
 def check_count(count: int) -> None:
@@ -68,26 +59,3 @@ def check_count(count: int) -> None:
             argument="data",
             remedy="Pass at least two, better 32 or more",
         )
-
-
-def _bundled(model: Any) -> list[Sample]:
-    known = bundled.models()
-    if not isinstance(model, str) or model not in known:
-        raise InputError(
-            "there is no data, and the model comes without samples",
-            argument="data",
-            remedy="Pass a list of inputs, or a dataset such as 'sst2:PATH'",
-        )
-    return bundled_samples(known[model])
-
-
-def _inputs(data: Any) -> list[Sample]:
-    if not isinstance(data, Iterable) or isinstance(data, Mapping | bytes):
-        raise InputError(
-            f"data is a {type(data).__name__}; expected a list of inputs or a dataset",
-            argument="data",
-            remedy="Pass a list of texts, images or pairs, or a dataset such as 'csv:my.csv'",
-        )
-    return [
-        one if isinstance(one, Sample) else Sample(f"input {i}", one) for i, one in enumerate(data)
-    ]

@@ -87,7 +87,8 @@ def run_summary(
         OptionError: `unit`, `min_count`, `batch` or `draws` is out of range.
 
     Example:
-        >>> found = summarize(["a dull film", "a dull plot"], min_count=2, draws=10)
+        >>> import whyformer as wf
+        >>> found = wf.summarize(["a dull film", "a dull plot"], min_count=2, draws=10)
         >>> found.tables["supporting"].records()[0]["word"]
         'dull'
     """

@@ -67,7 +67,9 @@ def _beside(scores: Tensor, terms: list[Terms]) -> Tensor:
 def _pick(values: Tensor, terms: list[Terms]) -> Tensor:
     """The entry of each term, (batch, terms)."""
     entries = [[where[-1] for _, where in row] for row in terms]
-    return values.gather(-1, torch.tensor(entries, device=values.device).unsqueeze(-1))[..., 0].cpu()
+    return values.gather(-1, torch.tensor(entries, device=values.device).unsqueeze(-1))[
+        ..., 0
+    ].cpu()
 
 
 def _softmax_of(beside: Tensor, terms: list[Terms]) -> Tensor:
