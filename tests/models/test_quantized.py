@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import whyformer as wf
+from tests.torchao_process import needs_torchao, run_with_torchao
 from whyformer.errors import ModelError
 from whyformer.models.families.tiny import tiny_inputs, tiny_models
 from whyformer.models.weights import check_weights
@@ -99,10 +94,7 @@ def test_opaque_layers_are_refused_by_name() -> None:
     assert wf.explain(inputs, model, method="occlusion").scores.isfinite().all()
 
 
-# In a process of its own: importing torchao prints to stderr and warns.
 TORCHAO = """
-import json, sys, warnings
-warnings.simplefilter("ignore")
 import torch
 import whyformer as wf
 from scipy.stats import spearmanr
@@ -125,26 +117,12 @@ for name, config in configs.items():
             for one in (model, plain)
         ]
         found[f"{name} {method}"] = min(spearmanr(*rows)[0] for rows in zip(*scores))
-print(json.dumps(found))
 """
 
 
-# `make venv` installs it there.
-TORCHAO_FOLDER = Path(sys.prefix, "torchao")
-HAS_TORCHAO = TORCHAO_FOLDER.is_dir() or importlib.util.find_spec("torchao") is not None
-
-
 @pytest.mark.slow
-@pytest.mark.skipif(not HAS_TORCHAO, reason="torchao is not installed")
+@needs_torchao
 def test_torchao_weights_rank_as_float64() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", TORCHAO],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(TORCHAO_FOLDER)])},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.strip().splitlines()[-1])
+    found = run_with_torchao(TORCHAO)
     assert len(found) == 2 * len(wf.methods())
     assert {name: rank for name, rank in found.items() if rank < 0.99} == {}

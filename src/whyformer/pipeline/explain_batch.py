@@ -51,6 +51,7 @@ from whyformer.pipeline.trust import judge_generated, judge_run, judge_values, r
 from whyformer.targets.answer_rows import Generation
 from whyformer.targets.generated_text import AnswerRow, merge_generated
 from whyformer.targets.generation import plan_generation, teacher_force
+from whyformer.targets.kept_scores import keep_read_scores
 
 MERGED = Reason(
     "layers",
@@ -265,6 +266,7 @@ def _restore_padding(attribution: Attribution, run: Run) -> Attribution:
 
 
 def _explain_run(request: Request, loaded: Loaded, run: Run) -> Attribution:
+    run = replace(run, batch=keep_read_scores(run.batch, run.target, run.module))
     result, forward = _run_method(request, run)
     return judge_run(assemble(request, loaded, run, result), result, forward)
 

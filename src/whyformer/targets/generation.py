@@ -28,6 +28,7 @@ from whyformer.inputs.words import token_texts
 from whyformer.models.families import Family, Source, family_of
 from whyformer.models.signature import config_of, forward_of
 from whyformer.targets.answer_rows import Generation
+from whyformer.targets.kept_scores import keep_scores
 from whyformer.targets.output_ids import (
     IdRows,
     cut_after_end,
@@ -42,8 +43,6 @@ from whyformer.targets.output_ids import (
 from whyformer.targets.specs import Answer, Contrast, Token
 
 GENERATED = "generated"
-# The argument of transformers models for how many scores to compute, counted from the end.
-LOGITS_TO_KEEP = "logits_to_keep"
 
 
 @dataclass(frozen=True)
@@ -204,7 +203,7 @@ def _continue_prompts(
     whole = prepare(arguments, module, processor, family_of(module))
     whole = replace(whole, notes=batch.notes)
     generation = _read_generation(whole, outputs, prompt=width)
-    return _without_prompt_scores(whole, generation, module), generation
+    return keep_scores(whole, -min(generation.columns), module), generation
 
 
 def _read_outputs(rows: IdRows, batch: Batch, module: nn.Module) -> IdRows:
@@ -226,21 +225,6 @@ def _read_outputs(rows: IdRows, batch: Batch, module: nn.Module) -> IdRows:
             remedy="Leave the sample out",
         )
     return outputs
-
-
-def _without_prompt_scores(batch: Batch, generation: Generation, module: nn.Module) -> Batch:
-    """The batch that also asks the model for the scores of the outputs alone, if it can.
-
-    Over a large vocabulary, the scores of a long prompt cost as much as several blocks.
-    """
-    if LOGITS_TO_KEEP not in forward_of(module).names:
-        return batch
-    kept = {LOGITS_TO_KEEP: -min(generation.columns)}
-    return replace(
-        batch,
-        arguments={**batch.arguments, **kept},
-        baseline_arguments={**batch.baseline_arguments, **kept},
-    )
 
 
 def _without_prompt(row: list[int], prompt: list[int], pad: int) -> list[int]:

@@ -17,6 +17,7 @@ from whyformer.targets import heads
 from whyformer.targets.context import context_columns
 from whyformer.targets.find_text import find_text
 from whyformer.targets.heads import Head
+from whyformer.targets.kept_scores import LOGITS_TO_KEEP, column_of
 from whyformer.targets.labels import NAMES_SHOWN, ClassNames, Vocabulary
 from whyformer.targets.specs import Contrast, Query, Span, Token
 
@@ -130,7 +131,7 @@ class Selector:
         """
         match = find_text(text, self.batch, sample, target.occurrence)
         before = self.ahead + match.first - 1
-        if before < 0:
+        if match.first < 1 and before < 0:
             raise TargetError(
                 f"{text!r} is the first token of sample {sample}: nothing comes before it that"
                 " could predict it",
@@ -139,17 +140,22 @@ class Selector:
             )
         if target.token is not None:
             return self.select_at(before, target.token, sample)
+        self.check_computed(before)
         ids = self.batch.arguments[self.batch.carrier][sample, match.first : match.last + 1]
         terms = tuple((1, (before + t, index)) for t, index in enumerate(ids.tolist()))
         return Selection(terms, int(ids[0]), text)
 
     @property
     def ahead(self) -> int:
-        """How many scores come before those of the text: a language model's image tokens."""
+        """How many scores come before those of the text: a language model's image tokens.
+
+        Below 0 if the model was asked to leave out the first scores.
+        """
         mask = self.batch.mask
         if self.head.kind != heads.NEXT_TOKEN or mask is None or self.batch.stream != "text":
             return 0
-        return max(0, self.scores.shape[1] - mask.shape[1])
+        more = self.scores.shape[1] - mask.shape[1]
+        return more if LOGITS_TO_KEEP in self.batch.arguments else max(0, more)
 
     def select_masked_token(self, target: Any, sample: int) -> Selection:
         """Select a token in place of the first mask token, by default the likeliest."""
@@ -268,6 +274,7 @@ class Selector:
 
     def select_at(self, column: int, target: int | str | None, sample: int) -> Selection:
         """Select an entry of the scores in a column, by default the highest."""
+        self.check_computed(column)
         if target is None:
             index = self.best(sample, column)
         else:
@@ -315,21 +322,32 @@ class Selector:
                 argument="target",
                 remedy=f"Pass 0 to {count - 1}",
             )
-        columns = range(count) if mask is None else mask[sample].nonzero().flatten().tolist()
-        if mask is not None and -len(columns) <= position < 0:
-            return self.ahead + int(columns[position])
-        if 0 <= position < count:
-            column = position if layout is None else layout.column(sample, position)
-            if mask is None or (column < mask.shape[1] and bool(mask[sample, column])):
-                return self.ahead + column
+        if mask is not None:
+            column = column_of(position, self.batch, sample)
+        else:
+            column = position if 0 <= position < count else None
+        if column is not None:
+            return self.ahead + column
         real = range(count)
         if mask is not None:
+            columns = mask[sample].nonzero().flatten().tolist()
             real = range(self.position(sample, columns[0]), self.position(sample, columns[-1]) + 1)
         raise TargetError(
             f"sample {sample} has no token at position {position}; its tokens are at"
             f" {real.start} to {real.stop - 1}",
             argument="target",
         )
+
+    def check_computed(self, column: int) -> None:
+        """Raise TargetError if the user told the model to leave out the scores in this column."""
+        kept = self.batch.arguments.get(LOGITS_TO_KEEP)
+        if column < 0 or isinstance(kept, Tensor):
+            raise TargetError(
+                f"{LOGITS_TO_KEEP}={kept!r} is in the inputs, and {type(self.module).__name__} may"
+                " leave out the score that the target reads",
+                argument="target",
+                remedy=f"Leave out {LOGITS_TO_KEEP}; whyformer sets it",
+            )
 
     def position(self, sample: int, column: int) -> int:
         """The user's position of one of the model's columns."""
