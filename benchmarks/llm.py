@@ -264,7 +264,8 @@ def compare_with_lxt(options: Any) -> int:
         for job in work.values():
             job()
         seconds = turns.best(work, options.rounds)
-        results["lengths"][tokens] = found = {"seconds": seconds}
+        found: dict[str, Any] = {"seconds": seconds}
+        results["lengths"][tokens] = found
         layers = options.layers or SHAPES["qwen"][1]["num_hidden_layers"]
         print(f"\nqwen, {layers} layers, {tokens} tokens, {options.threads} thread(s)")
         for name, one in seconds.items():

@@ -259,7 +259,7 @@ def measure(folder: Path, drawings: int = HELD_OUT) -> dict[str, float]:
     """
     tokenizer = AutoTokenizer.from_pretrained(folder)
     grid = RegionGrid.load(folder)
-    model = load_folder(folder, dtype=torch.float32)
+    model: Any = load_folder(folder, dtype=torch.float32)
     name = VISUALBERT if grid.boxes_in_features else LXMERT
     shown = shapes.draw_scenes(scenes.HELD_OUT, drawings)
     features, boxes, _ = grid([drawing.render() for drawing in shown])

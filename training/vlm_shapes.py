@@ -92,7 +92,7 @@ def capitalise(text: str) -> str:
 
 def build_model(tokenizer: PreTrainedTokenizerFast) -> LlavaForConditionalGeneration:
     """Return the vision transformer of clip_shapes, and an untrained Llama that reads it."""
-    clip = load_folder(common.BUNDLED / "clip_shapes", dtype=torch.float32)
+    clip: Any = load_folder(common.BUNDLED / "clip_shapes", dtype=torch.float32)
     special = special_ids(tokenizer)
     config = LlavaConfig(
         vision_config=clip.config.vision_config,

@@ -126,10 +126,12 @@ def run_summary(
             done = number * len(samples) + len(own)
             yield Progress(DOING, done, len(loaded) * len(samples))
     rankings = {name: rank_parts(own, bootstrap, min_count) for name, own in explained.items()}
+    first, *others = explained
     differences = (
-        compare_models(*explained.values(), bootstrap, min_count) if len(explained) == 2 else ()
+        compare_models(explained[first], explained[others[0]], bootstrap, min_count)
+        if others
+        else ()
     )
-    first = next(iter(loaded))
     tables = summary_tables(rankings, explained, differences, unit, bootstrap)
     yield Audit(
         kind="summary",
