@@ -93,18 +93,34 @@ def walk(found: wf.Attribution) -> Tensor:
 
 
 def spread(relevance: Tensor, walked: Tensor, share: float) -> Tensor:
-    positive = relevance.clamp(min=0)
-    return relevance - share * positive + share * positive.sum() * walked / walked.sum()
+    """Relevance with a share of its positive part spread over tokens that both find relevant."""
+    spread = []
+    positive = [max(float(one), 0.0) for one in relevance]
+    mean = sum(positive) / len(positive)
+    weights = [
+        float(walk) * p / (p + mean) if p > 0 else 0.0
+        for walk, p in zip(walked, positive, strict=True)
+    ]
+    for one, p, weight in zip(relevance, positive, weights, strict=True):
+        kept = float(one) - share * p
+        spread.append(kept + share * sum(positive) * weight / sum(weights))
+    return torch.tensor(spread, dtype=torch.float64)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize(("average", "blocks"), [(None, 2), (1.0, LAYERS)])
-def test_blend_of_a_text(share: float, average: float | None, blocks: int) -> None:
-    found = explain("blend", share=share, average=average, keep=["attention", "gradient"])
-    relevance = relevance_at_blocks()[:blocks].mean(0)
+@pytest.mark.parametrize(("start_layer", "first"), [(None, 0), (2, 2)])
+def test_blend_of_a_text(share: float, start_layer: int | None, first: int) -> None:
+    found = explain("blend", share=share, start_layer=start_layer, keep=["attention", "gradient"])
+    relevance = explain("libragrad", start_layer=first).scores[0]
     assert_equal(found.scores[0], spread(relevance, walk(found), share))
     assert found.conservation is not None
     assert abs(float(found.conservation) - 1) < 1e-10
+
+
+def test_blend_of_a_text_is_libragrad_by_default() -> None:
+    found, expected = explain("blend"), explain("libragrad")
+    assert_equal(found.scores, expected.scores)
+    assert found.sinks.keys() == expected.sinks.keys()
 
 
 def test_the_gradient_of_a_map_carries_the_relevance_of_its_head() -> None:
@@ -117,15 +133,19 @@ def test_the_gradient_of_a_map_carries_the_relevance_of_its_head() -> None:
         assert_equal((attention * gradient)[0].sum(-1), heads[0, number])
 
 
-def test_blend_of_an_image_averages_all_blocks_over_its_patches() -> None:
+def test_blend_of_an_image_leaves_out_the_lowest_third_of_the_blocks() -> None:
     found = explain("blend", vit(), keep=["attention", "gradient"])
-    relevance = explain("attn_lrp", vit(), average=1.0).scores[0]
+    relevance = explain("libragrad", vit(), start_layer=LAYERS // 3).scores[0]
     assert_equal(found.scores[0], spread(relevance, walk(found)[1:], 0.5))
+    assert found.conservation is not None
+    assert abs(float(found.conservation) - 1) < 1e-10
 
 
 def test_blend_streams_its_maps() -> None:
     for model in (bert(), vit()):
-        whole, streamed = (explain("blend", model, memory=m) for m in ("maps", "streamed"))
+        whole, streamed = (
+            explain("blend", model, memory=m, share=0.5) for m in ("maps", "streamed")
+        )
         assert_equal(streamed.scores, whole.scores)
 
 
@@ -160,7 +180,8 @@ def test_the_default_conserves_on_every_bundled_model(name: str) -> None:
         ("attn_lrp", {"average": 1.5}, "from 0 to 1"),
         ("attn_lrp", {"average": 0.5, "at": "embeddings"}, "at="),
         ("blend", {"share": -0.1}, "from 0 to 1"),
-        ("blend", {"average": 2.0}, "from 0 to 1"),
+        ("blend", {"share": 2.0}, "from 0 to 1"),
+        ("blend", {"start_layer": 4}, "none of the 4 layers"),
         ("auto", {"share": 0.5}, "no option 'share'"),
     ],
 )

@@ -1,59 +1,60 @@
-"""Blend of layer-averaged AttnLRP relevance and generic attention relevance, from one pass.
+"""Blend of layer-averaged relevance and generic attention relevance, from one balanced pass.
 
-Relevance by the rules of Achtibat et al. (ICML 2024), averaged over block inputs as in FullGrad+
-(Mehri et al., CVPR 2025); the walk of Chefer et al. (ICCV 2021, eqs. 5-11) with the gradient of
-the same pass.
+Relevance as in LibraGrad with FullGrad+ (Mehri et al., CVPR 2025); the walk of Chefer et al. (ICCV
+2021, eqs. 5-11) with the gradient of the same pass.
 """
 
 from __future__ import annotations
 
 from torch import Tensor
 
-from whyformer.engine.passes.balanced import Balanced, balanced, lower_blocks
+from whyformer.engine.passes.balanced import Balanced, balanced
 from whyformer.engine.result import MethodResult
 from whyformer.engine.rules.operations.stabilise import ratio
-from whyformer.engine.rules.rule_sets import attn_lrp_rules
-from whyformer.engine.run import Run
+from whyformer.engine.run import MAPS, Run
 from whyformer.engine.segments import Segment
 from whyformer.errors import UnsuitableMethodError
 from whyformer.methods.attention.generic import generic_relevance
 from whyformer.methods.method import check_share, method
 
+IMAGE_SHARE = 0.5
+
 
 @method(
     "blend",
-    title="Layer-averaged AttnLRP relevance, its positive part shared with the GAE walk",
-    paper="Achtibat et al. 2024, Mehri et al. 2025 and Chefer et al., ICCV 2021 combined",
+    title="Layer-averaged relevance; on images, half of its positive part follows the GAE walk",
+    paper="Mehri et al., CVPR 2025 and Chefer et al., ICCV 2021 combined",
     needs=("attention", "gradient"),
     signed=True,
     sums="conservation",
     rules="detach",
     keeps=("nodes",),
 )
-def blend(run: Run, *, share: float = 0.5, average: float | None = None) -> MethodResult:
-    """Relevance that adds up, with the sinks, to the explained value.
+def blend(run: Run, *, share: float | None = None, start_layer: int | None = None) -> MethodResult:
+    """Relevance that adds up, with the mean of the sinks, to the explained value.
 
-    Relevance is averaged over the inputs of the lowest blocks: a share `average` of them, by
-    default all for images and half for everything else. Of the positive relevance of each stream,
-    `share` is spread over its tokens in proportion to generic attention relevance. Sums and
-    negative relevance stay.
+    Relevance is averaged over the inputs of the blocks from `start_layer` on: by default all blocks
+    but the lowest third for images, and all for everything else, as in `libragrad`. Of the positive
+    relevance p of each stream, `share` is spread over its tokens in proportion to
+    walk x p / (p + mean of p), where the walk is generic attention relevance: a token takes part if
+    both find it relevant. Sums and negative relevance stay. By default images share half and other
+    streams nothing.
     """
-    check_share("share", share)
-    if average is not None:
-        check_share("average", average)
-    seen, notes = _read(run)
+    if share is not None:
+        check_share("share", share)
+    seen, notes = _read(run, share)
     segments = seen.layout.segments
-
-    shares = {
-        stack: _default_average(segments.get(stack, ())) if average is None else average
-        for stack in seen.blocks
-    }
     found = seen.average(
-        {stack: lower_blocks(seen.block_counts[stack], shares[stack]) for stack in shares}
+        {
+            stack: range(count)[_first(count, segments.get(stack, ()), start_layer) :]
+            for stack, count in seen.block_counts.items()
+        }
     )
-    mixed_in = _walk(seen) if seen.layers else {}
+    walked = _walk(seen) if seen.layers else {}
     scores = {
-        stack: _spread(relevance, mixed_in.get(stack), segments.get(stack, ()), share)
+        stack: _spread(relevance, walked[stack], segments.get(stack, ()), share)
+        if stack in walked
+        else relevance
         for stack, relevance in found.scores.items()
     }
     return MethodResult(
@@ -69,21 +70,33 @@ def blend(run: Run, *, share: float = 0.5, average: float | None = None) -> Meth
     )
 
 
-def _read(run: Run) -> tuple[Balanced, tuple[str, ...]]:
-    """The pass; without attention maps, and a note that says so, if none can be chained."""
-    rules = attn_lrp_rules()
+def _read(run: Run, share: float | None) -> tuple[Balanced, tuple[str, ...]]:
+    """The pass; without attention maps if no stream needs them or, with a note, has them."""
+    shares = [_share(one.stream, share) for one in run.batch]
+    if not any(shares) and not run.keep & MAPS:
+        return balanced(run, maps=False), ()
     try:
-        return balanced(run, rules=rules), ()
+        return balanced(run), ()
     except UnsuitableMethodError as error:
         if error.unavailable not in ("maps", "attention"):
             raise
         reason = f"blend without its attention walk, relevance alone: {error.message}"
-        return balanced(run, maps=False, rules=rules), (reason,)
+        return balanced(run, maps=False), (reason,)
 
 
-def _default_average(segments: tuple[Segment, ...]) -> float:
-    """The share of blocks that is averaged: all for patches of images, else the lower half."""
-    return 1.0 if segments and all(one.grid is not None for one in segments) else 0.5
+def _share(stream: str, share: float | None) -> float:
+    """The share of a stream's positive relevance that follows the walk."""
+    if share is not None:
+        return share
+    return IMAGE_SHARE if stream == "image" else 0.0
+
+
+def _first(blocks: int, segments: tuple[Segment, ...], start_layer: int | None) -> int:
+    """The number of the first block that is averaged."""
+    if start_layer is not None:
+        return start_layer
+    images = bool(segments) and all(one.stream == "image" for one in segments)
+    return blocks // 3 if images else 0
 
 
 def _walk(seen: Balanced) -> dict[str, Tensor]:
@@ -95,18 +108,19 @@ def _walk(seen: Balanced) -> dict[str, Tensor]:
 
 
 def _spread(
-    relevance: Tensor, walked: Tensor | None, segments: tuple[Segment, ...], share: float
+    relevance: Tensor, walked: Tensor, segments: tuple[Segment, ...], share: float | None
 ) -> Tensor:
     """Relevance with a share of each stream's positive part spread as `walked`, (batch, tokens)."""
-    if walked is None:
-        return relevance
     spread = relevance.clone()
     for segment in segments:
         own = relevance[:, segment.columns]
-        positive = own.clamp(min=0)
-        weights = walked[:, segment.columns].clamp(min=0) * segment.mask
-        total = weights.sum(1, keepdim=True)
-        moved = positive.sum(1, keepdim=True) * ratio(weights, total)
+        positive = own.clamp(min=0) * segment.mask
+        total = positive.sum(1, keepdim=True)
+        middle = ratio(total, segment.mask.sum(1, keepdim=True))
+        weights = walked[:, segment.columns].clamp(min=0) * ratio(positive, positive + middle)
+        sum_of_weights = weights.sum(1, keepdim=True)
+        moved = total * ratio(weights, sum_of_weights)
         # A stream that the walk does not reach keeps its relevance.
-        spread[:, segment.columns] = own + share * (moved - positive) * (total > 0)
+        change = (moved - positive) * (sum_of_weights > 0)
+        spread[:, segment.columns] = own + _share(segment.stream, share) * change
     return spread
