@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,42 @@ from whyformer.inputs.containers import plain_inputs
 KINDS = ("names", "terms")
 
 
-def run_audit(
-    what: str, model: Any, data: Any, out: Path | str | None, settings: Mapping[str, Any]
+def audit(
+    what: str,
+    model: Any = None,
+    data: Any = None,
+    *,
+    out: Path | str | None = None,
+    **settings: Any,
 ) -> Audit:
-    """Return the audit, which is also written to `out`.
+    """Measure how much a model's decisions depend on names or on terms.
+
+    Args:
+        what: "names" puts names into sentences and compares groups of names. "terms" ranks the
+            words of a dataset, and measures the terms that you list.
+        model: A text classifier: a module, a folder, a name; the bundled one if None.
+        data: For "terms": a dataset such as "sst2:PATH" or "csv:my.csv", or a list of texts.
+        out: A folder for audit.json, rows.parquet and report.html. By default nothing is written.
+        **settings: For both: `methods`, `target`, `processor`, `truncation`, `batch`, `draws` and
+            `seed`. For "names": `names`, `templates` and `per_group`. For "terms": `terms`,
+            `split`, `limit`, `on_error`, `function_words` and `min_count`. They are described at
+            `whyformer.audit.name_audit.run_name_audit` and
+            `whyformer.audit.term_audit.run_term_audit`.
+
+    Returns:
+        The audit: sentences (`headline`), tables, charts, and one row per explanation.
 
     Raises:
-        OptionError: `what` or a setting is unknown, or the data is missing or has no use.
+        OptionError: `what` or a setting is unknown, or `data` is missing.
+        InputError: A list or the dataset cannot be read, or the model has no tokenizer.
+        TargetError: The model has no classes, or not this one.
+
+    Example:
+        >>> import whyformer as wf
+        >>> texts = ["a dull film", "a good film"]
+        >>> found = wf.audit("terms", data=texts, terms=["dull"], draws=10)
+        >>> [row["top word"] for row in found.rows]
+        ['dull', 'good']
     """
     if what not in KINDS:
         raise OptionError(

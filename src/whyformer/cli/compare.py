@@ -144,7 +144,7 @@ def compare(
     outputs = {**files, "--png": default_picture(image, files)}
     check_writable(outputs, kept=image)
     typed = _targets(target, targets, predicted)
-    models: list[str | None] = [*dict.fromkeys(model or [None])]
+    models: list[str | None] = list(dict.fromkeys(model)) if model else [None]
     several = len(typed) > 1 or len(models) > 1 or predicted
     names = _method_names(methods or ",".join(default_methods(2 if several else 1)))
     check_scale(scale, [name for name in names if not known[name].promises_sum])

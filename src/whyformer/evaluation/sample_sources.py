@@ -53,7 +53,8 @@ def _bundled(model: Any) -> list[Sample]:
 
 def _inputs(data: Any) -> list[Sample]:
     inputs = plain_inputs(data)
-    if not isinstance(inputs, Iterable) or isinstance(inputs, Mapping | bytes | str | tuple):
+    one_sample = isinstance(data, Mapping) and not isinstance(inputs, list)
+    if one_sample or not isinstance(inputs, Iterable) or isinstance(inputs, bytes | str):
         raise InputError(
             f"data is a {type(data).__name__}; expected a list of inputs or a dataset",
             argument="data",
