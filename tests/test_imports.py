@@ -44,6 +44,8 @@ LEAVES: dict[str, frozenset[str]] = {
     "maximum_flow": frozenset(),
     "statistics": frozenset({"errors"}),
     "render": frozenset({"errors", "registry", "attribution"}),
+    "storage": frozenset({"errors"}),
+    "workers": frozenset({"errors"}),
 }
 _MEASURED = _BELOW["evaluation"] | LEAVES.keys() | {"metrics"}
 

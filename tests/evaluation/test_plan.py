@@ -116,6 +116,8 @@ def test_all_that_decides_a_value_is_in_its_name() -> None:
         name(p=plan(fill="mask")),
         name(p=plan(seed=1)),
         name(p=plan(truncation=True)),
+        name(p=plan(threads=2)),
+        name(s=EvaluatedModel(None, "model", "cuda sdpa")),  # type: ignore[arg-type]
     ]
     assert len(set(names)) == len(names)
     # Its label and the rest of the plan do not change the id.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
+import json
 import os
 import shutil
 import subprocess
@@ -15,10 +15,11 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from whyformer.errors import InputError, WhyformerError
+from whyformer.errors import InputError
 from whyformer.evaluation import store as module_under_test
 from whyformer.evaluation.results import RESULTS, SETTINGS, Results
 from whyformer.evaluation.store import PARTS, Store, StoreError
+from whyformer.storage.ledger import LEDGER
 
 
 def row(name: str, value: float = 0.5, **more: Any) -> dict[str, Any]:
@@ -52,20 +53,13 @@ def test_what_goes_in_comes_out(tmp_path: Path) -> None:
     assert (again.done["b"]["label"], again.done["b"]["curve"]) == (3, None)
 
 
-def test_rows_of_an_earlier_version_have_no_fill(tmp_path: Path) -> None:
-    Store(tmp_path).add([row("a")])
-    (file,) = (tmp_path / PARTS).iterdir()
-    parquet.write_table(parquet.read_table(file).drop_columns(["fill"]), file)
-    assert Store(tmp_path).done == {"a": row("a", fill=None)}
-
-
 @pytest.mark.parametrize(
     "name", ["naïve/漢字 😀", "../../etc/passwd", "<script>alert(1)</script>", "a\nb\tc\0", "[red]"]
 )
 def test_hostile_ids(tmp_path: Path, name: str) -> None:
     Store(tmp_path).add([row("a", sample=name)])
     assert Store(tmp_path).done["a"]["sample"] == name
-    assert [path.name for path in tmp_path.iterdir()] == [PARTS]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [LEDGER, PARTS]
 
 
 def test_what_is_there_is_never_changed(tmp_path: Path) -> None:
@@ -117,38 +111,74 @@ def test_a_file_that_was_being_written_does_not_count(tmp_path: Path) -> None:
         lambda good: good[:4] + bytes(len(good) // 2) + good[4 + len(good) // 2 :],
     ],
 )
-def test_a_damaged_file_is_named(tmp_path: Path, damage: Any) -> None:
+def test_a_damaged_file_does_not_count_and_is_named(tmp_path: Path, damage: Any) -> None:
     Store(tmp_path).add([row("a"), row("b")])
     (file,) = (tmp_path / PARTS).iterdir()
     good = file.read_bytes()
     file.write_bytes(damage(good))
-    with pytest.raises(
-        StoreError, match=r"cannot be read.*To compute its rows again, delete it"
-    ) as found:
-        Store(tmp_path)
-    assert str(file) in str(found.value)
-    assert isinstance(found.value, WhyformerError)
-    file.unlink()
-    assert Store(tmp_path).done == {}
+    store = Store(tmp_path)
+    assert store.done == {}
+    (found,) = store.damage
+    assert found.file == f"{PARTS}/{file.name}"
+    assert "checksum" in found.reason
+    store.add([row("a"), row("b")])  # computed again, it replaces the damaged file
+    assert file.read_bytes() == good
+    assert set(Store(tmp_path).done) == {"a", "b"}
+    assert not Store(tmp_path).damage
 
 
-def test_hardly_a_flipped_bit_goes_unseen(tmp_path: Path) -> None:
+def test_no_flipped_bit_goes_unseen(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.add([row(f"u{i}", 0.1 * i + 0.03) for i in range(20)])
     (file,) = (tmp_path / PARTS).iterdir()
     good = file.read_bytes()
     for place in range(4, len(good) - 8, 61):
         file.write_bytes(good[:place] + bytes([good[place] ^ 16]) + good[place + 1 :])
-        with contextlib.suppress(StoreError):
-            assert Store(tmp_path).done == store.done  # or the damage was in unused bytes
+        assert not Store(tmp_path).done
 
 
-def test_a_file_of_other_columns_is_named(tmp_path: Path) -> None:
+def test_a_foreign_file_does_not_count_and_is_named(tmp_path: Path) -> None:
+    Store(tmp_path).add([row("a")])
+    foreign = tmp_path / PARTS / "mine.parquet"
+    parquet.write_table(pyarrow.table({"x": [1]}), foreign)
     store = Store(tmp_path)
-    parquet.write_table(pyarrow.table({"x": [1]}), tmp_path / PARTS / "mine.parquet")
-    with pytest.raises(StoreError, match=r"mine.parquet.*columns"):
-        Store(tmp_path)
-    assert store.done == {}
+    assert set(store.done) == {"a"}
+    assert [one.file for one in store.damage] == [f"{PARTS}/mine.parquet"]
+    store.ledger.write("mine.parquet", foreign.read_bytes())  # even if a line names it
+    store = Store(tmp_path)
+    assert set(store.done) == {"a"}
+    assert "different columns" in store.damage[0].reason
+
+
+def test_a_missing_ledger_line_or_shard(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.add([row("a")])
+    store.add([row("b")])
+    (ledger,) = (tmp_path / LEDGER).iterdir()
+    first, second = ledger.read_text().splitlines()
+    ledger.write_text(second + "\n")
+    again = Store(tmp_path)
+    assert set(again.done) == {"b"}
+    assert "no ledger line" in again.damage[0].reason
+    ledger.write_text(f"{first}\n{second[:20]}\nnot JSON\n")
+    assert set(Store(tmp_path).done) == {"a"}
+    ledger.write_text(f"{first}\n{second}\n")
+    (tmp_path / PARTS / json.loads(first)["shard"]).unlink()
+    again = Store(tmp_path)
+    assert set(again.done) == {"b"}
+    assert "missing" in again.damage[0].reason
+
+
+def test_two_writers_do_no_damage(tmp_path: Path) -> None:
+    one, other = Store(tmp_path), Store(tmp_path)
+    one.add([row("a")])
+    other.add([row("a")])
+    other.add([row("b")])
+    one.add([row("c")])
+    both = Store(tmp_path)
+    assert set(both.done) == {"a", "b", "c"}
+    assert not both.damage
+    assert len([*(tmp_path / LEDGER).iterdir()]) == 2
 
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
@@ -158,7 +188,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
             Store(place)
 
 
-@pytest.mark.parametrize("name", ["_write_parquet", "fsync", "replace"])
+@pytest.mark.parametrize("name", ["_parquet_bytes", "fsync", "replace"])
 def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     store = Store(tmp_path)
     store.add([row("a")])
@@ -167,8 +197,8 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str)
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patched:
-        if name == "_write_parquet":
-            patched.setattr(module_under_test, "_write_parquet", full)
+        if name == "_parquet_bytes":
+            patched.setattr(module_under_test, "_parquet_bytes", full)
         elif name == "fsync":
             patched.setattr(os, "fsync", full)
         else:

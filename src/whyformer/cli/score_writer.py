@@ -16,7 +16,7 @@ from typing import Any
 from whyformer.attribution import Attribution, Stream
 from whyformer.cli.files import OutputError
 from whyformer.datasets import Sample
-from whyformer.evaluation.atomic_write import write_atomically
+from whyformer.storage.atomic_write import write_atomically
 
 Row = dict[str, Any]
 FACTS = "facts.json"

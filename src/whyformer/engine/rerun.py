@@ -24,11 +24,21 @@ Grids = Mapping[str, tuple[int, int] | None]
 
 
 @dataclass
+class _Shared:
+    """What all reruns of one batch share."""
+
+    forwards: int = 0  # samples that went through the model
+    # The first question of a metric is usually the whole input: by stream and mask its logits.
+    first: dict[tuple[str, bytes], dict[Key, Tensor]] = field(default_factory=dict)
+
+
+@dataclass
 class _Answers:
-    """The logits computed so far, and how many samples went through the model."""
+    """The logits computed so far."""
 
     logits: dict[Key, Tensor] = field(default_factory=dict)
-    forwards: int = 0
+    shared: _Shared = field(default_factory=_Shared)
+    shares_first: bool = False
 
 
 class Rerun:
@@ -56,12 +66,20 @@ class Rerun:
     @property
     def forwards(self) -> int:
         """How many samples went through the model."""
-        return self._answers.forwards
+        return self._answers.shared.forwards
 
     def with_grids_of(self, attribution: Attribution) -> Rerun:
         """Return a rerun with the grids of the attribution's streams; both share their answers."""
         grids = {name: stream.grid for name, stream in attribution.streams.items()}
         return Rerun(self._removal, grids, answers=self._answers)
+
+    def without_answers(self) -> Rerun:
+        """Return a rerun that knows no logits yet, so that its passes do not depend on others.
+
+        Which masks run together changes the last digits of their logits. Only a first question
+        that was asked before, and then ran alone, is not computed again.
+        """
+        return Rerun(self._removal, self._grids, answers=_Answers({}, self._answers.shared, True))
 
     def fill_text(self, stream: str) -> str:
         """What replaces removed tokens of a stream, in words."""
@@ -79,6 +97,10 @@ class Rerun:
         if sum(row.numel() for row in known.values()) > REMEMBERED:
             known.clear()
         masks = [mask.cpu() for mask in masks]
+        is_first = self._answers.shares_first and not known and len(masks) == 1
+        first = (stream, _digest(masks[0])) if is_first else None
+        if first is not None:
+            known.update(self._answers.shared.first.get(first, {}))
         keys = [[(stream, i, _digest(row)) for i, row in enumerate(mask)] for mask in masks]
         new = {
             key: row
@@ -90,11 +112,13 @@ class Rerun:
             rows = torch.tensor([row for _, row, _ in batch])
             found = self._run(stream, torch.stack([new[key] for key in batch]), rows)
             known.update(zip(batch, found, strict=True))
+        if first is not None:
+            self._answers.shared.first[first] = dict(known)
         return [torch.stack([known[key] for key in of_mask]) for of_mask in keys]
 
     def _run(self, stream: str, mask: Tensor, rows: Tensor) -> Tensor:
         """Logits (rows, classes) of some samples with the kept tokens."""
-        self._answers.forwards += len(rows)
+        self._answers.shared.forwards += len(rows)
         left = self._removal.remove(stream, mask, rows, self._grids.get(stream))
         silence = self._removal.fill_of(stream)
         found = predict(self.module, left.batch, left.silenced, silence, stream)

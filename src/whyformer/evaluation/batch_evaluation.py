@@ -62,7 +62,7 @@ class BatchEvaluation:
 
     @cached_property
     def rerun(self) -> Rerun:
-        """Runs the model again; methods that keep the same tokens share the logits."""
+        """Runs the model again; metrics share the logits of the whole input."""
         return Rerun(self.removal)
 
     @cached_property
@@ -172,7 +172,8 @@ class BatchEvaluation:
     def _value(self, need: Need, attribution: Attribution, method: MethodSpec, target: str) -> Any:
         """What a metric needs, for these samples."""
         if need.source == "model":
-            return self.rerun.with_grids_of(attribution)
+            # Not with the logits of other metrics: a value must not depend on what ran before.
+            return self.rerun.with_grids_of(attribution).without_answers()
         if need.source == "labels":
             return self.samples.classes()
         if need.source == "randomised":

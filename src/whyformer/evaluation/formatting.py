@@ -92,14 +92,23 @@ def run_facts(results: Results) -> list[tuple[str, str]]:
         ("split", data.get("split")),
         ("samples", sample_count(results)),
         ("skipped", len(skipped) if isinstance(skipped, list | tuple) else skipped),
+        ("failed", len(results.failures)),
         ("removed tokens", settings.get("fill")),
         ("seed", settings.get("seed")),
     ]
     return [
         (name, setting_text(value))
         for name, value in pairs
-        if value not in (None, "") and (name, value) != ("skipped", 0)
+        if value not in (None, "") and (name, value) not in (("skipped", 0), ("failed", 0))
     ]
+
+
+def failure_lines(results: Results, most: int) -> list[str]:
+    """One line per sample that could not be evaluated, at most some of them."""
+    failures = results.failures
+    more = [f"and {len(failures) - most} more"] if len(failures) > most else []
+    lines = [f"{one['sample']}: {one['error']}" for one in failures[:most]]
+    return [*map(setting_text, lines), *more]
 
 
 def sample_count(results: Results) -> int:

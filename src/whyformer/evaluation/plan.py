@@ -53,6 +53,8 @@ class Plan:
         fill: What replaces removed tokens; None for the default of each stream.
         seed: Seed of the random choices.
         truncation: Whether to cut texts that are longer than the model takes.
+        threads: Threads of torch in each worker. Another number gives slightly other values, so
+            it is the same for every engine, and not the machine's default.
 
     Raises:
         OptionError: An option, target or fill is unknown, or there is nothing to evaluate.
@@ -64,6 +66,7 @@ class Plan:
     fill: str | None = None
     seed: int = 0
     truncation: bool = False
+    threads: int = 1
 
     def metrics_for(self, method: MethodSpec) -> tuple[MetricSpec, ...]:
         """The metrics that apply to a method: some need scores with a sign."""
@@ -71,6 +74,12 @@ class Plan:
         return tuple(one for one in self.metrics if signed or not metrics[one.metric].signed)
 
     def __post_init__(self) -> None:
+        if isinstance(self.threads, bool) or self.threads < 1:
+            raise OptionError(
+                f"threads={self.threads!r} is not a number of threads",
+                argument="threads",
+                remedy="Pass a whole number from 1",
+            )
         for one in self.methods:
             methods[one.method].check(one.options)
         for spec in self.metrics:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from whyformer.errors import InputError
 from whyformer.metrics.score import Score
+from whyformer.storage import open_folder
 
 RESULTS = "results.parquet"
 SETTINGS = "settings.json"
@@ -43,27 +45,34 @@ class Results:
         """
         import pyarrow.parquet as parquet
 
-        place = Path(folder)
+        place = open_folder(folder, create=False)
         read: dict[str, Any] = {}
         for name in (RESULTS, SETTINGS):
-            if not (place / name).is_file():
+            try:
+                content = place.read(name)
+                if name == RESULTS:
+                    read[name] = parquet.read_table(BytesIO(content)).to_pylist()
+                else:
+                    read[name] = json.loads(content.decode("utf-8"))
+            except (FileNotFoundError, NotADirectoryError) as error:
                 raise InputError(
-                    f"{str(place)!r} is not a finished run: it has no {name}",
+                    f"{place.name!r} is not a finished run: it has no {name}",
                     argument="folder",
                     remedy="Run the evaluation to its end",
-                )
-            try:
-                if name == RESULTS:
-                    read[name] = parquet.read_table(place / name).to_pylist()
-                else:
-                    read[name] = json.loads((place / name).read_text(encoding="utf-8"))
+                ) from error
             except (OSError, ValueError) as error:  # Arrow's and JSON's errors are subclasses
                 raise InputError(
-                    f"{str(place / name)!r} cannot be read ({error})",
+                    f"{place.path(name)!r} cannot be read ({error})",
                     argument="folder",
                     remedy="Run the same evaluation again, which writes the file again",
                 ) from error
         return cls(read[RESULTS], read[SETTINGS])
+
+    @property
+    def failures(self) -> Sequence[Mapping[str, Any]]:
+        """The samples that could not be evaluated: "sample", "error" and "attempts"."""
+        found: Sequence[Mapping[str, Any]] = self.settings.get("failures", ())
+        return found
 
     @cached_property
     def cells(self) -> dict[ResultKey, list[Mapping[str, Any]]]:

@@ -23,8 +23,9 @@ from whyformer.models.load import Loaded
 from whyformer.models.processors import tokenizer_of
 from whyformer.models.signature import stream_of
 
-SAMPLES = 32  # in one batch at most; after a kill an unfinished batch is computed again
+SAMPLES = 32  # in one batch at most
 IMAGES = 8
+CHUNK = 16  # samples that are finished together; after a kill the others are computed again
 TOKENS = 4096  # padding included
 
 
@@ -56,17 +57,27 @@ class SampleBatch:
         )
 
 
+def label_samples(samples: Sequence[Sample], loaded: Loaded, names: Sequence[str]) -> SampleBatch:
+    """The samples with their fingerprints and classes; `names` are the dataset's label names."""
+    classes = classes_of(loaded)
+    labels = tuple(label_of(sample, names, classes) for sample in samples)
+    return SampleBatch(tuple(samples), tuple(map(_fingerprint, samples, labels)), labels)
+
+
+def cut_samples(samples: SampleBatch) -> list[SampleBatch]:
+    """The samples in chunks of one size, in their order."""
+    rows = range(len(samples.samples))
+    return [samples.take(rows[start : start + CHUNK]) for start in rows[::CHUNK]]
+
+
 def split_samples(
     samples: Sequence[Sample], loaded: Loaded, names: Sequence[str]
 ) -> list[SampleBatch]:
     """The samples in batches of similar length, the shortest first.
 
-    The batches depend on the samples and the model alone, not on what is finished: a resumed run
-    has the same batches as one that was never stopped. `names` are the dataset's label names.
+    The batches depend on the samples and the model alone. `names` are the dataset's label names.
     """
-    classes = classes_of(loaded)
-    labels = tuple(label_of(sample, names, classes) for sample in samples)
-    all_samples = SampleBatch(tuple(samples), tuple(map(_fingerprint, samples, labels)), labels)
+    all_samples = label_samples(samples, loaded, names)
     texts = _text_lengths(samples, loaded)
     lengths, most = (texts, SAMPLES) if texts else ([1] * len(samples), IMAGES)
     cost = pass_cost(loaded.module)

@@ -5,24 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
-
-from whyformer.datasets import Sample
+from whyformer.evaluation.evaluation_task import SampleFailure
 from whyformer.evaluation.plan import Plan
-from whyformer.evaluation.units import EvaluatedModel, ResultRow, row_facts
+from whyformer.evaluation.units import EvaluatedModel, ResultRow, row_facts, versions
 from whyformer.metrics import metrics
-from whyformer.models.versions import version_of
 
-VERSIONS = ("whyformer", "torch", "transformers", "tokenizers")
 BOOTSTRAP = {"level": 0.95, "draws": 1000, "seed": 0}
 
 
 def settings_of(
     rows: Sequence[ResultRow],
-    samples: Sequence[Sample],
+    samples: int,
     model: EvaluatedModel,
     plan: Plan,
     skipped: Sequence[object],
+    failures: Sequence[SampleFailure],
     facts: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Everything that decides the numbers, and what they mean; no times and no machine names."""
@@ -44,9 +41,17 @@ def settings_of(
         },
         "data": {
             **facts.get("data", {}),
-            "samples": len(samples),
+            "samples": samples + len(failures),
             "skipped": list(map(str, skipped)),
         },
+        "failures": [
+            {
+                "sample": one.sample,
+                "error": one.failure.error,
+                "attempts": one.failure.attempts,
+            }
+            for one in failures
+        ],
         "methods": {one.label: one.facts for one in plan.methods},
         "metrics": {
             label: {
@@ -67,7 +72,7 @@ def settings_of(
         "fill": plan.fill or "each stream's default",
         "seed": plan.seed,
         "truncation": plan.truncation,
-        "threads": torch.get_num_threads(),
+        "threads": plan.threads,
         "bootstrap": BOOTSTRAP,
-        "versions": {package: version_of(package) for package in VERSIONS},
+        "versions": versions(),
     }

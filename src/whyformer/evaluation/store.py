@@ -1,106 +1,104 @@
-"""Finished units on disk: each file is complete or absent, and is never changed."""
+"""Finished units of a run: shards that are complete or absent, and a ledger of their checksums."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from whyformer.errors import WhyformerError
-from whyformer.evaluation.atomic_write import write_atomically
 from whyformer.evaluation.fingerprint import of_facts
 from whyformer.evaluation.units import ResultRow
+from whyformer.storage import Ledger, StoreError, open_folder
+from whyformer.storage.ledger import Damage
+from whyformer.storage.run_folder import reason_of
+
+__all__ = ["PARTS", "Store", "StoreError"]
 
 PARTS = "parts"
-FILL = "fill"
-
-
-class StoreError(WhyformerError, OSError):
-    """The folder of a run cannot be read or written."""
 
 
 class Store:
     """The finished rows of a run by unit id, in many small Parquet files.
 
+    A file that is damaged, foreign or without a ledger line does not count: `damage` lists it, and
+    its rows are computed again.
+
     Args:
-        folder: The folder of the run; it is created if it does not exist.
+        folder: The folder or URL of the run; a folder is created if it does not exist.
 
     Raises:
-        StoreError: The folder cannot be created, or one of its files cannot be read.
+        StoreError: The folder cannot be created or listed.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        try:
-            (folder / PARTS).mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StoreError(
-                f"the folder {str(folder)!r} cannot be created: {_reason(error)}",
-                argument="out",
-                remedy="Choose another folder",
-            ) from error
+    def __init__(self, folder: Path | str) -> None:
+        self.folder = open_folder(folder)
+        self.ledger = Ledger(self.folder, PARTS)
         self.done: dict[str, ResultRow] = {}
-        for file in sorted((folder / PARTS).glob("*.parquet")):
-            self.done.update((row["unit"], row) for row in self._read(file))
+        for name, content in self.ledger.read():
+            try:
+                self.done.update((row["unit"], row) for row in _read_rows(content))
+            except ValueError as error:  # Arrow's errors are subclasses
+                self.damage.append(Damage(f"{PARTS}/{name}", str(error).split("\n")[0]))
 
-    def _read(self, file: Path) -> list[ResultRow]:
-        import pyarrow
-        from pyarrow import parquet
-
-        try:
-            table = parquet.read_table(file, page_checksum_verification=True)
-            if FILL not in table.column_names:  # written by an earlier version
-                table = table.append_column(FILL, pyarrow.nulls(len(table), pyarrow.string()))
-            if not table.schema.equals(_schema()):
-                raise OSError("it has different columns")
-            rows: list[ResultRow] = table.to_pylist()
-        except (OSError, pyarrow.ArrowException, UnicodeDecodeError) as error:
-            raise StoreError(
-                f"{str(file)!r} cannot be read ({_reason(error)})",
-                argument="out",
-                remedy="To compute its rows again, delete it",
-            ) from error
-        return rows
+    @property
+    def damage(self) -> list[Damage]:
+        """The files that do not count."""
+        return self.ledger.damage
 
     def add(self, rows: Sequence[ResultRow]) -> None:
-        """Write finished rows to disk, except those that are already there.
+        """Write finished rows, except those that are already there.
 
         Each unit is in one file only, so that the order of the files does not matter.
         """
         rows = [row for row in rows if row["unit"] not in self.done]
         if not rows:
             return
-        name = of_facts([row["unit"] for row in rows])
-        self.write(f"{PARTS}/{name}.parquet", lambda path: _write_parquet(rows, path))
+        name = f"{of_facts([row['unit'] for row in rows])}.parquet"
+        try:
+            self.ledger.write(name, _parquet_bytes(rows))
+        except OSError as error:
+            raise self._write_error(f"{PARTS}/{name}", error) from error
         self.done.update((row["unit"], row) for row in rows)
 
     def write_table(self, name: str, rows: Sequence[ResultRow]) -> None:
         """Write rows as one Parquet file."""
-        self.write(name, lambda path: _write_parquet(rows, path))
+        self.write(name, _parquet_bytes(rows))
 
     def write_json(self, name: str, facts: Any) -> None:
         """Write facts as indented JSON."""
-        text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
-        self.write(name, lambda path: path.write_text(text, encoding="utf-8"))
+        self.write_text(name, json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
 
     def write_text(self, name: str, text: str) -> None:
         """Write a page or a table."""
-        self.write(name, lambda path: path.write_text(text, encoding="utf-8"))
+        self.write(name, text.encode("utf-8"))
 
-    def write(self, name: str, writer: Callable[[Path], Any]) -> None:
+    def write(self, name: str, content: bytes) -> None:
         """Write a file atomically; raise StoreError if that fails."""
-        path = self.folder / name
         try:
-            write_atomically(path, writer)
+            self.folder.write(name, content)
         except OSError as error:
-            raise StoreError(
-                f"{str(path)!r} cannot be written: {_reason(error)}. The {len(self.done)} finished"
-                " rows are kept",
-                argument="out",
-                remedy="Free some disk space, and run the same evaluation again to resume it",
-            ) from error
+            raise self._write_error(name, error) from error
+
+    def _write_error(self, name: str, error: OSError) -> StoreError:
+        return StoreError(
+            f"{self.folder.path(name)!r} cannot be written: {reason_of(error)}. The"
+            f" {len(self.done)} finished rows are kept",
+            argument="out",
+            remedy="Free some space, or check that you may write there, and run the same evaluation"
+            " again to resume it",
+        )
+
+
+def _read_rows(content: bytes) -> list[ResultRow]:
+    from pyarrow import parquet
+
+    table = parquet.read_table(BytesIO(content))
+    if not table.schema.equals(_schema()):
+        raise ValueError("it has different columns")
+    rows: list[ResultRow] = table.to_pylist()
+    return rows
 
 
 def _schema() -> Any:
@@ -123,20 +121,16 @@ def _schema() -> Any:
             ("there", numbers),
             ("convention", pyarrow.string()),
             ("steps", numbers),
-            (FILL, pyarrow.string()),
+            ("fill", pyarrow.string()),
         ]
     )
 
 
-def _write_parquet(rows: Sequence[ResultRow], path: Path) -> None:
+def _parquet_bytes(rows: Sequence[ResultRow]) -> bytes:
     import pyarrow
     from pyarrow import parquet
 
     table = pyarrow.Table.from_pylist([dict(row) for row in rows], schema=_schema())
-    with contextlib.suppress(FileNotFoundError):
-        path.unlink()
-    parquet.write_table(table, path, compression="zstd", write_page_checksum=True)
-
-
-def _reason(error: BaseException) -> str:
-    return getattr(error, "strerror", None) or str(error).strip().split("\n")[0]
+    content = BytesIO()
+    parquet.write_table(table, content, compression="zstd", write_page_checksum=True)
+    return content.getvalue()

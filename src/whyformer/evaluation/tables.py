@@ -23,6 +23,7 @@ from whyformer.evaluation.formatting import (
     NOTHING,
     convention_text,
     count_text,
+    failure_lines,
     interval_text,
     number_text,
     package_versions,
@@ -46,6 +47,7 @@ __all__ = ["MethodSummary", "MetricSummary", "markdown", "summary", "terminal_ta
 BEST = "*"  # in a terminal, which may have no bold
 GAP = 2  # characters between columns in a terminal
 NO_ROWS = "Nothing was measured."
+FAILURES = 20  # samples that are listed, at most
 
 
 def markdown(results: Results, figures: Sequence[MetricSummary] | None = None) -> str:
@@ -70,8 +72,15 @@ def markdown(results: Results, figures: Sequence[MetricSummary] | None = None) -
             ]
     if not figures:
         parts.append(NO_ROWS)
+    parts.append(_failures(results))
     parts.append(_settings(results, figures))
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _failures(results: Results) -> str:
+    """The samples that could not be evaluated, as a list; empty if there are none."""
+    lines = [f"- {escape_markdown(line)}" for line in failure_lines(results, FAILURES)]
+    return "\n".join(["Samples that could not be evaluated:", "", *lines]) if lines else ""
 
 
 def legend(how: Bootstrap, best: str = "**Bold**") -> str:

@@ -51,6 +51,7 @@ class Loaded:
     processor: Any | None
     name: str
     found: Family | None = None  # streams that were found by what ran, if no family covers it
+    source: str | None = None  # what `load_model` loads again, in another process; None if nothing
 
     @cached_property
     def family(self) -> Family | None:
@@ -118,7 +119,8 @@ def load_model(
         own = load_processor(folder) if processor is None else None
     else:
         module, own = _load_hub(name, with_processor=processor is None)
-    return Loaded(module.to(**place), own if processor is None else processor, name)
+    source = name if processor is None and not place else None
+    return Loaded(module.to(**place), own if processor is None else processor, name, source=source)
 
 
 def _class_name(module: nn.Module) -> str:

@@ -14,8 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from whyformer.evaluation import atomic_write
-from whyformer.evaluation.store import StoreError
+from whyformer.storage import StoreError, atomic_write
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
 

@@ -1,0 +1,313 @@
+"""The engine on a Ray cluster: Ray Data moves the work, a small actor hands out the chunks.
+
+The dataset is a row of tickets. A worker takes the chunk of its ticket from the feeder, which the
+driver fills a little ahead of the results that it has read: so inputs are streamed, and nothing
+piles up. If a worker dies, Ray runs its ticket again, and the feeder gives out the same chunk, up
+to `ATTEMPTS` times. Ray's own checkpoints and splits are not used: the caller's store knows what
+is finished.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import cloudpickle
+
+from whyformer.errors import WhyformerError
+from whyformer.workers.chunk import ATTEMPTS, Chunk, Failure, Finished, Task, attempt, describe
+from whyformer.workers.engine import EngineError, EngineOptions
+
+AHEAD = 4  # chunks per worker that are handed out before their results are read
+SAME = ("whyformer", "torch", "transformers")  # packages whose versions decide the values
+TIMEOUT = 5.0  # seconds to reach an address
+PROBE = 120.0  # seconds for a node to say what is installed on it
+POLL = 0.05  # seconds between two questions for a chunk that is not there yet
+
+
+class RayEngine:
+    """Runs chunks on a Ray cluster, or on Ray on this machine if there is no address."""
+
+    def __init__(self, options: EngineOptions) -> None:
+        self.options = options
+
+    def run(self, task: Task, chunks: Iterable[Chunk], count: int) -> Iterator[Finished]:
+        """Yield the chunks as they are finished."""
+        if count < 1:
+            return
+        ray = _import_ray()
+        started = _connect(ray, self.options)
+        try:
+            if self.options.address is not None:
+                _check_nodes(ray, self.options)
+            yield from self._run(ray, task, iter(chunks), count)
+        finally:
+            if started:
+                ray.shutdown()
+
+    def _run(self, ray: Any, task: Task, chunks: Iterator[Chunk], count: int) -> Iterator[Finished]:
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+        feeder = ray.remote(_Feeder).options(num_cpus=0, scheduling_strategy=here).remote(ATTEMPTS)
+        order = ray.put(cloudpickle.dumps((task, self.options.threads)))
+        try:
+            results = _results(ray, self.options, feeder, order, count)
+            _feed(ray, feeder, chunks, AHEAD * self.options.workers)
+            for finished in results:
+                if finished is None:
+                    continue  # a ticket that found no chunk left
+                if isinstance(finished, WhyformerError):
+                    raise finished
+                yield finished
+                _feed(ray, feeder, chunks, 1)
+        finally:
+            with contextlib.suppress(Exception):
+                ray.kill(feeder)
+
+
+def _results(
+    ray: Any, options: EngineOptions, feeder: Any, order: Any, count: int
+) -> Iterator[Any]:
+    """What the workers return, as it comes."""
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars = False
+    context.print_on_execution_start = False
+    context.execution_options.preserve_order = False
+    context.wait_for_min_actors_s = -1
+    tickets = ray.data.range(count, override_num_blocks=count)  # one ticket per task
+    found = tickets.map_batches(
+        _RayWorker,
+        fn_constructor_args=(order, feeder),
+        compute=ray.data.ActorPoolStrategy(
+            min_size=1,
+            max_size=options.workers,
+            initial_size=options.workers,
+            max_tasks_in_flight_per_actor=1,
+        ),
+        batch_size=1,
+        num_cpus=options.threads,
+        num_gpus=options.gpus or None,
+        zero_copy_batch=False,
+    )
+    try:
+        for batch in found.iter_batches(batch_size=1, prefetch_batches=0):
+            for content in batch["result"]:
+                yield cloudpickle.loads(bytes(content))
+    except ray.exceptions.RayError as error:
+        raise EngineError(
+            f"the Ray cluster stopped the work: {describe(error)}",
+            argument="engine",
+            remedy="Finished work is kept: run the same command again to resume it",
+        ) from error
+
+
+def _feed(ray: Any, feeder: Any, chunks: Iterator[Chunk], most: int) -> None:
+    """Hand the next chunks to the feeder; tell it if there are no more."""
+    for _ in range(most):
+        chunk = next(chunks, None)
+        ray.get(feeder.add.remote(None if chunk is None else cloudpickle.dumps(chunk)))
+        if chunk is None:
+            return
+
+
+class _Feeder:
+    """Gives every ticket a chunk, and the same one again if its worker died."""
+
+    def __init__(self, attempts: int) -> None:
+        self.attempts = attempts
+        self.waiting: list[bytes] = []
+        self.is_complete = False
+        self.given: dict[int, list[Any]] = {}  # by ticket the chunk and how often it was given
+
+    def add(self, chunk: bytes | None) -> None:
+        """Add a chunk; None if there are no more."""
+        if chunk is None:
+            self.is_complete = True
+        else:
+            self.waiting.append(chunk)
+
+    def take(self, ticket: int) -> tuple[str, bytes]:
+        """Return ("run", chunk), ("failed", chunk), ("wait", b"") or ("none", b"")."""
+        if ticket not in self.given:
+            if not self.waiting:
+                return ("none" if self.is_complete else "wait"), b""
+            self.given[ticket] = [self.waiting.pop(0), 0]
+        known = self.given[ticket]
+        known[1] += 1
+        return ("run" if known[1] <= self.attempts else "failed"), known[0]
+
+
+class _RayWorker:
+    """One actor of the pool: it loads the model once."""
+
+    def __init__(self, order: Any, feeder: Any) -> None:
+        import ray
+        import torch
+
+        content = ray.get(order) if isinstance(order, ray.ObjectRef) else order
+        task, threads = cloudpickle.loads(content)
+        torch.set_num_threads(threads)
+        self.feeder = feeder
+        self.work = None
+        self.refusal: WhyformerError | None = None
+        try:
+            self.work = task.open()
+        except WhyformerError as error:
+            self.refusal = error
+        except Exception as error:
+            self.refusal = EngineError(
+                f"a worker cannot start: {describe(error)}",
+                argument="engine",
+                remedy="Run without the engine ray to see where it fails",
+            )
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """Take the chunk of each ticket, run it, and return the results as bytes."""
+        import numpy
+
+        results = [self._result(int(ticket)) for ticket in batch["id"]]
+        column = numpy.empty(len(results), dtype=object)
+        column[:] = [cloudpickle.dumps(one) for one in results]
+        return {"result": column}
+
+    def _result(self, ticket: int) -> Finished | WhyformerError | None:
+        import time
+
+        import ray
+
+        if self.work is None:
+            return self.refusal
+        while True:
+            order, content = ray.get(self.feeder.take.remote(ticket))
+            if order == "none":
+                return None
+            if order == "wait":
+                time.sleep(POLL)
+                continue
+            chunk = cloudpickle.loads(content)
+            if order == "failed":
+                text = f"its worker died {ATTEMPTS} times, perhaps out of memory"
+                return Finished(chunk.name, failure=Failure(text, ATTEMPTS, died=True))
+            return attempt(self.work, chunk)
+
+
+# -- the cluster -------------------------------------------------------------------------------
+
+
+def _import_ray() -> Any:
+    os.environ.setdefault("RAY_DEDUP_LOGS", "0")
+    # Ray would otherwise take the visible GPUs away from workers that ask for none.
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    try:
+        import ray
+        import ray.data
+    except ImportError as error:
+        raise EngineError(
+            f"the engine ray needs a package that is not installed ({error})",
+            argument="engine",
+            remedy="Install whyformer[ray]",
+        ) from error
+    return ray
+
+
+def _connect(ray: Any, options: EngineOptions) -> bool:
+    """Connect to the cluster, or start Ray here; return whether this call did it."""
+    if ray.is_initialized():
+        return False
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+    if options.runtime_env:
+        quiet["runtime_env"] = dict(options.runtime_env)
+    if options.address is None:
+        ray.init(
+            address="local",
+            num_cpus=options.workers * options.threads,
+            include_dashboard=False,
+            _node_ip_address="127.0.0.1",
+            **quiet,
+        )
+        return True
+    unreachable = EngineError(
+        f"there is no Ray cluster at {options.address!r}",
+        argument="address",
+        remedy="Check the address, start one with `ray start --head`, or leave the address out to"
+        " use this machine",
+    )
+    _check_port(options.address, unreachable)
+    try:
+        ray.init(address=options.address, **quiet)
+    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        raise unreachable from error
+    return True
+
+
+def _check_port(address: str, unreachable: EngineError) -> None:
+    """Raise quickly if nothing listens there: Ray itself tries for a long time."""
+    host, colon, port = address.rpartition("://")[2].rpartition(":")
+    if not colon or not port.isdigit():
+        return
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=TIMEOUT):
+            pass
+    except (OSError, OverflowError) as error:
+        raise unreachable from error
+
+
+def _installed(packages: tuple[str, ...]) -> dict[str, str | None]:
+    """The versions of packages here; None if one is not installed."""
+    import importlib.metadata  # here, because the function is sent by value
+
+    found: dict[str, str | None] = {}
+    for package in packages:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            found[package] = None
+    return found
+
+
+# Sent by value: a node without whyformer could not import it.
+_installed.__module__ = "__main__"
+
+
+def _check_nodes(ray: Any, options: EngineOptions) -> None:
+    """Raise EngineError if a node lacks a package, or has another version of one."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    here = _installed(SAME)
+    nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
+    probe = ray.remote(_installed).options(num_cpus=0)
+    asked = {
+        node["NodeManagerAddress"]: probe.options(
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+        ).remote(SAME)
+        for node in nodes
+    }
+    for address, reply in asked.items():
+        try:
+            there = ray.get(reply, timeout=PROBE)
+        except ray.exceptions.RayError as error:
+            raise EngineError(
+                f"node {address} of the Ray cluster does not answer: {describe(error)}",
+                argument="address",
+                remedy="Check the node, and the runtime environment if you passed one",
+            ) from error
+        for package in SAME:
+            if there[package] is None:
+                raise EngineError(
+                    f"{package} is not installed on node {address} of the Ray cluster",
+                    argument="address",
+                    remedy=f"Install {package} {here[package]} there, or let Ray install it:"
+                    f' runtime_env={{"pip": ["whyformer[ray]=={here["whyformer"]}"]}}',
+                )
+            if there[package] != here[package]:
+                raise EngineError(
+                    f"node {address} of the Ray cluster has {package} {there[package]}, and here it"
+                    f" is {here[package]}: the values would differ",
+                    argument="address",
+                    remedy="Install the same version on both, or pass a runtime_env with it",
+                )
