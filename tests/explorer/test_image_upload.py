@@ -69,18 +69,28 @@ def test_a_reduced_image_is_announced(client: Client) -> None:
     body["image"] = base64.b64encode(file(size=(40, 40))).decode()
     request = read_request(json.dumps(body).encode(), client.explorer.offered, small)
     told: list[tuple[str, dict[str, object]]] = []
-    explain_job(request, ResultCache(small))(lambda event, **facts: told.append((event, facts)))
-    says = next(facts["says"] for event, facts in told if event == "reduced")
+    work = explain_job(request, ResultCache(small))
+    while work is not None:  # first the image, then the rest
+        work = work(lambda event, **facts: told.append((event, facts)))
+    says = next(facts["says"] for event, facts in told if event == "note")
     assert says == "the image has 40 x 40 pixels and was reduced 2 times"
 
 
-def test_an_image_is_decoded_when_its_job_runs_and_not_before(
+def test_images_are_decoded_one_at_a_time_and_only_those_in_the_queue(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While another job runs, uploads wait as files; what does not fit the queue is refused."""
-    go, decoded = threading.Event(), []
+    """Of more uploads than the queue holds, the rest is refused and never decoded."""
+    go, decoded, at_once = threading.Event(), [], []
     decode = UploadedImage.decode
-    monkeypatch.setattr(UploadedImage, "decode", lambda self: decoded.append(self) or decode(self))
+
+    def watch(self: UploadedImage) -> object:
+        at_once.append(1)
+        decoded.append(len(at_once))
+        go.wait(30)
+        at_once.pop()
+        return decode(self)
+
+    monkeypatch.setattr(UploadedImage, "decode", watch)
     jobs, place = client.explorer.jobs, client.explorer.limits.uploads
     blocker = jobs.submit(lambda send: bool(go.wait(30)))
     coded = base64.b64encode(file()).decode()
@@ -96,14 +106,13 @@ def test_an_image_is_decoded_when_its_job_runs_and_not_before(
         while len(answers) < 3:
             threading.Event().wait(0.02)
         assert answers == [503] * 3
-        assert not decoded
     finally:
         go.set()
         blocker.cancel()
         for thread in threads:
             thread.join()
     assert sorted(answers) == [200] * place + [503] * 3
-    assert len(decoded) == place
+    assert decoded == [1] * place
 
 
 def resident_peak() -> int:

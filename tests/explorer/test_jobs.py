@@ -12,7 +12,7 @@ import torch
 from whyformer.errors import InputError
 from whyformer.explorer import jobs as module
 from whyformer.explorer.job_queue import JobQueue
-from whyformer.explorer.jobs import Event, Job, SendEvent
+from whyformer.explorer.jobs import Event, Job, SendEvent, Work
 from whyformer.explorer.limits import BusyError, Limits
 
 SMALL = Limits(running=1, waiting=1, seconds=30.0)
@@ -23,6 +23,11 @@ def events(job: Job) -> list[Event]:
         return [event async for event in job.events()]
 
     return asyncio.run(collect())
+
+
+def submit(jobs: JobQueue, work: Work, client: str = "", upload: bool = False) -> Job:
+    """Submit work; the first part of an upload does nothing."""
+    return jobs.submit((lambda send: work) if upload else work, client, upload)
 
 
 def kinds(job: Job) -> list[str]:
@@ -154,7 +159,10 @@ def test_clients_take_turns_and_uploads_are_a_line_of_their_own() -> None:
     jobs, go, ran = JobQueue(Limits(running=1)), threading.Event(), []
     jobs.submit(lambda send: bool(go.wait(20)))
     order = [("a", True)] * 3 + [("a", False), ("b", False), ("b", False)]
-    waiting = [jobs.submit(lambda send, what=what: ran.append(what), *what) for what in order]
+    waiting = []
+    for what in order:
+        waiting.append(submit(jobs, lambda send, what=what: ran.append(what), *what))
+        _soon(lambda: jobs._decoding is None)
     go.set()
     for job in waiting:
         assert kinds(job)[-1] == "done"
@@ -169,7 +177,7 @@ def test_uploads_and_one_client_cannot_fill_the_queue() -> None:
     jobs, go = JobQueue(limits), threading.Event()
     jobs.submit(lambda send: bool(go.wait(20)), "a")
     for _ in range(2):
-        jobs.submit(lambda send: None, "a", True)
+        submit(jobs, lambda send: None, "a", True)
     with pytest.raises(BusyError):
         jobs.submit(lambda send: None, "b", True)
     with pytest.raises(BusyError):
@@ -198,11 +206,36 @@ def test_a_short_job_runs_alone_and_a_long_one_gets_company() -> None:
 
 def test_only_one_upload_runs_at_a_time() -> None:
     jobs, go = JobQueue(Limits(running=2, alone=0.0)), threading.Event()
-    jobs.submit(lambda send: bool(go.wait(20)), upload=True)
-    jobs.submit(lambda send: None, upload=True)
+    submit(jobs, lambda send: bool(go.wait(20)), upload=True)
+    _soon(lambda: jobs.busy == (1, 0))
+    submit(jobs, lambda send: None, upload=True)
     assert kinds(jobs.submit(lambda send: None))[-1] == "done"
     assert _soon(lambda: jobs.busy == (1, 1))
     go.set()
+    assert _idle(jobs)
+
+
+def test_an_image_is_decoded_while_another_job_runs() -> None:
+    jobs, go, ran = JobQueue(Limits(running=1)), threading.Event(), []
+    jobs.submit(lambda send: bool(go.wait(20)))
+
+    def decode(send: SendEvent) -> Work:
+        ran.append("decoded")
+        return lambda send: ran.append("explained")
+
+    upload = jobs.submit(decode, upload=True)
+    _soon(lambda: ran == ["decoded"] and jobs.busy == (1, 1))
+    go.set()
+    assert kinds(upload) == ["queued", "started", "done"]
+    assert ran == ["decoded", "explained"]
+
+
+def test_a_broken_image_ends_its_job() -> None:
+    def decode(send: SendEvent) -> Work:
+        raise InputError("broken")
+
+    jobs = JobQueue(SMALL)
+    assert events(jobs.submit(decode, upload=True))[-1] == {"event": "error", "says": "broken"}
     assert _idle(jobs)
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 
 from starlette.applications import Starlette
@@ -161,9 +161,8 @@ async def explain(request: Request) -> Response:
     if request.headers.get("Content-Type") != "application/json":
         raise InputError("the request is not JSON", remedy=RELOAD)
     client = request.client.host if request.client else ""
-    await explorer.reader.check_length(
-        request, lambda: explorer.jobs.check_room(client, upload=True)
-    )
+    check_room = partial(explorer.jobs.check_room, client, upload=True)
+    explorer.reader.check_length(request, check_room)
     asked = await explorer.reader.read(request)
     work = explain_job(asked, explorer.results)
     return JobResponse(explorer.jobs.submit(work, client, asked.has_upload))

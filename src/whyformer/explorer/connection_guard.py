@@ -3,7 +3,8 @@
 uvicorn waits without end for the headers of a request. Here, a connection whose request does not
 arrive in time is closed, however often it sends a byte. If too many connections are open, the
 oldest one without a complete request makes room for the new one, so that slow clients cannot keep
-others out.
+others out. The rest of a request that was refused is dropped unparsed: a browser that is still
+sending would not see the refusal if the connection were closed at once.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from whyformer.explorer.security import HEADERS, PAGE
 FULL = "too many connections are open. Try again in a few seconds."
 LATE = "the request did not arrive in time. Try again."
 SPARE = 5.0  # seconds: the application refuses a slow body first, in words
+DROPPING = 2.0  # seconds for the rest of a request that was refused
 
 
 class ConnectionGuard:
@@ -73,6 +75,7 @@ class GuardedConnection(H11Protocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._stalled: asyncio.TimerHandle | None = None
         self._state = ""
+        self._left = 0.0  # bytes of a refused request that are still to come
 
     @property
     def incomplete(self) -> bool:
@@ -81,6 +84,8 @@ class GuardedConnection(H11Protocol):
 
     @property
     def _phase(self) -> str:
+        if self.cycle is not None and self.cycle.response_complete and self.cycle.more_body:
+            return "rest"
         if self.cycle is None or self.cycle.response_complete:
             return "headers"
         return "body" if self.cycle.more_body else "answering"
@@ -100,9 +105,15 @@ class GuardedConnection(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Read, unless the connection is about to be closed."""
-        if not self.transport.is_closing():
+        """Read, unless the request was refused already."""
+        if self.transport.is_closing():
+            return
+        if self._phase != "rest":
             super().data_received(data)
+            return
+        self._left -= len(data)
+        if self._left <= 0:
+            self.transport.close()
 
     def handle_events(self) -> None:
         """Read what has arrived; move to the next deadline if a part is complete."""
@@ -110,8 +121,11 @@ class GuardedConnection(H11Protocol):
         self._watch()
 
     def on_response_complete(self) -> None:
-        """Start the deadline for the next request."""
+        """Start the deadline for the next request, or for the rest of this one."""
         super().on_response_complete()
+        if self._phase == "rest":
+            length = dict(self.headers).get(b"content-length", b"")
+            self._left = int(length) - len(self.cycle.body) if length else float("inf")
         self._guard.renew(self)
         self._watch()
 
@@ -135,7 +149,11 @@ class GuardedConnection(H11Protocol):
         if self._deadline is not None:
             self._deadline.cancel()
         limits = self._guard.limits
-        seconds = {"headers": limits.headers, "body": limits.reading + SPARE}.get(phase)
+        seconds = {
+            "headers": limits.headers,
+            "body": limits.reading + SPARE,
+            "rest": DROPPING,
+        }.get(phase)
         if seconds is not None:
             self._deadline = self.loop.call_later(seconds, self.give_up, 408, LATE)
 
@@ -143,6 +161,8 @@ class GuardedConnection(H11Protocol):
         """Close the connection, with a sentence if no request is being answered."""
         if self._phase == "headers":
             self.refuse(status, says)
+        elif self._phase == "rest":
+            self.transport.close()
         else:
             self.transport.abort()
 

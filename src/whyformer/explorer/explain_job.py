@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from whyformer.attribution import Attribution, View, views
@@ -13,7 +14,7 @@ from whyformer.explain import Ask, explain_each
 from whyformer.explorer.deletion_curve import STEPS, DeletionCurves
 from whyformer.explorer.error_text import error_text
 from whyformer.explorer.explain_request import ExplainRequest
-from whyformer.explorer.jobs import SendEvent
+from whyformer.explorer.jobs import SendEvent, Work
 from whyformer.explorer.result_cache import Result, ResultCache
 from whyformer.methods import methods
 from whyformer.models.load import Loaded
@@ -26,38 +27,51 @@ WRITES = "the model generates text, and the curve follows the probability of one
 ONE_NUMBER = "the model's output is one number, not classes, so it has no probability"
 
 
-def explain_job(asked: ExplainRequest, results: ResultCache) -> Callable[[SendEvent], None]:
-    """Return the work that answers a request; it sends its results as events."""
+def explain_job(request: ExplainRequest, results: ResultCache) -> Work:
+    """Return the work that answers a request; it sends its results as events.
 
-    def work(send: SendEvent) -> None:
-        steps = 2 + 2 * len(asked.methods)
-        request = _decode(asked, send, steps)
-        send("step", done=0, of=steps, says=f"loading {request.entry.name}")
-        loaded = replace(request.entry.load(), name=request.entry.name)
-        attributions = _explain(request, loaded, send, steps)
-        done = 1 + len(request.methods)
-        send("step", done=done, of=steps, says="drawing")
-        send("report", id=results.put(_result(attributions)), label=attributions[0].labels[0])
-        if request.entry.writes:
-            send("unmeasured", says=WRITES)
-            return
-        _measure(request, loaded, attributions, send, steps)
+    The first part of the work of a request with an image file decodes it.
+    """
+    steps = 2 + 2 * len(request.methods)
+    if request.image is None:
+        return partial(_answer, request, results, steps)
 
-    return work
+    def decode(send: SendEvent) -> Work:
+        send("step", done=0, of=steps, says="reading the image")
+        decoded = request.decoded()
+        return partial(_answer, decoded, results, steps, notes=_reduction(request))
+
+    return decode
 
 
-def _decode(request: ExplainRequest, send: SendEvent, steps: int) -> ExplainRequest:
-    """Return the request with its image decoded; say so if the image was made smaller."""
+def _reduction(request: ExplainRequest) -> list[str]:
+    """Say so if the image was made smaller."""
     upload = request.image
-    if upload is None:
-        return request
-    send("step", done=0, of=steps, says="reading the image")
-    decoded = request.decoded()
-    if upload.factor > 1:
-        width, height = upload.size
-        says = f"the image has {width} x {height} pixels and was reduced {upload.factor} times"
-        send("reduced", says=says)
-    return decoded
+    if upload is None or upload.factor == 1:
+        return []
+    width, height = upload.size
+    return [f"the image has {width} x {height} pixels and was reduced {upload.factor} times"]
+
+
+def _answer(
+    request: ExplainRequest,
+    results: ResultCache,
+    steps: int,
+    send: SendEvent,
+    notes: Sequence[str] = (),
+) -> None:
+    send("step", done=0, of=steps, says=f"loading {request.entry.name}")
+    for says in notes:
+        send("note", says=says)
+    loaded = replace(request.entry.load(), name=request.entry.name)
+    attributions = _explain(request, loaded, send, steps)
+    done = 1 + len(request.methods)
+    send("step", done=done, of=steps, says="drawing")
+    send("report", id=results.put(_result(attributions)), label=attributions[0].labels[0])
+    if request.entry.writes:
+        send("unmeasured", says=WRITES)
+        return
+    _measure(request, loaded, attributions, send, steps)
 
 
 def _explain(

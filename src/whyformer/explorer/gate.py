@@ -77,9 +77,8 @@ class Gate:
 
 
 def refuse(status: int, says: str) -> Response:
-    """Return an error response with one sentence; the connection is closed after it."""
-    headers = {"Connection": "close"}  # the rest of the request was not read
-    return JSONResponse({"event": "error", "says": says}, status, headers)
+    """Return an error response with one sentence."""
+    return JSONResponse({"event": "error", "says": says}, status)
 
 
 def refuse_with(error: WhyformerError) -> Response:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from collections import deque
+from contextlib import suppress
 
 from whyformer.explorer.jobs import Job, Work
 from whyformer.explorer.limits import BusyError, Limits
@@ -17,7 +20,8 @@ class JobQueue:
 
     A short job has the processor for itself: two Python threads would only slow each other down.
     A long one gets company after a while. Clients take turns, and so do jobs with and without an
-    upload, so that a flood of images delays others by one job at most.
+    upload, so that a flood of images delays others by one job at most. Images are decoded beside
+    the jobs, one at a time and with low priority: Pillow does not hold Python's lock.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -25,6 +29,8 @@ class JobQueue:
         self._lock = threading.Lock()
         self._running: set[Job] = set()
         self._lanes: dict[Lane, deque[Job]] = {}  # the lane whose turn is next comes first
+        self._undecoded: deque[Job] = deque()
+        self._decoding: Job | None = None
 
     def submit(self, work: Work, client: str = "", upload: bool = False) -> Job:
         """Start the work or queue it; raise BusyError if the queue is full."""
@@ -33,8 +39,11 @@ class JobQueue:
             self._drop_cancelled()
             self._check_room(client, upload)
             waiting = self._waiting()
-            self._lanes.setdefault((client, upload), deque()).append(job)
-            self._start_next()
+            if upload:
+                self._undecoded.append(job)
+                self._decode_next()
+            else:
+                self._line_up(job)
             if job not in self._running:
                 job.ahead = len(waiting) + len(self._running)
         return job
@@ -58,7 +67,8 @@ class JobQueue:
                 job.cancel()
 
     def _waiting(self) -> list[Job]:
-        return [job for lane in self._lanes.values() for job in lane]
+        ready = [job for lane in self._lanes.values() for job in lane]
+        return [*ready, *self._undecoded, *([self._decoding] if self._decoding else [])]
 
     def _drop_cancelled(self) -> None:
         kept = {
@@ -66,6 +76,7 @@ class JobQueue:
             for lane, jobs in self._lanes.items()
         }
         self._lanes = {lane: jobs for lane, jobs in kept.items() if jobs}
+        self._undecoded = deque(job for job in self._undecoded if not job.should_stop())
 
     def _check_room(self, client: str, upload: bool) -> None:
         limits, running, waiting = self._limits, len(self._running), self._waiting()
@@ -74,7 +85,7 @@ class JobQueue:
                 "the explorer is busy with jobs that do not stop",
                 remedy="Try again in a minute, or restart the explorer",
             )
-        if not running:
+        if not running and not waiting:
             return
         uploads = sum(job.upload for job in waiting)
         from_client = sum(job.client == client for job in waiting)
@@ -87,6 +98,29 @@ class JobQueue:
                 f"{running} explanations are running and {len(waiting)} are waiting",
                 remedy="Try again in a few seconds",
             )
+
+    def _line_up(self, job: Job) -> None:
+        self._lanes.setdefault((job.client, job.upload), deque()).append(job)
+        self._start_next()
+
+    def _decode_next(self) -> None:
+        if self._decoding is None and self._undecoded:
+            self._decoding = self._undecoded.popleft()
+            threading.Thread(
+                target=self._decode, args=(self._decoding,), name="explorer image", daemon=True
+            ).start()
+
+    def _decode(self, job: Job) -> None:
+        _lower_priority()
+        more = False
+        try:
+            more = job.prepare()
+        finally:
+            with self._lock:
+                self._decoding = None
+                if more:
+                    self._line_up(job)
+                self._decode_next()
 
     def _start_next(self) -> None:
         """Start waiting jobs as long as there is a place for them."""
@@ -127,3 +161,10 @@ class JobQueue:
     def _fill(self) -> None:
         with self._lock:
             self._start_next()
+
+
+def _lower_priority() -> None:
+    """Let other threads go first, where the system has priorities of threads."""
+    if sys.platform == "linux":
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)

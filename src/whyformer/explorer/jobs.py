@@ -18,7 +18,8 @@ from whyformer.explorer.interrupt import InterruptMode, JobStopped
 
 Event = dict[str, Any]
 SendEvent = Callable[..., None]
-Work = Callable[[SendEvent], None]
+# Work that returns more work wants to wait for its turn before that.
+Work = Callable[[SendEvent], Any]
 
 BEAT = 0.5  # seconds between heartbeats; sending one shows whether the connection is still open
 GRACE = 2.0  # seconds for a job to stop
@@ -32,12 +33,13 @@ class Job:
 
     def __init__(self, work: Work, seconds: float, client: str = "", upload: bool = False) -> None:
         self.client = client
-        self.upload = upload
+        self.upload = upload  # it has an image to decode, which is its first part
         self.ahead = 0  # jobs before it when submitted
         self._work = work
         self._seconds = seconds
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._notify: Callable[[], object] = lambda: None
+        self._ended = False
         self._cancelled = threading.Event()
         self._started = self._ends = float("inf")
 
@@ -75,14 +77,32 @@ class Job:
         """Seconds since the start; negative before it."""
         return time.monotonic() - self._started
 
+    def prepare(self) -> bool:
+        """Do the first part of the work; return whether there is more to do."""
+        self._run(self._prepare)
+        return not self._ended
+
+    def _prepare(self) -> bool:
+        self.send("started")
+        self._work = self._work(self.send)
+        return self._work is None
+
     def run(self) -> None:
         """Do the work; whatever ends it becomes the last event, and only success is "done"."""
-        says = INTERNAL_ERROR.format(name="the job ended early")
-        try:
+        self._run(self._finish)
+
+    def _finish(self) -> bool:
+        if not self.upload:
             self.send("started")
-            with InterruptMode(self.should_stop):
-                self._work(self.send)
-            says = ""
+        with InterruptMode(self.should_stop):
+            self._work(self.send)
+        return True
+
+    def _run(self, step: Callable[[], bool]) -> None:
+        """Run a step that returns whether the work is done."""
+        ended, says = True, INTERNAL_ERROR.format(name="the job ended early")
+        try:
+            ended, says = step(), ""
         except JobStopped:
             says = self._stop_reason
         except WhyformerError as error:
@@ -93,7 +113,9 @@ class Job:
             traceback.print_exc()
             says = INTERNAL_ERROR.format(name=type(error).__name__)
         finally:
-            self._put({"event": "error", "says": says} if says else {"event": "done"})
+            self._ended = ended
+            if ended:
+                self._put({"event": "error", "says": says} if says else {"event": "done"})
 
     @property
     def _stop_reason(self) -> str:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
-from whyformer.errors import InputError, WhyformerError
+from whyformer.errors import InputError
 from whyformer.explorer.catalogue import Catalogue
 from whyformer.explorer.explain_request import RELOAD, ExplainRequest, read_request
 from whyformer.explorer.limits import Limits, TooMuchError, TooSlowError
 
 LARGE = 1 << 16  # bytes; a smaller body counts as no upload
-DISCARD = 2.0  # seconds to read what will not be used
 
 
 class RequestReader:
@@ -27,17 +26,13 @@ class RequestReader:
         self._places = asyncio.Semaphore(limits.receiving)
         self._parsing = asyncio.Lock()
 
-    async def check_length(self, request: Request, check_room: Callable[[], None]) -> None:
+    def check_length(self, request: Request, check_room: Callable[[], None]) -> None:
         """Refuse a large request before its body is read; `check_room` raises if there is none."""
         length = _length(request)
-        try:
-            if length > self._limits.body:
-                raise self._too_large(length)
-            if length > LARGE:
-                check_room()
-        except WhyformerError:
-            await _discard(request, min(length, 8 * self._limits.body))
-            raise
+        if length > self._limits.body:
+            raise self._too_large(length)
+        if length > LARGE:
+            check_room()
 
     async def read(self, request: Request) -> ExplainRequest:
         """Return the request; raise InputError if it is wrong, too large or too slow."""
@@ -81,13 +76,3 @@ def _length(request: Request) -> int:
     if not re.fullmatch("[0-9]{1,20}", header):
         raise InputError("the request has no valid length", remedy=RELOAD)
     return int(header)
-
-
-async def _discard(request: Request, length: int) -> None:
-    """Read and drop the body: a browser that is still sending ignores the response."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(DISCARD):
-            async for part in request.stream():
-                length -= len(part)
-                if length <= 0:
-                    return

@@ -73,8 +73,8 @@ export class Results {
     const verdict = create("td", trust, `trust ${trust.replaceAll(" ", "-")}`);
     verdict.title = reasons;
     row.append(verdict);
-    if (trust === "doubtful") this.note(`${method}: ${reasons}`);
-    notes.forEach((note) => this.note(note));
+    if (trust === "doubtful") this.remark(`${method}: ${reasons}`);
+    notes.forEach((note) => this.remark(note));
     this.label ??= label;
   }
 
@@ -127,11 +127,11 @@ export class Results {
 
   unmeasured({method, says}) {
     if (method) this.row(method).append(create("td", "–"));
-    this.note(`No curve: ${says.replace(/\.$/, "")}.`);
+    this.remark(`No curve: ${says.replace(/\.$/, "")}.`);
   }
 
-  reduced({says}) {
-    this.note(`${says.charAt(0).toUpperCase()}${says.slice(1)}.`);
+  note({says}) {
+    this.remark(`${says.charAt(0).toUpperCase()}${says.slice(1)}.`);
   }
 
   error({says}) {
@@ -161,7 +161,7 @@ export class Results {
     return this.rows.get(method);
   }
 
-  note(text) {
+  remark(text) {
     if (this.shown.has(text)) return;
     this.shown.add(text);
     $("notes").append(...($("notes").hasChildNodes() ? [create("br")] : []), text);
