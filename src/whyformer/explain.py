@@ -12,7 +12,7 @@ from typing import Any, overload
 import torch
 from torch import nn
 
-from whyformer.attribution import Attribution
+from whyformer.attribution import Attribution, Reason
 from whyformer.batching.series import (
     InOrder,
     SeriesBatch,
@@ -26,10 +26,11 @@ from whyformer.batching.series import (
     series_length,
 )
 from whyformer.datasets import Dataset
-from whyformer.errors import SkippedWarning, WhyformerError, warn_caller
+from whyformer.errors import SkippedWarning, TrustWarning, WhyformerError, warn_caller
 from whyformer.inputs.batch import Batch
 from whyformer.inputs.containers import plain_inputs
 from whyformer.inputs.detect import kind_of
+from whyformer.inputs.familiar import TRAINING, unfamiliar_reasons
 from whyformer.inputs.prepare import prepare
 from whyformer.methods import methods
 from whyformer.models.load import Loaded, load_model
@@ -204,7 +205,7 @@ def explain(
     seconds = time.perf_counter() - start
     name = type(loaded.module).__name__
     log.info("%s: %d samples by %s in %.2f s", name, len(found), found.method, seconds)
-    return found
+    return _judge_inputs(found, inputs, loaded, by_default=model is None)
 
 
 def _explain_answers(
@@ -218,6 +219,32 @@ def _explain_answers(
     """The attribution of one batch; a language model writes its answer first, if none is given."""
     batch, target = with_answers(loaded, batch, target, writing)
     return with_roles(explain_batch(request, loaded, batch, target, advance), batch, target)
+
+
+def _judge_inputs(
+    attribution: Attribution, inputs: Any, loaded: Loaded, by_default: bool
+) -> Attribution:
+    """Note on inputs that are not like what a bundled model was trained on.
+
+    Warn if the user did not choose the model: `by_default`.
+    """
+    found = unfamiliar_reasons(inputs, loaded.name)
+    if not found or max(found) >= len(attribution):
+        return attribution
+    chosen = f"No model was named, so that {loaded.name} was used. " if by_default else ""
+    reasons = []
+    for reason in dict.fromkeys(found.values()):
+        samples = tuple(index for index, one in found.items() if one == reason)
+        text = (
+            f"{chosen}{reason[0].upper()}{reason[1:]}, and"
+            f" {loaded.name} was trained on {TRAINING[loaded.name].data}: its answer may mean"
+            " nothing. Choose a model that fits."
+        )
+        every = None if len(samples) == len(attribution) else samples
+        reasons.append(Reason("inputs", "note", text, samples=every))
+        if by_default:
+            warn_caller(text, TrustWarning)
+    return replace(attribution, trust=attribution.trust.add(reasons))
 
 
 def _default_kind(model: nn.Module | str | Loaded | None, inputs: Any) -> str | None:
@@ -319,6 +346,8 @@ def explain_each(
             else:
                 written = written or with_answers(loaded, batch, implied, writing)
                 attribution = with_roles(explain_batch(request, loaded, *written), *written)
+            if not prepared:
+                attribution = _judge_inputs(attribution, inputs, loaded, model is None)
         except WhyformerError as failure:
             if on_error == "raise":
                 raise
@@ -354,6 +383,8 @@ def _explain_series(
         results = InOrder()
         for batch in read_batches(reader, planner, first, sort=not request.keep):
             for item, result in _explain_items(request, writing, planner, reader, batch):
+                if isinstance(result, Attribution):
+                    result = _judge_inputs(result, item.inputs, loaded, series.model is None)
                 results.add(item.index, _with_place(item, result))
             for result in results.ready():
                 if isinstance(result, Attribution):

@@ -19,6 +19,7 @@ KINDS = (
     "layers",
     "precision",
     "target",
+    "inputs",
 )
 
 
@@ -30,7 +31,7 @@ class Reason:
         kind: What was checked: "values" (finite, not all equal), "forward" (the model computes
             the same value as without whyformer), "drift" (relevance from layer to layer),
             "operations" (without a rule), "conservation" (the sum), "layers" (not seen),
-            "precision" or "target".
+            "precision", "target" or "inputs" (not like what a bundled model was trained on).
         level: "ok" if the check passed, "note" for what the user should know, "warning" for
             scores that may be wrong.
         text: The finding as one or two sentences.

@@ -39,9 +39,9 @@ from whyformer.cli.arguments import (
 from whyformer.cli.console import busy, note, stdout_console
 from whyformer.cli.files import OutputError, write
 from whyformer.cli.progress import show_progress
-from whyformer.cli.wide_table import WideTable
 from whyformer.errors import OptionError, TrustWarning
 from whyformer.models.load import load_model
+from whyformer.render.terminal.wide_table import WideTable
 
 LINES = 12  # of each table, in the terminal
 NAMES_OPTIONS = ("names", "templates", "per_group")  # options of the names audit only

@@ -40,6 +40,7 @@ from whyformer.evaluation.summary import (
     bootstrap_of,
     summary,
 )
+from whyformer.render.terminal.wide_table import WideTable
 from whyformer.statistics.bootstrap import Bootstrap
 
 __all__ = ["MethodSummary", "MetricSummary", "markdown", "summary", "terminal_tables"]
@@ -243,10 +244,7 @@ def terminal_tables(
         if measured:
             parts.append(_FittingColumns(tuple(measured)))
         if agreeing:
-            parts += [
-                Text("\nagreement between methods"),
-                _terminal_agreement(agreement_matrix(agreeing)),
-            ]
+            parts.append(_terminal_agreement(agreement_matrix(agreeing)))
     parts.append(Text("\n" + legend(figures[0].how, BEST)))
     return Group(*parts)
 
@@ -281,7 +279,7 @@ def _width(figure: MetricSummary) -> int:
 
 def _columns(figures: Sequence[MetricSummary], methods: Sequence[str]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
-    table.add_column("method")
+    table.add_column("method", no_wrap=True)
     for figure in figures:
         table.add_column(Text(metric_heading(figure)), no_wrap=True)
     for method in methods:
@@ -297,12 +295,10 @@ def _terminal_cell(figure: MetricSummary, row: MethodSummary | None) -> Text:
     return text.append(f" {BEST}" if row and row.best else f" {ALIKE}" if row and row.alike else "")
 
 
-def _terminal_agreement(matrix: AgreementMatrix) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
-    table.add_column("")
-    for name in matrix.names:
-        table.add_column(Text(visible(name)), justify="right")
-    for name, line in zip(matrix.names, matrix.rows, strict=True):
-        numbers = [number_text(row.mean, 2) if row else NOTHING for row in line]
-        table.add_row(Text(visible(name)), *map(Text, numbers))
-    return table
+def _terminal_agreement(matrix: AgreementMatrix) -> WideTable:
+    rows = [
+        [visible(name), *(number_text(row.mean, 2) if row else NOTHING for row in line)]
+        for name, line in zip(matrix.names, matrix.rows, strict=True)
+    ]
+    numeric = [False, *([True] * len(matrix.names))]
+    return WideTable("\nagreement between methods", ["", *matrix.names], rows, numeric)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from whyformer.cli.wide_table import WideTable
+from whyformer.render.terminal.wide_table import WideTable
 
 Run = Callable[..., Any]
 
