@@ -59,7 +59,7 @@ def test_a_row_of_zeros_stays_zero() -> None:
 def test_a_packed_folder_is_loaded_near_its_weights(folder: Path) -> None:
     loaded = load_folder(folder, dtype=torch.float32)
     expected = families["bert"].tiny().state_dict()
-    assert loaded.config.name_or_path == str(folder)
+    assert loaded.name_or_path == loaded.config.name_or_path == str(folder)
     for name, weight in loaded.state_dict().items():
         assert weight.dtype == torch.float32
         assert (weight - expected[name]).abs().max() <= expected[name].abs().max() / 100, name
