@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import functools
 import http.client
 import io
 import itertools
@@ -136,7 +137,7 @@ def crowd(recorder: Recorder, users: int, seconds: float) -> None:
             if recorder.ask(question) == 503:
                 time.sleep(0.1)  # a user would wait before trying again
 
-    run_threads([lambda number=number: use(number) for number in range(users)])
+    run_threads([functools.partial(use, number) for number in range(users)])
 
 
 def run_threads(work: list[Callable[[], None]]) -> None:

@@ -11,6 +11,7 @@ import whyformer as wf
 from whyformer.batching.progress import Progress
 from whyformer.errors import InputError, OptionError
 from whyformer.summarize import run_summary, summarize
+from whyformer.workers import EngineOptions
 
 TEXTS = ["a dull film", "a dull, tired plot. It is slow.", "a warm film", "warm and clever"]
 
@@ -74,11 +75,9 @@ def test_findings_are_written_and_become_tables(found: Any, tmp_path: Path) -> N
 
 
 def test_progress_comes_before_the_result() -> None:
-    *steps, last = run_summary(TEXTS[:2], min_count=1, draws=5)
-    assert [(step.done, step.total) for step in steps if isinstance(step, Progress)] == [
-        (1, 2),
-        (2, 2),
-    ]
+    *steps, last = run_summary(TEXTS, min_count=1, draws=5, batch=2)
+    done = [(step.done, step.total) for step in steps if isinstance(step, Progress)]
+    assert done == [(2, 4), (4, 4)]
     assert last.kind == "summary"
 
 
@@ -96,3 +95,12 @@ def test_progress_comes_before_the_result() -> None:
 def test_mistakes_are_named(data: Any, options: Any, error: Any, message: str) -> None:
     with pytest.raises(error, match=message):
         summarize(data, draws=5, **options)
+
+
+@pytest.mark.slow
+def test_two_processes_find_the_same() -> None:
+    options = {"terms": ["film", "plot"], "min_count": 1, "draws": 20, "batch": 2}
+    alone = summarize(TEXTS, **options)
+    both = summarize(TEXTS, **options, engine=EngineOptions(workers=2))
+    assert both.rows == alone.rows
+    assert both.tables == alone.tables

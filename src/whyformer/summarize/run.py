@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
-from whyformer.attribution import Attribution
-from whyformer.audit.explainer import BATCH, ExplainedText, TextExplainer, check_methods
+from whyformer.audit.explainer import BATCH, check_methods
 from whyformer.audit.findings import Audit, AuditExample
 from whyformer.audit.scored_words import term_pattern
 from whyformer.audit.word_lists import read_terms
 from whyformer.batching.progress import Progress, without_progress
 from whyformer.datasets import Dataset, Sample, open_dataset
 from whyformer.errors import InputError, OptionError
-from whyformer.explain import explain
 from whyformer.inputs.detect import kind_of
 from whyformer.models.load import Loaded, load_model
 from whyformer.statistics.bootstrap import Bootstrap
-from whyformer.summarize.parts import (
-    UNITS,
-    ExplainedSample,
-    Unit,
-    position_shares,
-    sentence_shares,
-    term_share,
-    word_shares,
-)
+from whyformer.summarize.parts import UNITS, ExplainedSample, Unit
 from whyformer.summarize.ranking import ClassRanking, compare_models, rank_parts
 from whyformer.summarize.tables import charts, headline, summary_tables
+from whyformer.summarize.task import ExplainSettings, SampleExplainer, SummaryTask
+from whyformer.workers import Chunk, EngineOptions, Finished, open_engine
 
 DOING = "explaining for the summary"
 KINDS = ("text", "image")
@@ -54,6 +46,7 @@ def run_summary(
     batch: int = BATCH,
     draws: int = 1000,
     seed: int = 0,
+    engine: EngineOptions | None = None,
 ) -> Iterator[Progress | Audit]:
     """Summarise what a model uses over a dataset: the parts that speak for each class.
 
@@ -77,9 +70,11 @@ def run_summary(
         batch: The most samples in one batch.
         draws: Bootstrap draws behind each interval.
         seed: The seed of the draws and of the samples.
+        engine: Where to explain: in this process if None, in several, or on a Ray cluster. The
+            findings are the same.
 
     Yields:
-        Progress after every sample, and the findings at the end, in the form of an audit: tables,
+        Progress after every batch, and the findings at the end, in the form of an audit: tables,
         charts, examples, rows. `summarize` returns the findings alone.
 
     Raises:
@@ -102,6 +97,7 @@ def run_summary(
     groups = read_terms(terms)
     patterns = [term_pattern(t) for own in groups.groups.values() for t in own] if groups else None
     bootstrap = Bootstrap(draws, seed)
+    engine = engine or EngineOptions()
     samples, origin, damaged = read_samples(data, split, limit, seed, on_error)
     kind = _common_kind(samples, origin)
     unit = _unit_for(kind, unit)
@@ -110,21 +106,23 @@ def run_summary(
             "terms= needs texts, and the data has images", argument="terms", remedy="Leave it out"
         )
     loaded = _load_models((model, other), processor, kind)
+    settings = ExplainSettings(kind, method, target, truncation, batch)
+    shown = SampleExplainer(next(iter(loaded.values())), settings)
+    whole = len(samples)
+    samples = [sample for sample in samples if shown.has_content(sample)]
+    skipped = whole - len(samples)
+    if not samples:
+        raise InputError(f"all {whole} texts of {origin} are empty", argument="data")
     explained: dict[str, list[ExplainedSample]] = {}
-    skipped = 0
     for number, (name, one) in enumerate(loaded.items()):
-        explainer = SampleExplainer(one, kind, method, target, truncation, batch)
-        if kind == "text" and number == 0:
-            whole = len(samples)
-            samples = [s for s in samples if explainer.has_content(s)]
-            skipped = whole - len(samples)
-            if not samples:
-                raise InputError(f"all {whole} texts of {origin} are empty", argument="data")
-        own = explained.setdefault(name, [])
-        for sample, attribution, text in explainer.explain(samples):
-            own.append(_reduce(sample, attribution, text, unit, patterns))
-            done = number * len(samples) + len(own)
+        in_process = engine.engine == "local" and engine.workers == 1
+        task = SummaryTask(one if in_process else one.source or one, settings, unit, patterns)
+        found: dict[str, list[ExplainedSample]] = {}
+        for finished in _run_chunks(task, samples, engine):
+            found[finished.name] = finished.result
+            done = number * len(samples) + sum(map(len, found.values()))
             yield Progress(DOING, done, len(loaded) * len(samples))
+        explained[name] = [sample for chunk in sorted(found) for sample in found[chunk]]
     rankings = {name: rank_parts(own, bootstrap, min_count) for name, own in explained.items()}
     first, *others = explained
     differences = (
@@ -160,11 +158,7 @@ def run_summary(
         },
         notes=_notes(rankings, min_count, skipped, damaged),
         charts=charts(rankings),
-        examples=_examples(
-            SampleExplainer(loaded[first], kind, method, target, truncation, batch),
-            {sample.id: sample for sample in samples},
-            rankings[first],
-        ),
+        examples=_examples(shown, {sample.id: sample for sample in samples}, rankings[first]),
         first=FIRST,
     )
 
@@ -172,72 +166,22 @@ def run_summary(
 summarize = without_progress(run_summary, "summarize")
 
 
-class SampleExplainer:
-    """A loaded model that explains many samples, texts or images."""
-
-    def __init__(
-        self, loaded: Loaded, kind: str, method: str, target: Any, truncation: bool, batch: int
-    ) -> None:
-        self.loaded, self.method, self.target, self.batch = loaded, method, target, batch
-        self._texts = (
-            TextExplainer(loaded, truncation=truncation, batch=batch) if kind == "text" else None
-        )
-
-    def has_content(self, sample: Sample) -> bool:
-        """Return whether a text has tokens other than special ones."""
-        return self._texts is None or self._texts.has_content(sample.inputs)
-
-    def explain(
-        self, samples: Sequence[Sample]
-    ) -> Iterator[tuple[Sample, Attribution, ExplainedText | None]]:
-        """Explain every sample, in order; a text comes with the places of its tokens."""
-        inputs = [sample.inputs for sample in samples]
-        if self._texts is not None:
-            found = self._texts.explain(inputs, self.method, self.target)
-            for sample, text in zip(samples, found, strict=True):
-                yield sample, text.attribution, text
-            return
-        attributions = explain(
-            iter(inputs),
-            self.loaded.module,
-            processor=self.loaded.processor,
-            method=self.method,
-            target=self.target,
-            batch_size=self.batch,
-        )
-        for sample, attribution in zip(samples, attributions, strict=True):
-            if attribution.streams[attribution.main].grid is None:
-                raise InputError(
-                    f"{self.loaded.name} has no grid of patches for its images",
-                    argument="model",
-                    remedy="Pass a model that reads images in patches",
-                )
-            yield sample, attribution, None
-
-
-TEXT_SHARES: Mapping[str, Callable[[ExplainedText], dict[str, float]]] = {
-    "words": word_shares,
-    "sentences": sentence_shares,
-}
-
-
-def _reduce(
-    sample: Sample,
-    attribution: Attribution,
-    text: ExplainedText | None,
-    unit: Unit,
-    patterns: Sequence[Any] | None,
-) -> ExplainedSample:
-    shares = position_shares(attribution) if text is None else TEXT_SHARES[unit](text)
-    conservation = attribution.conservation
-    return ExplainedSample(
-        sample.id,
-        attribution.labels[0],
-        float(attribution.output[0]),
-        shares,
-        None if text is None or patterns is None else term_share(text, patterns),
-        None if conservation is None else float(conservation[0]),
-    )
+def _run_chunks(
+    task: SummaryTask, samples: Sequence[Sample], options: EngineOptions
+) -> Iterator[Finished]:
+    """Explain samples in chunks, always cut in the same way; raise if one cannot be explained."""
+    size = task.settings.batch
+    starts = range(0, len(samples), size)
+    chunks = [Chunk(f"{start:012d}", list(samples[start : start + size])) for start in starts]
+    for finished in open_engine(options).run(task, iter(chunks), len(chunks)):
+        if finished.failure is not None:
+            first = samples[int(finished.name)].id
+            raise InputError(
+                f"the samples from {first} on cannot be explained: {finished.failure.error}",
+                argument="data",
+                remedy="Correct or leave out these samples",
+            )
+        yield finished
 
 
 def read_samples(
