@@ -42,6 +42,8 @@ TEXT = "a gripping film"
 # Functions that run once for one value: nothing is loaded, read or detected twice.
 ONCE = ("load_model", "prepare", "find_stacks")
 SHOWN = 5  # arguments that a hop names; the rest is "..."
+# Files of scopes: they run what the part around them gave to them, and are no hop.
+SCOPES = ("models/undo.py", "models/shared_scope.py")
 # Frames that belong to the function around them.
 INNER = re.compile(r"\.<locals>\.<(listcomp|dictcomp|setcomp|genexpr)>")
 
@@ -115,15 +117,20 @@ def first_argument(frame: FrameType) -> str:
 def is_traced(code: CodeType) -> bool:
     """Whether the code is a function of the package: no module body, no generated code."""
     return code.co_filename.startswith(str(PACKAGE)) and (
-        code.co_name != "<module>" and not INNER.search(code.co_qualname)
+        code.co_name != "<module>" and not INNER.search(code.co_qualname) and not is_scope(code)
     )
+
+
+def is_scope(code: CodeType) -> bool:
+    """Whether the code only runs what it was given."""
+    return code.co_filename.endswith(SCOPES)
 
 
 def nearest_caller(frame: FrameType) -> CodeType | None:
     """The code in the package that led to this frame, through any other package."""
     back = frame.f_back
     while back is not None:
-        if back.f_code.co_filename.startswith(str(PACKAGE)):
+        if back.f_code.co_filename.startswith(str(PACKAGE)) and not is_scope(back.f_code):
             return back.f_code
         back = back.f_back
     return None

@@ -36,6 +36,7 @@ from whyformer.methods import methods
 from whyformer.models.load import Loaded, load_model
 from whyformer.models.processors import merge_processors
 from whyformer.models.sentence_encoder import SentenceEncoder
+from whyformer.models.undo import undo_leftovers
 from whyformer.options import DEFAULT_METHOD, refuse_positional
 from whyformer.pipeline.answers import Writing, check_writing, with_answers
 from whyformer.pipeline.chat_roles import with_roles
@@ -59,6 +60,7 @@ def explain(
 ) -> Attribution: ...
 
 
+@undo_leftovers
 def explain(
     inputs: Any,
     model: nn.Module | str | Loaded | None = None,
@@ -252,6 +254,7 @@ def _default_kind(model: nn.Module | str | Loaded | None, inputs: Any) -> str | 
     return kind_of(inputs) if model is None else None
 
 
+@undo_leftovers
 def _prepare(
     inputs: Any, loaded: Loaded, truncation: bool, tokens: str | None, kind: str | None
 ) -> tuple[Batch, PairSimilarity | None]:

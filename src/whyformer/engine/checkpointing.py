@@ -26,6 +26,7 @@ from whyformer.engine.rules.operations import tensor_tags as tags
 from whyformer.engine.run import CHECKPOINT, Run
 from whyformer.engine.stacks import Stacks
 from whyformer.errors import ModelError, OptionError, WhyformerError
+from whyformer.models.undo import Change
 
 Scope = Callable[[], AbstractContextManager[Any]]
 # Leaves that a pass made; what is computed from them has no such tag.
@@ -233,14 +234,16 @@ def _checkpointed(
 def _replaced_forward(block: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
     """A scope in which a block has another forward; hooks on the block run outside of it."""
     own = vars(block).get("forward")
-    vars(block)["forward"] = forward
-    try:
-        yield
-    finally:
+
+    def restore() -> None:
         if own is None:
-            del vars(block)["forward"]
+            vars(block).pop("forward", None)
         else:
             vars(block)["forward"] = own
+
+    with Change(restore):
+        vars(block)["forward"] = forward
+        yield
 
 
 def _check_apart(run: Run) -> None:

@@ -10,12 +10,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import FunctionCtx, _is_setup_context_defined, _SingleLevelFunction
 from torch.overrides import TorchFunctionMode
+
+from whyformer.models.shared_scope import SharedScope
+from whyformer.models.undo import Change, keep_random_state
 
 _OWN = "whyformer."
 _this_thread = threading.local()
@@ -24,13 +28,10 @@ _this_thread = threading.local()
 @contextmanager
 def open_functions() -> Iterator[None]:
     """Run custom autograd functions of this thread in the open, where their gradient allows it."""
-    before = getattr(_this_thread, "opens", False)
-    with _replaced_apply():
+    before = {"opens": False, "closed": 0, **vars(_this_thread)}
+    with _replaced_apply(), Change(partial(vars(_this_thread).update, before)):
         _this_thread.opens = True
-        try:
-            yield
-        finally:
-            _this_thread.opens = before
+        yield
 
 
 def runs_closed_function() -> bool:
@@ -38,29 +39,25 @@ def runs_closed_function() -> bool:
     return getattr(_this_thread, "closed", 0) > 0
 
 
-_lock = threading.Lock()
-_entered = 0  # how many threads explain now
+def _save_apply() -> Callable[[], None]:
+    return _remove_apply
 
 
-@contextmanager
-def _replaced_apply() -> Iterator[None]:
-    """A scope in which functions of an explaining thread run in the open.
+def _remove_apply() -> None:
+    if "apply" in vars(_SingleLevelFunction):
+        del _SingleLevelFunction.apply
+
+
+def _replace_apply() -> None:
+    """Let functions of an explaining thread run in the open.
 
     `Function.apply` looks its implementation up in this class, also if a model holds on to `apply`.
-    The last thread that leaves restores it.
     """
-    global _entered
     scope: Any = _SingleLevelFunction
-    with _lock:
-        _entered += 1
-        scope.apply = classmethod(_apply)
-    try:
-        yield
-    finally:
-        with _lock:
-            _entered -= 1
-            if _entered == 0:
-                del scope.apply
+    scope.apply = classmethod(_apply)
+
+
+_replaced_apply = SharedScope(_save_apply, _replace_apply)
 
 
 def _apply(function: Any, *args: Any, **kwargs: Any) -> Any:
@@ -124,7 +121,7 @@ def _has_own_gradient(function: Any, as_torch: Callable[..., Any], args: tuple[A
     """Whether the operations of the forward have the values and the gradient of the function."""
     plain = torch._C.DisableTorchFunction
     try:
-        with torch.random.fork_rng(devices=[]):
+        with keep_random_state():
             with plain():
                 closed, opened = _copies(args), _copies(args)
                 expected = _values_and_gradients(as_torch(*closed), closed)

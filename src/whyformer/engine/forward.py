@@ -25,6 +25,7 @@ from whyformer.errors import ModelError, WhyformerError
 from whyformer.models.families import Pair
 from whyformer.models.parts import modules_of
 from whyformer.models.recurrences import mark_mixing_parameters, recurrence_hooks
+from whyformer.models.undo import use_mode
 
 Hook = tuple[nn.Module, str, Any]  # module, "before" or "after", function
 
@@ -134,7 +135,7 @@ def _under_rules(
     with (
         add_hooks([*marks]),
         mark_mixing_parameters(module),
-        interception,
+        use_mode(interception),
         open_functions(),
         in_float32(module),
     ):

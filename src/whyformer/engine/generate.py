@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -12,8 +11,9 @@ from torch import Tensor, nn
 
 from whyformer.errors import TargetError
 from whyformer.inputs.sequence import narrow_to_module
-from whyformer.models.quiet import quiet_transformers
+from whyformer.models.quiet import ignore_warnings, quiet_transformers
 from whyformer.models.signature import device_and_dtype
+from whyformer.models.undo import keep_random_state
 
 SEED = 0  # of the random numbers, if the model samples and the user names none
 
@@ -52,8 +52,8 @@ def generate_ids(
         )
     own = narrow_to_module(arguments, module)
     own.pop("use_cache", None)
-    with torch.no_grad(), quiet_transformers(), warnings.catch_warnings(), _seeded(module, seed):
-        warnings.simplefilter("ignore", UserWarning)  # advice on the user's settings
+    advice = ignore_warnings(UserWarning)  # on the user's settings
+    with torch.no_grad(), quiet_transformers(), advice, _seeded(module, seed):
         try:
             found = generate(**own, **settings)
         except Exception as error:  # the model's own code, with the user's settings
@@ -72,6 +72,6 @@ def _seeded(module: nn.Module, seed: int | None) -> Iterator[None]:
     """Draw the same random numbers each time, and leave those of the user as they were."""
     device, _ = device_and_dtype(module)
     devices = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices):
+    with keep_random_state(*devices):
         torch.manual_seed(SEED if seed is None else seed)
         yield

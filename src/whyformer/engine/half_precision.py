@@ -19,6 +19,7 @@ from whyformer.engine.rules.operations.in_place import is_in_place
 from whyformer.engine.rules.operations.names import Function, torch_functions
 from whyformer.engine.rules.operations.stabilise import HALF, wide
 from whyformer.models.parts import modules_of
+from whyformer.models.undo import use_mode
 
 # They read a few rows of a large table: only the result is widened.
 _LOOKUPS: frozenset[Function] = frozenset({F.embedding, torch.embedding, F.embedding_bag})
@@ -37,7 +38,7 @@ def in_float32(module: nn.Module) -> AbstractContextManager[Any]:
     Enter it after the interception: the rules then see float32 only, but for the weights of linear
     layers (see `rules.operations.half_linear`).
     """
-    return _HalfAsFloat32() if has_half_weights(module) else nullcontext()
+    return use_mode(_HalfAsFloat32()) if has_half_weights(module) else nullcontext()
 
 
 def has_half_weights(module: nn.Module) -> bool:

@@ -11,6 +11,7 @@ from torch import Tensor
 from whyformer.engine.run import Run
 from whyformer.engine.scope import add_hooks
 from whyformer.inputs.sequence import narrow_to_module
+from whyformer.models.undo import keep_random_state
 from whyformer.targets.resolve import Goal, resolve
 
 
@@ -25,10 +26,9 @@ def plain_value(run: Run, goal: Goal, seed: int) -> tuple[Tensor, float]:
     if run.family is not None and run.family.output_module:
         part = run.module.get_submodule(run.family.output_module)
         hooks.append((part, "after", lambda owner, args, output: outputs.append(output)))
-    with torch.no_grad(), torch.random.fork_rng(devices=[]), add_hooks(hooks):
+    with torch.no_grad(), keep_random_state(), add_hooks(hooks):
         torch.default_generator.manual_seed(seed)
-        with torch.compiler.set_stance("force_eager"):
-            outputs.insert(0, run.module(**narrow_to_module(run.batch.arguments, run.module)))
+        outputs.insert(0, run.module(**narrow_to_module(run.batch.arguments, run.module)))
         value = resolve(goal.target, outputs[-1], run.module, run.batch).value
     largest = max((_largest(tensor) for tensor in _tensors(outputs[-1])), default=0.0)
     return value, largest

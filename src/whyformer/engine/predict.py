@@ -16,6 +16,7 @@ from whyformer.inputs.batch import Batch
 from whyformer.inputs.sequence import narrow_to_module
 from whyformer.models.families import Source, family_of
 from whyformer.models.signature import embeddings_of
+from whyformer.models.undo import keep_random_state, undo_leftovers
 from whyformer.targets.heads import CLASSES, NEXT_TOKEN, NUMBER, head_of
 
 MEASURABLE = (CLASSES, NUMBER, NEXT_TOKEN)
@@ -30,6 +31,7 @@ class Overwrite:
     fill: str  # "zero", or "mean" for the mean of all embeddings
 
 
+@undo_leftovers
 def predict(
     module: nn.Module,
     batch: Batch,
@@ -178,6 +180,6 @@ def _call(module: nn.Module, batch: Batch, instead: str) -> Any:
 @contextmanager
 def _fixed_seed() -> Iterator[None]:
     """A scope with a fixed seed, for models that sample at random (ViLT samples patches)."""
-    with torch.random.fork_rng(devices=[]):
+    with keep_random_state():
         torch.default_generator.manual_seed(0)
         yield

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
+from types import FrameType
 from typing import Any
 
 import torch
@@ -15,10 +18,47 @@ from torch import nn
 from whyformer.errors import NestedCaptureError
 from whyformer.models.parts import modules_of
 from whyformer.models.plain_execution import Execution, plain_execution
+from whyformer.models.undo import Change, undo_changes
 
-_locks: weakref.WeakKeyDictionary[nn.Module, threading.Lock] = weakref.WeakKeyDictionary()
+# Only the thread that holds an RLock can release it, so that a loan may be returned twice.
+_locks: weakref.WeakKeyDictionary[nn.Module, threading.RLock] = weakref.WeakKeyDictionary()
 _locks_guard = threading.Lock()
 _this_thread = threading.local()
+
+
+class _Loan:
+    """A model that this thread has borrowed."""
+
+    def __init__(self, module: nn.Module, lock: threading.RLock, borrower: FrameType) -> None:
+        self.module = module
+        self.lock = lock
+        self.borrower: FrameType | None = borrower
+        self.training: list[nn.Module] = []
+
+    def take(self) -> None:
+        """Wait for other threads, and put the model in evaluation mode."""
+        self.lock.acquire()
+        _this_thread.loan = self
+        self.training = [part for part in modules_of(self.module) if part.training]
+        for part in self.training:
+            part.training = False
+
+    def give_back(self) -> None:
+        """Restore the model and let other threads have it; this may run twice."""
+        for part in self.training:
+            part.training = True
+        self.borrower = None
+        _this_thread.loan = None
+        with suppress(RuntimeError):  # not taken, or given back before
+            self.lock.release()
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the borrower still runs: interrupts can end it without giving back."""
+        frame: FrameType | None = sys._getframe()
+        while frame is not None and frame is not self.borrower:
+            frame = frame.f_back
+        return frame is not None
 
 
 @contextmanager
@@ -29,26 +69,23 @@ def borrow_model(module: nn.Module) -> Iterator[Execution]:
     Threads that use the same model wait for each other. An explanation inside another one would
     run under the outer one's rules, so it is refused.
     """
-    if getattr(_this_thread, "busy", False):
-        raise NestedCaptureError(
-            "explain() was called inside another explanation in the same thread: from a hook, a"
-            " target callable or the model's forward",
-            remedy="Finish the outer one first, or use another thread",
-        )
+    before: _Loan | None = getattr(_this_thread, "loan", None)
+    if before is not None:
+        if before.is_active:
+            raise NestedCaptureError(
+                "explain() was called inside another explanation in the same thread: from a hook,"
+                " a target callable or the model's forward",
+                remedy="Finish the outer one first, or use another thread",
+            )
+        undo_changes()
     with _locks_guard:
-        lock = _locks.setdefault(module, threading.Lock())
-    with lock:
-        _this_thread.busy = True
-        training = [m for m in modules_of(module) if m.training]
-        try:
-            for m in training:
-                m.training = False
-            with torch.inference_mode(False), torch.enable_grad(), plain_execution(module) as plain:
-                yield plain
-        finally:
-            for m in training:
-                m.training = True
-            _this_thread.busy = False
+        lock = _locks.setdefault(module, threading.RLock())
+    # The frame of the `with` statement; those below are this generator's and contextlib's.
+    loan = _Loan(module, lock, sys._getframe(2))
+    with Change(loan.give_back):
+        loan.take()
+        with plain_execution(module) as plain:
+            yield plain
 
 
 def parts_with_hooks(module: nn.Module) -> dict[nn.Module, str]:
@@ -71,27 +108,35 @@ def add_hooks(hooks: list[tuple[nn.Module, str, Any]]) -> Iterator[None]:
 
         return call
 
-    handles = []
-    try:
-        for module, when, hook in hooks:
+    own = [(module, when, for_this_thread(hook)) for module, when, hook in hooks]
+    with Change(partial(_remove_hooks, own)):
+        for module, when, hook in own:
             if when == "before":
-                handles.append(
-                    module.register_forward_pre_hook(for_this_thread(hook), with_kwargs=True)
-                )
+                module.register_forward_pre_hook(hook, with_kwargs=True)
             else:
-                handles.append(module.register_forward_hook(for_this_thread(hook)))
+                module.register_forward_hook(hook)
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
+
+
+def _remove_hooks(hooks: list[tuple[nn.Module, str, Any]]) -> None:
+    """Remove these hooks where they are; torch's handles can be lost in an interrupt."""
+    for module, when, hook in hooks:
+        if when == "before":
+            found, marks = module._forward_pre_hooks, [module._forward_pre_hooks_with_kwargs]
+        else:
+            found = module._forward_hooks
+            marks = [module._forward_hooks_with_kwargs, module._forward_hooks_always_called]
+        for key in [key for key, other in found.items() if other is hook]:
+            for mark in marks:
+                mark.pop(key, None)
+            del found[key]
 
 
 def _renew_locks() -> None:
     """Forget the locks after a fork: the threads that held them do not exist in the child."""
-    global _locks_guard, _this_thread
+    global _locks_guard
     _locks.clear()
     _locks_guard = threading.Lock()
-    _this_thread = threading.local()
 
 
 if hasattr(os, "register_at_fork"):

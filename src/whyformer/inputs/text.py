@@ -16,6 +16,7 @@ from whyformer.inputs.padding import pad_rows, padding_id
 from whyformer.inputs.sequence import Groups, Sequences, move_to_module
 from whyformer.models.quiet import quiet_transformers
 from whyformer.models.signature import Forward, config_of, positions_of
+from whyformer.models.undo import Change
 
 # A fast tokenizer stores truncation and padding as state: one call at a time.
 _lock = threading.RLock()
@@ -126,15 +127,17 @@ def tokenizer_scope(tokenizer: Any) -> Iterator[None]:
     with _lock, quiet_transformers():
         truncation = getattr(backend, "truncation", None)
         padding = getattr(backend, "padding", None)
-        if side is not None:
-            tokenizer.truncation_side = "right"
-        try:
-            yield
-        finally:
+
+        def restore() -> None:
             if side is not None:
                 tokenizer.truncation_side = side
             if backend is not None:
                 _restore(backend, truncation, padding)
+
+        with Change(restore):
+            if side is not None:
+                tokenizer.truncation_side = "right"
+            yield
 
 
 def _restore(backend: Any, truncation: Any, padding: Any) -> None:

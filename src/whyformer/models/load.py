@@ -30,6 +30,7 @@ from whyformer.models.processors import (
     load_processor,
 )
 from whyformer.models.quiet import quiet_loading
+from whyformer.models.undo import undo_leftovers
 from whyformer.models.unwrap import unwrap
 from whyformer.models.weight_files import check_hub_index, check_weight_files
 from whyformer.registry import nearest
@@ -59,6 +60,7 @@ class Loaded:
         return family_of(self.module) or self.found
 
 
+@undo_leftovers
 def load_model(
     model: Any,
     processor: Any = None,

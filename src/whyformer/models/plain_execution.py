@@ -10,8 +10,9 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,6 +22,8 @@ from torch.utils import checkpoint as torch_checkpoint
 from whyformer.attribution import Reason
 from whyformer.models.shared_scope import SharedScope
 from whyformer.models.signature import device_and_dtype
+from whyformer.models.torch_state import TorchState
+from whyformer.models.undo import Change
 
 _this_thread = threading.local()
 
@@ -44,24 +47,28 @@ class Execution:
 
 @contextmanager
 def plain_execution(module: nn.Module) -> Iterator[Execution]:
-    """Run what is inside without autocast, compiled code and checkpoints, in this thread.
+    """Run what is inside with gradients, without autocast, compiled code and checkpoints.
 
-    Compiled code runs eagerly in all threads meanwhile: torch knows only one stance.
+    That is for this thread, but compiled code runs eagerly in all threads meanwhile: torch knows
+    only one stance.
     """
     execution = Execution()
-    with ExitStack() as scopes:
-        for device in {"cpu", device_type(module)}:
+    devices = ("cpu", device_type(module))
+    state = TorchState(*devices)
+    compiles = "torch._dynamo" in sys.modules and hasattr(torch.compiler, "set_stance")
+    with (
+        Change(partial(setattr, _this_thread, "execution", None)),
+        Change(state.restore),
+        _eager() if compiles else nullcontext(),
+        _direct(),
+    ):
+        state.allow_graphs()
+        for device in devices:
             if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
-                scopes.enter_context(torch.autocast(device, enabled=False))
+                torch.set_autocast_enabled(device, False)
                 execution.autocast.add(device)
-        if "torch._dynamo" in sys.modules and hasattr(torch.compiler, "set_stance"):
-            scopes.enter_context(_eager())
-        scopes.enter_context(_direct())
         _this_thread.execution = execution
-        try:
-            yield execution
-        finally:
-            _this_thread.execution = None
+        yield execution
 
 
 def ignore_autocast(device: str) -> None:
@@ -81,29 +88,32 @@ def device_type(module: nn.Module) -> str:
     return device_and_dtype(module)[0].type
 
 
-@contextmanager
-def _eager_stance() -> Iterator[None]:
-    with torch.compiler.set_stance("force_eager"):
-        yield
+def _save_stance() -> Callable[[], None]:
+    from torch._dynamo import eval_frame
+
+    return partial(eval_frame._set_stance, eval_frame._stance)
 
 
-@contextmanager
-def _direct_checkpoints() -> Iterator[None]:
-    """A scope in which checkpoints of an explaining thread run their function directly.
+def _run_eagerly() -> None:
+    torch.compiler.set_stance("force_eager")
+
+
+def _save_checkpoints() -> Callable[[], None]:
+    names = ("CheckpointFunction", "_checkpoint_without_reentrant_generator")
+    namespace = vars(torch_checkpoint)
+    return partial(namespace.update, {name: namespace[name] for name in names})
+
+
+def _run_directly() -> None:
+    """Let checkpoints of an explaining thread run their function directly.
 
     `checkpoint` finds its two implementations in its module when it is called. Models hold
     `checkpoint` itself, so it cannot be replaced; its implementations can.
     """
-    reentrant = torch_checkpoint.CheckpointFunction
-    recording = torch_checkpoint._checkpoint_without_reentrant_generator
     module: Any = torch_checkpoint
-    module.CheckpointFunction = _ReentrantCheckpoint(reentrant)
+    module.CheckpointFunction = _ReentrantCheckpoint(module.CheckpointFunction)
+    recording = module._checkpoint_without_reentrant_generator
     module._checkpoint_without_reentrant_generator = _non_reentrant(recording)
-    try:
-        yield
-    finally:
-        module.CheckpointFunction = reentrant
-        module._checkpoint_without_reentrant_generator = recording
 
 
 class _ReentrantCheckpoint:
@@ -143,5 +153,5 @@ def _runs_plainly() -> bool:
     return getattr(_this_thread, "execution", None) is not None
 
 
-_eager = SharedScope(_eager_stance)
-_direct = SharedScope(_direct_checkpoints)
+_eager = SharedScope(_save_stance, _run_eagerly)
+_direct = SharedScope(_save_checkpoints, _run_directly)

@@ -10,44 +10,53 @@ import logging
 import os
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 
 from whyformer.models.shared_scope import SharedScope
+from whyformer.models.undo import Change
 
 # from_pretrained changes global torch state: one load at a time.
 _loading = threading.RLock()
 
 
-@contextmanager
-def _without_logs() -> Iterator[None]:
+def _save_logs() -> Callable[[], None]:
     from transformers.utils import logging as transformers_logging
 
     verbosity = transformers_logging.get_verbosity()
     bars = transformers_logging.is_progress_bar_enabled()
-    # Setting a level empties the caches of all loggers, even if it is the same level.
-    loud = verbosity != transformers_logging.ERROR
-    if loud:
-        transformers_logging.set_verbosity_error()
-    transformers_logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if loud:
+
+    def restore() -> None:
+        # Setting a level empties the caches of all loggers, even if it is the same level.
+        if verbosity != transformers_logging.get_verbosity():
             transformers_logging.set_verbosity(verbosity)
         if bars:
             transformers_logging.enable_progress_bar()
 
-
-@contextmanager
-def _without_warnings() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
+    return restore
 
 
-_logs = SharedScope(_without_logs)
-_warnings = SharedScope(_without_warnings)
+def _silence_logs() -> None:
+    from transformers.utils import logging as transformers_logging
+
+    if transformers_logging.get_verbosity() != transformers_logging.ERROR:
+        transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+
+
+def _save_warnings() -> Callable[[], None]:
+    scope = warnings.catch_warnings()
+    scope.__enter__()  # no `with`: its end can run twice
+    return partial(scope.__exit__, None, None, None)
+
+
+def _ignore_warnings() -> None:
+    warnings.simplefilter("ignore")
+
+
+_logs = SharedScope(_save_logs, _silence_logs)
+_warnings = SharedScope(_save_warnings, _ignore_warnings)
 
 
 def quiet_transformers() -> AbstractContextManager[None]:
@@ -58,6 +67,14 @@ def quiet_transformers() -> AbstractContextManager[None]:
 def quiet_warnings() -> AbstractContextManager[None]:
     """Return a scope without Python warnings."""
     return _warnings()
+
+
+@contextmanager
+def ignore_warnings(category: type[Warning]) -> Iterator[None]:
+    """A scope without Python warnings of one category."""
+    with Change(_save_warnings()):
+        warnings.simplefilter("ignore", category)
+        yield
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from types import FunctionType
 from typing import Any
 
@@ -21,6 +22,8 @@ from torch.overrides import handle_torch_function, has_torch_function_unary
 from whyformer.models.parts import modules_of
 from whyformer.models.shared_scope import SharedScope
 
+# The attribute of a replaced function that holds the function itself.
+_ORIGINAL = "_whyformer_original"
 Names = tuple[str, ...]  # of a function's parameters, in order
 # What decides the mixing, by kind. A function that takes all names of a kind is a recurrence.
 _KINDS = tuple(
@@ -83,17 +86,17 @@ def _hook(names: Names, parameters: frozenset[str]) -> Callable[..., Any]:
 @functools.cache
 def _scope_of(name: str) -> SharedScope:
     """The scope in which the recurrences of a Python module are replaced."""
-    return SharedScope(lambda: _replace_recurrences(vars(sys.modules[name])))
+    namespace = vars(sys.modules[name])
+    return SharedScope(
+        lambda: partial(namespace.update, _recurrences_in(namespace)),
+        lambda: _replace_recurrences(namespace),
+    )
 
 
-@contextmanager
-def _replace_recurrences(namespace: dict[str, Any]) -> Iterator[None]:
-    found = _recurrences_in(namespace)
-    namespace.update({name: _marking(function) for name, function in found.items()})
-    try:
-        yield
-    finally:
-        namespace.update(found)
+def _replace_recurrences(namespace: dict[str, Any]) -> None:
+    for name, function in _recurrences_in(namespace).items():
+        if not hasattr(function, _ORIGINAL):
+            namespace[name] = _marking(function)
 
 
 def _recurrences_in(namespace: dict[str, Any]) -> dict[str, FunctionType]:
@@ -120,6 +123,7 @@ def _marking(function: FunctionType) -> Callable[..., Any]:
         args, kwargs = _mark(names, parameters, args, kwargs)
         return function(*args, **kwargs)
 
+    setattr(run, _ORIGINAL, function)
     return run
 
 

@@ -21,6 +21,7 @@ from whyformer.inputs.prepare import prepare
 from whyformer.inputs.sequence import move_to_module
 from whyformer.models.load import Loaded
 from whyformer.models.signature import device_and_dtype, positions_of
+from whyformer.models.undo import undo_leftovers
 from whyformer.targets.answer_text import encode_answers
 from whyformer.targets.generation import GENERATED, can_continue
 from whyformer.targets.heads import head_of
@@ -56,6 +57,7 @@ def check_writing(writing: Writing) -> None:
             )
 
 
+@undo_leftovers
 def with_answers(loaded: Loaded, batch: Batch, target: Any, writing: Writing) -> tuple[Batch, Any]:
     """Return the batch, and the target with the answer of a language model as token ids.
 

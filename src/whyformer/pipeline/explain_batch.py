@@ -33,6 +33,7 @@ from whyformer.methods import Method, methods
 from whyformer.models.adapters import merge_adapters
 from whyformer.models.load import Loaded
 from whyformer.models.quantized import refuse_opaque_layers
+from whyformer.models.undo import undo_leftovers
 from whyformer.models.weights import check_weights
 from whyformer.pipeline.assemble import assemble
 from whyformer.pipeline.checks.forward import forward_reason
@@ -70,6 +71,7 @@ BESIDE = Reason(
 Advance = Callable[[int], None]  # takes the number of samples that were just finished
 
 
+@undo_leftovers
 def explain_batch(
     request: Request, loaded: Loaded, batch: Batch, target: Any, advance: Advance | None = None
 ) -> Attribution:

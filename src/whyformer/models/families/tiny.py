@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from whyformer.models.families.family import Family, Source, families, family_of
 from whyformer.models.families.soft import Soft
+from whyformer.models.undo import keep_random_state
 
 # Sizes shared by most families; a family's module translates names that its config changes.
 SIZES = {
@@ -64,7 +65,7 @@ def tiny_model(class_name: str, **sizes: Any) -> Callable[..., nn.Module]:
             warnings.simplefilter("ignore", DeprecationWarning)
             model_class = getattr(transformers, class_name)
         config = model_class.config_class(**{**sizes, **changes})
-        with torch.random.fork_rng(devices=[]):
+        with keep_random_state():
             # Not torch.manual_seed: it would also seed the accelerators, which are not forked.
             torch.default_generator.manual_seed(seed)
             model: nn.Module = model_class(config).eval()
