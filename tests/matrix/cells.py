@@ -187,11 +187,19 @@ def _fault(case: Case, method: str, found: wf.Attribution) -> str:
         if far:
             return far
     # `full_lrp` goes through the operations of every block; the others walk from map to map.
-    if "attention" in declared.needs and method != "full_lrp" and case.attended.unseen:
+    reads_maps = _reads_maps(method, found)
+    if reads_maps and method != "full_lrp" and case.attended.unseen:
         return f"blocks without attention mix tokens: {', '.join(case.attended.unseen)}"
-    if "gradient" in declared.needs and "attention" not in declared.needs and case.misplaced:
+    if "gradient" in declared.needs and not reads_maps and case.misplaced:
         return case.misplaced
     return _differs_from_walk(case, method, found)
+
+
+def _reads_maps(method: str, found: wf.Attribution) -> bool:
+    """Whether the method reads attention maps of these inputs; `blend` does for images alone."""
+    if method == "blend" and "image" not in found.streams:
+        return False
+    return "attention" in wf.methods()[method].needs
 
 
 def _is_own_value(case: Case, found: wf.Attribution, output: Any) -> bool:

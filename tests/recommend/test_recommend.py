@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 from dataclasses import replace
@@ -15,12 +16,14 @@ from PIL import Image
 import whyformer as wf
 from tests.evaluation.making import classifier, sentences
 from tests.recommend.making import reviews, trained
+from whyformer.cli.recommend import recommend_command
 from whyformer.datasets import Mask, Sample, open_dataset
 from whyformer.errors import InputError, ModelError, OptionError, UnknownNameError
 from whyformer.evaluation import Plan, evaluate, method_specs, metric_specs
 from whyformer.evaluation.plan import MethodSpec, MetricSpec
 from whyformer.models.load import Loaded
 from whyformer.recommend.recommendation import Recommendation
+from whyformer.recommend.run import RecommendOptions
 
 FEW = ["random", "raw_attention", "attn_lrp", "gae"]
 
@@ -131,6 +134,13 @@ def test_methods_without_time_are_named() -> None:
     assert [row.label for row in unmeasured] == ["attn_lrp", "gae"]  # the cheapest ran first
     assert all(row.samples == 0 and math.isnan(row.behind) for row in unmeasured)
     assert any("2 methods could not be measured" in note for note in found.notes)
+
+
+def test_by_default_a_recommendation_ends_well_before_two_minutes() -> None:
+    """A batch may take longer than expected, and the page is drawn after the race."""
+    command = inspect.signature(recommend_command).parameters["seconds"].default
+    function = inspect.signature(wf.recommend).parameters["seconds"].default
+    assert command == function == RecommendOptions().seconds <= 100
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan"), True])

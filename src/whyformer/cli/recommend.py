@@ -74,7 +74,7 @@ def recommend_command(
     ] = None,
     seconds: Annotated[
         float, typer.Option(metavar="N", help="Stop after this time, with what is known then.")
-    ] = 120.0,
+    ] = 100.0,
     limit: Annotated[
         int | None,
         typer.Option(

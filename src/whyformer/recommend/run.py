@@ -34,7 +34,7 @@ class RecommendOptions:
 
     methods: Sequence[Any] | None = None
     metrics: Sequence[Any] | None = None
-    seconds: float = 120.0
+    seconds: float = 100.0
     samples: int | None = None
     seed: int = 0
     fill: str | None = None
