@@ -18,7 +18,7 @@ export HF_HUB_OFFLINE := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv dist demo test test-all test-slow test-numeric check format docs bench clean
+.PHONY: help venv dist demo test test-all test-slow test-numeric check format docs site bench clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -72,6 +72,9 @@ docs: $(READY) ## update the generated tables and hop lists in README and docs
 	$(PYTHON) docs/tables.py
 	$(PYTHON) docs/trace.py --write
 
+site: $(READY) ## build the docs site into site/, with warnings as errors
+	PYTHONPATH=.:src NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --quiet --strict
+
 # Other libraries to compare with. lxt and zennit without their dependencies: they would install a
 # torchvision for another torch, which breaks transformers. The benchmark does not need it.
 PEERS := $(VENV)/.peers
@@ -103,5 +106,5 @@ endif
 	$(PYTHON) benchmarks/page.py
 
 clean: ## remove everything that the other targets made, .venv too
-	rm -rf $(VENV) demo artefacts build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-oldest demo artefacts site build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

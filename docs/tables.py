@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,16 +44,31 @@ def methods_in_short() -> str:
 
 
 def methods_in_full() -> str:
-    """Return the table of methods: name with a link to its section, promises, options."""
+    """Return the table of methods: name with a link to its page, promises, options."""
     rows = [
         (
-            f"[`{m.name}`](#{m.name})",
+            f"[`{m.name}`](methods/{m.name}.md)",
             ", ".join(m.promises) or "nothing",
             code(f"{option}={default!r}" for option, default in m.options.items()),
         )
         for m in wf.methods().values()
     ]
     return table(("method", "promises", "options and their defaults"), rows)
+
+
+def method_facts(name: str) -> str:
+    """Return what the registry knows about a method, for its page."""
+    known = wf.methods()[name]
+    options = [f"{option}={default!r}" for option, default in known.options.items()]
+    rows = [
+        ("paper", known.paper),
+        ("needs", ", ".join(known.needs) or "the output only"),
+        ("promises", ", ".join(known.promises) or "nothing"),
+        ("signed", "yes" if known.signed else "no: never negative"),
+        ("options", code(options) or "none"),
+        ("call", code([f'wf.explain(inputs, model, method="{name}")'])),
+    ]
+    return f"{known.title}.\n\n{table(('', ''), rows)}"
 
 
 def families() -> str:
@@ -109,12 +125,34 @@ def model_types() -> str:
 TABLES: dict[tuple[str, str], Callable[[], str]] = {
     ("README.md", "methods"): methods_in_short,
     ("docs/methods.md", "methods"): methods_in_full,
+    **{(f"docs/methods/{name}.md", "facts"): partial(method_facts, name) for name in wf.methods()},
     ("docs/families.md", "families"): families,
     ("docs/models.md", "models"): model_types,
     ("docs/evaluation.md", "metrics"): metrics,
     ("docs/evaluation.md", "datasets"): dataset_readers,
     ("docs/pictures.md", "views"): view_names,
 }
+
+
+METHOD_PAGE = """# {name}
+
+<!-- facts -->
+<!-- /facts -->
+
+![Scores of {name} for a sentence and a digit](../images/methods/{name}.svg)
+
+## How it works
+
+## When it is wrong
+"""
+
+
+def start_method_pages() -> None:
+    """Write the start of a page for every method that has none."""
+    for name in wf.methods():
+        page = ROOT / "docs" / "methods" / f"{name}.md"
+        if not page.exists():
+            page.write_text(METHOD_PAGE.format(name=name), encoding="utf-8")
 
 
 def page_with_table(page: str, name: str) -> str:
@@ -126,5 +164,6 @@ def page_with_table(page: str, name: str) -> str:
 
 
 if __name__ == "__main__":
+    start_method_pages()
     for page, name in TABLES:
         (ROOT / page).write_text(page_with_table(page, name), encoding="utf-8")

@@ -21,7 +21,7 @@ from whyformer.cli import main
 from whyformer.models.families import families
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 
 
@@ -50,7 +50,7 @@ def run_console(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
             assert command in {"pip", "git", "cd"}, f"{line!r} is nothing that this test can run"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_code_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     # What the command lines of a page ask about.
@@ -67,7 +67,7 @@ def test_code_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             run_console(text, monkeypatch)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     prose = FENCE.sub("", page.read_text(encoding="utf-8"))  # code has brackets of its own
     targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", prose)
@@ -82,9 +82,13 @@ def test_tables_are_up_to_date(page: str, name: str) -> None:
     assert now == tables.page_with_table(page, name), "run `make docs`"
 
 
-def test_docs_describe_every_method_under_its_name() -> None:
-    text = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
-    assert set(re.findall(r"^### `(\w+)`$", text, re.M)) == set(wf.methods())
+def test_every_method_has_a_page_that_says_how_it_works_and_when_it_is_wrong() -> None:
+    pages = {path.stem: path.read_text("utf-8") for path in (ROOT / "docs/methods").glob("*.md")}
+    assert pages.keys() == wf.methods().keys()
+    for name, text in pages.items():
+        for heading in ("How it works", "When it is wrong"):
+            section = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+            assert len(section.split()) > 5, f"docs/methods/{name}.md: {heading!r} is empty"
 
 
 def test_docs_give_a_reason_for_every_dependency() -> None:
