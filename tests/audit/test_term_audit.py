@@ -11,7 +11,7 @@ import whyformer as wf
 from tests.audit.test_name_audit import planted
 from whyformer.audit import audit_terms
 from whyformer.audit.scored_words import KINDS, Hit
-from whyformer.audit.term_tables import MethodFindings, headline, term_tables
+from whyformer.audit.term_tables import MethodFindings, charts, headline, term_tables
 from whyformer.audit.word_lists import read_terms
 from whyformer.datasets import Sample, open_dataset
 from whyformer.errors import InputError
@@ -93,6 +93,28 @@ def test_a_sample_of_nothing_else_is_not_compared() -> None:
     assert film["lead"] == pytest.approx(film["share per word"] - film["other words"])
     assert plot["share per word"] == pytest.approx(0.9)
     assert plot["lead"] is None
+
+
+def test_words_are_ranked_by_what_the_chart_shows() -> None:
+    """A word can have a large share only because its samples are short: "at" in two words."""
+    short = [Hit(i, 1.0, 0.45, 0.45, 0.55, False, 0.5) for i in range(4)]
+    long = [Hit(i, 1.0, 0.3, 0.3, 0.05 + i / 100, True, 0.1) for i in range(4)]
+    gathered = MethodFindings(by_hand().rows, {}, {"at": short, "dull": long, "fun": long[:3]})
+    tables = term_tables({"gae": gathered}, None, Bootstrap(50), min_count=1)
+    words = [str(record["word"]) for record in tables["words"].records()]
+    assert words == ["fun", "dull", "at"]
+    chart = next(one for one in charts(tables) if "word" in one.title)
+    assert [point.label for point in chart.points] == words
+    values = [point.estimate.value for point in chart.points]
+    assert values == sorted(values, reverse=True)
+    last = headline(tables)[-1]
+    assert "'fun' 24.0 %, 'dull' 23.5 %." in last
+    assert "'at'" not in last
+    only = MethodFindings(by_hand().rows, {}, {"at": short})
+    none = term_tables({"gae": only}, None, Bootstrap(50), min_count=1)
+    assert headline(none)[-1] == (
+        "No word has significantly more relevance than the others (1 tested)."
+    )
 
 
 def test_rare_words_are_not_ranked() -> None:

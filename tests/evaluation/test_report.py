@@ -99,6 +99,17 @@ def test_the_leaders_best_and_worst_samples_are_chosen(tiny: Make) -> None:
     ]
 
 
+def test_the_best_example_has_the_widest_difference(tiny: Make) -> None:
+    """Not the highest value: there all methods may be as good, and the example shows nothing."""
+    values = {"a": [1.0, 0.8, 0.1, 0.5], "b": [0.99, 0.1, 0.3, 0.5], "c": [0.98, 0.7, 0.0, 0.4]}
+    best, worst = choose_examples(tiny({"m": values}), per_side=1)
+    assert (best.sample, best.methods, best.value) == ("s1", ("a", "b"), 0.8)
+    assert (worst.sample, worst.methods) == ("s2", ("a", "b"))
+    lower = {name: [-value for value in own] for name, own in values.items()}
+    best, _ = choose_examples(tiny({"m": lower}, {"m": known("lower")}), per_side=1)
+    assert (best.sample, best.methods) == ("s1", ("a", "b"))
+
+
 def test_equal_samples_go_by_how_much_the_methods_differ(tiny: Make) -> None:
     values = {"a": [1.0, 1.0, 0.0, 0.0], "b": [1.0, 0.0, 0.0, 1.0], "c": [0.0, 0.0, 0.0, 0.0]}
     found = choose_examples(tiny({"m": {"a": values["a"], "c": [0.9, 0.1, 0.0, -0.5]}}), per_side=1)
@@ -164,7 +175,7 @@ def test_the_page_says_what_was_measured(run: Make, words: Words) -> None:
         "Lower is better",
         "range -1 to open",
         "torch 2.13",
-        "the method with the best mean scores best and worst",
+        "the method with the best mean is furthest ahead of another method",
     ):
         assert piece in page.visible_text, piece
     tables = [a for a in page.with_tag("table") if a.get("class") == "summary"]

@@ -110,6 +110,12 @@ def _share(hits: Sequence[Hit]) -> float:
     return fmean(compared or [hit.per_word for hit in hits])
 
 
+def _lead(hits: Sequence[Hit]) -> float:
+    """How far the share per word is ahead of the other words of the samples, on average."""
+    both = [hit.per_word - hit.others for hit in hits if hit.others is not None]
+    return fmean(both) if both else float("-inf")
+
+
 def _terms(
     found: Mapping[str, MethodFindings], terms: WordGroups, bootstrap: Bootstrap
 ) -> AuditTable:
@@ -120,7 +126,8 @@ def _terms(
             for group, members in terms.groups.items()
             for term in members
         ]
-        rows += sorted(own, key=lambda row: -float(row[5] or 0))
+        leads = {term: _lead(findings.terms[term]) for _, term, *_ in own}
+        rows += sorted(own, key=lambda row: -leads[row[1]])
     columns = (AuditColumn("method"), AuditColumn("term"), AuditColumn("group"), *HIT_COLUMNS)
     return AuditTable("Relevance of the terms", columns, tuple(rows), HIT_NOTE, shown=20)
 
@@ -225,10 +232,11 @@ def _words(found: Mapping[str, MethodFindings], bootstrap: Bootstrap, min_count:
     rows: list[tuple[Cell, ...]] = []
     for method, findings in found.items():
         frequent = {w: hits for w, hits in findings.words.items() if len(hits) >= min_count}
-        ranked = sorted(frequent, key=lambda w: (-_share(frequent[w]), w))
+        leads = {word: _lead(hits) for word, hits in frequent.items()}
+        ranked = sorted(frequent, key=lambda word: (-leads[word], word))
         rows += [(method, word, *_hit_cells(frequent[word], bootstrap)) for word in ranked[:RANKED]]
     columns = (AuditColumn("method"), AuditColumn("word"), *HIT_COLUMNS)
-    note = f"Words in at least {min_count} samples, by mean share. {HIT_NOTE}"
+    note = f"Words in at least {min_count} samples, by their lead. {HIT_NOTE}"
     return AuditTable("Words with the most relevance", columns, tuple(rows), note, shown=15)
 
 
@@ -278,7 +286,7 @@ def headline(tables: Mapping[str, AuditTable]) -> tuple[str, ...]:
             row
             for row in rows
             if row["low"] is not None and sign * float(row["low" if sign > 0 else "high"] or 0) > 0
-        ]
+        ][::sign]  # the widest difference first
         if clear:
             listing = ", ".join(
                 f"'{row['term']}' {percent.format(row['lead'])}" for row in clear[:5]
@@ -295,9 +303,19 @@ def headline(tables: Mapping[str, AuditTable]) -> tuple[str, ...]:
     parts = ", ".join(f"{row['kind']} {percent.format(row['share'])}" for row in first)
     sentences.append(f"Relevance that is not on content words: {parts}.")
     if "words" in tables:
-        top = tables["words"].records()[:5]
-        sentences.append(f"Words with the largest share: {', '.join(str(r['word']) for r in top)}.")
+        sentences.append(_words_sentence(tables["words"].records()))
     return tuple(sentences)
+
+
+def _words_sentence(rows: Sequence[Mapping[str, Cell]]) -> str:
+    """Which words decide: those whose lead is significant, the largest first, as in the chart."""
+    own = [row for row in rows if row["method"] == rows[0]["method"]]
+    clear = [row for row in own if row["low"] is not None and float(row["low"]) > 0]
+    if not clear:
+        return f"No word has significantly more relevance than the others ({len(own)} tested)."
+    percent = AuditColumn("", "percent")
+    listing = ", ".join(f"'{row['word']}' {percent.format(row['lead'])}" for row in clear[:5])
+    return f"Words with the largest lead over the other words of their samples: {listing}."
 
 
 def charts(tables: Mapping[str, AuditTable]) -> tuple[Chart, ...]:

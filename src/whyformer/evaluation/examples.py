@@ -15,9 +15,9 @@ from whyformer.evaluation.summary import MetricSummary, summary, with_metric_set
 Kind = Literal["best", "worst"]
 
 HOW = (
-    "The samples on which the method with the best mean scores best and worst; among ties, those on"
-    " which the methods differ most. Next to it is the method whose value on that sample differs"
-    " most."
+    "Best: the samples on which the method with the best mean is furthest ahead of another method,"
+    " which is shown next to it. Worst: the samples on which it scores worst, next to the method"
+    " whose value differs most."
 )
 HOW_AGREEMENT = (
     "The samples on which the methods agree most and least (mean over all pairs), each with the"
@@ -103,10 +103,17 @@ def _of_metric(run: Results, figure: MetricSummary, per_side: int) -> list[Choic
 
     others = [method for method in measured if method != leader]
     differs = {s: max((difference(s, m) for m in others), default=0.0) for s in own}
+    sign = -1 if figure.better == "lower" else 1
+
+    def lead(sample: str, method: str) -> float:
+        return sign * (own[sample] - values[method].get(sample, own[sample]))
+
+    leads = {s: max((lead(s, m) for m in others), default=sign * own[s]) for s in own}
     choices = []
-    for kind, sample in _sides(own, differs, figure.better == "lower", per_side):
+    for kind, sample in _sides(own, differs, leads, sign < 0, per_side):
         beside = [m for m in others if sample in values[m]]
-        most = max(beside, key=lambda m: difference(sample, m), default=None)
+        apart = lead if kind == "best" else difference
+        most = max(beside, key=lambda m, s=sample, by=apart: by(s, m), default=None)
         methods = (leader,) if most is None else (leader, most)
         choices.append(Choice(figure.metric, figure.target, kind, own[sample], sample, methods))
     return choices
@@ -127,24 +134,27 @@ def _of_agreement(run: Results, target: str, per_side: int) -> list[Choice]:
 
     return [
         Choice(AGREEING, target, kind, means[sample], sample, pair(kind, sample))
-        for kind, sample in _sides(means, {}, False, per_side)
+        for kind, sample in _sides(means, {}, means, False, per_side)
     ]
 
 
 def _sides(
-    values: Mapping[str, float], differs: Mapping[str, float], lower: bool, per_side: int
+    values: Mapping[str, float],
+    differs: Mapping[str, float],
+    leads: Mapping[str, float],
+    lower: bool,
+    per_side: int,
 ) -> list[tuple[Kind, str]]:
-    """(side, sample) of the best and worst samples; among ties, those that differ most."""
-    sign, order = 1 if lower else -1, list(values)
+    """(side, sample): the samples with the widest lead, and those with the worst values.
+
+    Among ties, those that differ most come first.
+    """
+    sign, order = -1 if lower else 1, list(values)
     if per_side < 1:
         return []
 
-    def sorted_by(sign: int) -> list[str]:
-        return sorted(order, key=lambda s: (sign * values[s], -differs.get(s, 0.0)))
-
-    best = sorted_by(sign)[: min(per_side, len(order) - len(order) // 2)]
-    taken = set(best)
-    worst = [s for s in sorted_by(-sign) if s not in taken and values[s] != values[best[0]]][
-        :per_side
-    ]
+    ahead = sorted(order, key=lambda s: (-leads[s], -sign * values[s]))
+    best = ahead[: min(per_side, len(order) - len(order) // 2)]
+    behind = sorted(order, key=lambda s: (sign * values[s], -differs.get(s, 0.0)))
+    worst = [s for s in behind if s not in best and values[s] != values[best[0]]][:per_side]
     return [*(("best", s) for s in best), *(("worst", s) for s in worst)]

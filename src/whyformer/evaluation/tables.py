@@ -202,7 +202,9 @@ def _settings(results: Results, figures: Sequence[MetricSummary]) -> str:
 
 
 def _code(text: str) -> str:
-    """A code span that no backtick in the text can end."""
+    """A code span that no backtick in the text can end; escaped text if it could be HTML."""
+    if any(sign in text for sign in _ENTITIES):
+        return escape_markdown(text)
     fence = "`" * (max((len(run) for run in re.findall("`+", text)), default=0) + 1)
     pad = " " if "`" in text else ""
     return f"{fence}{pad}{text}{pad}{fence}"

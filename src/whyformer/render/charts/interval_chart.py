@@ -10,9 +10,9 @@ from markupsafe import Markup
 
 from whyformer.render.charts.axis import cut_label, tick_text, ticks
 
-WIDTH, LABELS, FIGURES, LINE, FOOT = 860, 320, 220, 24, 26
+WIDTH, LABELS, FIGURES, LINE, FOOT = 860, 320, 220, 24, 26  # wider if a label needs more room
 LETTER = 8.2  # about the width of a bold letter
-LONGEST = int((LABELS - 12) / LETTER)
+LONGEST = 60  # letters of a label: room for a method with its options
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,16 @@ def draw_intervals(chart: IntervalChart) -> Markup:
     """Return the chart as an SVG element. Colours are set by class."""
     low, high = chart.ends
     bottom = LINE * len(chart.points)
+    longest = max((len(point.label) for point in chart.points), default=0)
+    labels = max(LABELS, round(LETTER * min(longest, LONGEST)) + 12)
+    width = WIDTH - LABELS + labels
 
     def x(value: float) -> float:
-        return round(LABELS + (value - low) / (high - low) * (WIDTH - LABELS - FIGURES), 1)
+        return round(labels + (value - low) / (high - low) * (WIDTH - LABELS - FIGURES), 1)
 
     head = Markup(
         '<svg viewBox="0 0 {} {}" role="img" aria-label="{}; the figures are in the tables below">'
-    ).format(WIDTH, bottom + FOOT, chart.title)
+    ).format(width, bottom + FOOT, chart.title)
     grid = [
         Markup(
             '<line class="grid" x1="{0}" x2="{0}" y1="0" y2="{1}"/>'
@@ -71,11 +74,11 @@ def draw_intervals(chart: IntervalChart) -> Markup:
     ]
     line = Markup('<line class="zero" x1="{0}" x2="{0}" y1="0" y2="{1}"/>')
     zero = line.format(x(0.0), bottom) if low <= 0 <= high else Markup("")
-    points = [_point(point, LINE * (i + 0.5), x) for i, point in enumerate(chart.points)]
+    points = [_point(point, LINE * (i + 0.5), x, labels) for i, point in enumerate(chart.points)]
     return Markup("\n").join([head, *grid, zero, *points, Markup("</svg>")])
 
 
-def _point(point: IntervalPoint, y: float, x: Callable[[float], float]) -> Markup:
+def _point(point: IntervalPoint, y: float, x: Callable[[float], float], labels: int) -> Markup:
     known = math.isfinite(point.low) and math.isfinite(point.high)
     whisker = Markup('<line class="whisker" x1="{}" x2="{}" y1="{}" y2="{}"/>')
     return Markup(
@@ -86,13 +89,13 @@ def _point(point: IntervalPoint, y: float, x: Callable[[float], float]) -> Marku
         Markup(' class="clear"' if point.clear else ' class="muted"' if point.muted else ""),
         point.label,
         point.text,
-        LABELS - 12,
+        labels - 12,
         y + 4,
         cut_label(point.label, LONGEST),
         whisker.format(x(point.low), x(point.high), y, y) if known else "",
         x(point.value),
         y,
-        WIDTH - FIGURES + 12,
+        WIDTH - LABELS + labels - FIGURES + 12,
         y + 4,
         point.text,
     )

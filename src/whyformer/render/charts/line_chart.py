@@ -18,7 +18,8 @@ LIGHT = ("#004be2", "#ff5313", "#10a589", "#7f517e", "#281a46", "#762300")
 DARK = ("#936df4", "#ce880e", "#74c5df", "#b8324f", "#ffffff", "#f7cc20")
 DASHES = ("", "7 3", "2 3", "9 3 2 3")
 FEW = 6  # lines whose bands can all be seen at once
-LONGEST = 26  # characters of a label
+LONGEST, LONGEST_ON_PAGE = 26, 60  # characters of a label
+LETTER = 7.0  # about the width of a letter
 
 WIDE, HIGH = 720, 320
 LEFT, RIGHT, TOP, BOTTOM = 56, 200, 10, 44  # margins; labels stand in the right one
@@ -58,8 +59,13 @@ def line_look(index: int) -> tuple[int, str]:
 
 
 def line_label(line: Line) -> str:
-    """Return the name of a line, short enough to stand beside it."""
+    """Return the name of a line, short enough to stand beside it in a picture."""
     return cut_label(hide_controls(line.name), LONGEST)
+
+
+def _whole_label(line: Line) -> str:
+    """The name of a line beside it on a page, where the chart can be wider."""
+    return cut_label(hide_controls(line.name), LONGEST_ON_PAGE)
 
 
 def line_colours(scope: str) -> str:
@@ -78,7 +84,9 @@ def draw_lines(chart: LineChart, name: str) -> Markup:
     """
     frame = _frame(chart)
     few = " few" if len(chart.lines) <= FEW else ""
-    size = Markup('viewBox="0 0 {} {}" role="group"').format(WIDE, frame.high)
+    names = [len(_whole_label(line)) for line in chart.lines]
+    wide = WIDE - RIGHT + max(RIGHT, round(LETTER * max(names, default=0)) + 24)
+    size = Markup('viewBox="0 0 {} {}" role="group"').format(wide, frame.high)
     head = Markup(
         '<svg class="curves{}" {} aria-labelledby="{}-title" aria-describedby="{}-desc">'
         '<title id="{}-title">{}</title><desc id="{}-desc">{}</desc>'
@@ -190,7 +198,7 @@ def _labels(chart: LineChart, frame: _Frame) -> list[Markup]:
         ).format(
             line_look(i)[0],
             i,
-            hide_controls(chart.lines[i].name),
+            _whole_label(chart.lines[i]),
             right + 1,
             end,
             right + 14,
@@ -200,7 +208,7 @@ def _labels(chart: LineChart, frame: _Frame) -> list[Markup]:
             _dashes(i),
             right + 41,
             y + 4,
-            line_label(chart.lines[i]),
+            hide_controls(chart.lines[i].name),
         )
         for i, end, y in zip(indices, ends, places, strict=True)
     ]
