@@ -5,7 +5,7 @@
 Starts `whyformer explore` in a separate process and runs five scenes of `--seconds` each. The first
 four take turns in rounds, so that other work on the machine slows all of them down alike:
 
-- quiet: visitors arrive at random times, a fifth as often as one after the other could be answered
+- quiet: visitors arrive at random times, and take two fifths of the server's time
 - flood: the same, while 60 clients send PNG files of 24 megapixels again and again
 - drip: the same, while 200 connections send one byte of a header every five seconds
 - body drip: the same, while 200 connections send one byte of a body every second
@@ -49,7 +49,7 @@ QUESTIONS: tuple[dict[str, Any], ...] = (
 )
 FLOOD, DRIPS, MEMORY, FACTOR = 60, 200, 1500.0, 2.0
 SIZE = (6000, 4000)
-SHARE = 0.2  # of the visitors that could be answered one after the other
+SHARE = 0.4  # of the visitors that could be answered one after the other
 
 
 @dataclass

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,7 +11,6 @@ from pathlib import Path
 import pyarrow.parquet as parquet
 import pytest
 
-from tests.chromium import CHROMIUM
 from whyformer.audit import Audit, AuditColumn, AuditTable, audit_names, audit_terms
 from whyformer.audit.findings import Chart, Point
 from whyformer.audit.report import interval_chart
@@ -122,28 +120,6 @@ def test_the_page_is_well_formed_and_has_every_part(found: Audit) -> None:
 def test_a_page_without_classes_or_examples(tiny: Loaded) -> None:
     found = audit_terms(["!"], tiny, draws=5)
     assert "Relevance by kind of word" in found.to_html()
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
-def test_a_browser_shows_it(found: Audit, tmp_path: Path) -> None:
-    found.save(tmp_path)
-    done = subprocess.run(
-        [
-            str(CHROMIUM),
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            f"--user-data-dir={tmp_path / 'profile'}",
-            "--dump-dom",
-            (tmp_path / "report.html").as_uri(),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    assert "Differences between groups" in done.stdout
-    assert "CONSOLE" not in done.stderr
 
 
 def test_without_pyarrow_saving_says_what_to_install(

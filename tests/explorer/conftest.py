@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from starlette.applications import Starlette
 
-from tests.chromium import CHROMIUM
+from tests.browser import CHROMIUM
 from tests.explorer.visitor import Visitor
 from whyformer.explorer.app import Explorer, create_app
 from whyformer.explorer.catalogue import Catalogue, catalogue
@@ -114,9 +114,9 @@ def client(offered: Catalogue) -> Iterator[Client]:
     yield from serve(create_app(offered))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # while it is open, its thread has a running event loop
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visitor]:
-    """One browser for all tests."""
+    """One browser for the tests of a file."""
     if CHROMIUM is None:
         pytest.skip("Chromium is not installed")
     visitor = Visitor(tmp_path_factory.mktemp("visitor"))

@@ -44,7 +44,7 @@ def test_a_sentence_is_explained(visitor: Visitor) -> None:
     assert visitor.text("#welcome h2") == "Ask a model why"
     visitor.click("#text")
     visitor.run("document.getElementById('text').value = ''")
-    visitor.ask("Input.insertText", text="a gripping, beautifully acted film")
+    visitor.page.keyboard.insert_text("a gripping, beautifully acted film")
     visitor.press_explain()
     assert visitor.text(".bars button").split("\n")[0] == "positive"
     assert rows(visitor) == ["blend", "gae", "libragrad"]
@@ -59,7 +59,7 @@ def test_a_sentence_is_explained(visitor: Visitor) -> None:
 
 def test_an_answer_is_written_or_given(visitor: Visitor) -> None:
     visitor.open(link(visitor, model="caption_shapes", methods="gae", example=0))
-    visitor.explained()
+    visitor.wait_for_end()
     hidden = "['answer-field', 'target-field'].map((id) => document.getElementById(id).hidden)"
     assert visitor.run(hidden) == [False, True]
     said = "document.querySelector('.said')?.innerText ?? ''"
@@ -72,23 +72,20 @@ def test_an_answer_is_written_or_given(visitor: Visitor) -> None:
     assert visitor.inside(shows).startswith("relevance for “purple”")
     visitor.run("document.getElementById('answer').value = 'a blue square'")
     visitor.press_explain()
-    ends = time.monotonic() + 60
-    while "a blue square" not in visitor.inside(said) and time.monotonic() < ends:
-        time.sleep(0.1)
-    assert visitor.inside(said).startswith("a blue square")
+    visitor.wait_inside(f"({said}).startsWith('a blue square')")
     assert "answer=a+blue+square" in visitor.run("location.search")
 
 
 def test_another_class_and_another_method(visitor: Visitor) -> None:
     visitor.open(link(visitor, model="sst2", methods="gae,lrp_ah_ln", text="a gripping film"))
-    visitor.explained()
+    visitor.wait_for_end()
     chosen = "document.querySelector('.choices input:checked + bdi').innerText"
     assert visitor.inside(chosen) == "gae"
     visitor.inside("document.querySelectorAll('.choices input')[1].click()")
     assert visitor.inside(chosen) == "lrp_ah_ln"
     visitor.run("delete document.body.dataset.state")
     visitor.click(".bars button", nth=1)
-    visitor.explained()
+    visitor.wait_for_end()
     assert visitor.run("document.getElementById('target').value") == "negative"
     pressed = "document.querySelector('.bars [aria-pressed=true]').innerText"
     assert visitor.run(pressed).startswith("negative")
@@ -99,7 +96,7 @@ def test_another_class_and_another_method(visitor: Visitor) -> None:
 def test_a_contrast(visitor: Visitor) -> None:
     chosen = {"model": "sst2", "methods": "gae", "text": "fine", "target": "positive>negative"}
     visitor.open(link(visitor, **chosen))
-    visitor.explained()
+    visitor.wait_for_end()
     assert "rather than" in visitor.text("#rows td")
 
 
@@ -133,9 +130,7 @@ def test_a_question_about_an_image_and_its_linked_streams(visitor: Visitor) -> N
     assert visitor.text(".bars button").split("\n")[0] == "blue"
     assert visitor.run("document.querySelectorAll('.charts figure').length") == 2
     visitor.point_inside(".word", nth=7)
-    ends = time.monotonic() + 20
-    while "relevance for “square”" not in visitor.inside("document.body.innerText"):
-        assert time.monotonic() < ends, "pointing at a word changed nothing"
+    visitor.wait_inside("document.body.innerText.includes('relevance for “square”')")
 
 
 def test_a_detector_is_asked_about_one_of_its_objects(visitor: Visitor) -> None:
@@ -143,12 +138,12 @@ def test_a_detector_is_asked_about_one_of_its_objects(visitor: Visitor) -> None:
     visitor.open(link(visitor, model="sst2"))
     assert not visitor.run(shown)
     visitor.open(link(visitor, model="detr_shapes", methods="gae", example="0", query="2"))
-    visitor.explained()
+    visitor.wait_for_end()
     assert visitor.run(shown)
     assert "query=2" in visitor.run("location.search")
     second = visitor.inside("document.body.innerText")
     visitor.open(link(visitor, model="detr_shapes", methods="gae", example="0"))
-    visitor.explained()
+    visitor.wait_for_end()
     assert visitor.run("document.getElementById('query').value") == ""
     assert visitor.inside("document.body.innerText") != second
     visitor.open(link(visitor, model="detr_shapes", methods="gae", example="0", query="9999"))
@@ -159,7 +154,7 @@ def test_a_detector_is_asked_about_one_of_its_objects(visitor: Visitor) -> None:
 def test_a_link_brings_everything_back(visitor: Visitor) -> None:
     chosen = {"model": "sst2", "methods": "rollout", "text": "dull", "target": "negative"}
     visitor.open(link(visitor, **chosen))
-    visitor.explained()
+    visitor.wait_for_end()
     assert rows(visitor) == ["rollout"]
     assert visitor.run("document.getElementById('text').value") == "dull"
     assert visitor.text("#rows td") == "negative"
@@ -185,16 +180,12 @@ def test_a_link_of_nonsense_fills_in_what_it_can(visitor: Visitor, query: str) -
 
 def test_files_are_downloaded(visitor: Visitor) -> None:
     visitor.open(link(visitor, model="mnist", methods="gae,rollout", example=3))
-    visitor.explained()
+    visitor.wait_for_end()
     for kind, start in (("html", b"<!doctype"), ("png", b"\x89PNG"), ("json", b"[{")):
-        file = visitor.folder / f"why.{kind}"
-        file.unlink(missing_ok=True)
-        visitor.click(f"#{kind}")
-        ends = time.monotonic() + 30
-        while not (file.exists() and file.read_bytes().startswith(start)):
-            assert time.monotonic() < ends, f"{file.name} never came"
-            visitor.run("0")
-            time.sleep(0.05)
+        with visitor.page.expect_download() as coming:
+            visitor.click(f"#{kind}")
+        assert coming.value.suggested_filename == f"why.{kind}"
+        assert coming.value.path().read_bytes().startswith(start)
 
 
 def test_mistakes_are_sentences(visitor: Visitor) -> None:
@@ -222,7 +213,7 @@ def test_long_work_shows_progress_and_can_be_cancelled(visitor: Visitor, client:
 
 def test_hostile_text_is_text(visitor: Visitor) -> None:
     visitor.open(link(visitor, model="sst2", methods="gae,rollout", text=HOSTILE))
-    visitor.explained()
+    visitor.wait_for_end()
     assert visitor.run("document.getElementById('text').value") == HOSTILE
     assert visitor.run("document.title") == "whyformer explorer"
     assert visitor.run("document.querySelectorAll('#result img, #result script').length") == 0
@@ -234,7 +225,7 @@ def test_hostile_text_is_text(visitor: Visitor) -> None:
 
 def test_the_report_cannot_reach_the_page(visitor: Visitor) -> None:
     visitor.open(link(visitor, model="sst2", methods="gae", text="fine"))
-    visitor.explained()
+    visitor.wait_for_end()
     assert visitor.inside("origin") == "null"
     reach = "(() => { try { return parent.document.title; } catch (e) { return e.name; } })()"
     assert visitor.inside(reach) == "SecurityError"
@@ -243,7 +234,7 @@ def test_the_report_cannot_reach_the_page(visitor: Visitor) -> None:
 def test_a_narrow_window_needs_no_sideways_scrolling(visitor: Visitor) -> None:
     for chosen in ({"model": "sst2", "text": "a gripping film"}, {"model": "mnist", "example": 1}):
         visitor.open(link(visitor, methods="gae,rollout,lrp_ah_ln", **chosen), 380)
-        visitor.explained()
+        visitor.wait_for_end()
         assert visitor.run("document.documentElement.scrollWidth") == 380
         assert visitor.inside("document.documentElement.scrollWidth <= innerWidth")
 
@@ -260,12 +251,12 @@ def test_everything_can_be_reached_and_pressed_by_keyboard(visitor: Visitor) -> 
     assert {"text", "gae", "target", "explain"} <= set(reached)
     visitor.run("document.getElementById('text').value = 'fine'")
     visitor.press("Enter")
-    visitor.explained()
+    visitor.wait_for_end()
 
 
 def test_dark_is_dark(visitor: Visitor) -> None:
     chosen = {"model": "visualbert_shapes", "methods": "gae,lrp_ah_ln", "example": 0}
     visitor.open(link(visitor, **chosen, text="what is the colour of the triangle?"), dark=True)
-    visitor.explained()
+    visitor.wait_for_end()
     colour = "getComputedStyle(document.body).backgroundColor"
     assert visitor.run(colour) == visitor.inside(colour) == "rgb(20, 22, 26)"

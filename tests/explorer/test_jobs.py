@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 import time
 import warnings
@@ -158,7 +159,7 @@ def test_warnings_of_two_jobs_at_once_are_silent_and_the_filters_come_back() -> 
 def test_clients_take_turns_and_uploads_are_a_line_of_their_own() -> None:
     jobs, go, ran = JobQueue(Limits(running=1)), threading.Event(), []
     jobs.submit(lambda send: bool(go.wait(20)))
-    order = [("a", True)] * 3 + [("a", False), ("b", False), ("b", False)]
+    order = [("a", True), ("a", False), ("b", False), ("b", False)]
     waiting = []
     for what in order:
         waiting.append(submit(jobs, lambda send, what=what: ran.append(what), *what))
@@ -166,10 +167,32 @@ def test_clients_take_turns_and_uploads_are_a_line_of_their_own() -> None:
     go.set()
     for job in waiting:
         assert kinds(job)[-1] == "done"
-    assert ran == [
-        *[("a", True), ("a", False), ("b", False)],
-        *[("a", True), ("b", False), ("a", True)],
-    ]
+    assert ran == order
+
+
+def test_one_client_with_many_jobs_lets_others_in_between() -> None:
+    jobs, go, ran = JobQueue(Limits(running=1)), threading.Event(), []
+    jobs.submit(lambda send: bool(go.wait(20)), "a")
+    order = ["a", "a", "a", "b", "c"]
+    waiting = [jobs.submit(lambda send, who=who: ran.append(who), who) for who in order]
+    go.set()
+    for job in waiting:
+        assert kinds(job)[-1] == "done"
+    assert ran == ["a", "b", "c", "a", "a"]
+
+
+def test_a_flood_of_images_leaves_half_of_the_time_to_others() -> None:
+    jobs, times = JobQueue(Limits(running=1, uploads=9)), []
+
+    def work(send: SendEvent) -> None:
+        start = time.monotonic()
+        time.sleep(0.1)
+        times.append((start, time.monotonic()))
+
+    for job in [submit(jobs, work, "a", True) for _ in range(4)]:
+        assert kinds(job)[-1] == "done"
+    gaps = [after[0] - before[1] for before, after in itertools.pairwise(times)]
+    assert all(gap >= 0.1 for gap in gaps)
 
 
 def test_uploads_and_one_client_cannot_fill_the_queue() -> None:

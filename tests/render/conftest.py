@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.devtools import Browser
+from tests.browser import Browser, open_browser
 from whyformer.attribution import Attribution, Layer, Stream
 
 Make = Callable[..., Attribution]
@@ -19,9 +19,7 @@ Make = Callable[..., Attribution]
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     """A real browser that shows one page after the other."""
-    opened = Browser(tmp_path_factory.mktemp("browser"))
-    yield opened
-    opened.close()
+    yield from open_browser(tmp_path_factory.mktemp("browser"))
 
 
 @pytest.fixture

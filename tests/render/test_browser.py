@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 from torch import Tensor
 
-from tests.chromium import CHROMIUM
-from tests.devtools import Browser
+from tests.browser import Browser, needs_chromium
 from whyformer.attribution import Attribution, views
 from whyformer.render.colours import step
 from whyformer.render.overlay import overlay_image, spread_patches
@@ -20,7 +18,7 @@ from whyformer.render.panels import ImagePanel
 from whyformer.render.view_model import read_samples
 
 Make = Callable[..., Attribution]
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+pytestmark = needs_chromium
 
 # What every test may use; `found` is what it hands back.
 STEPS = """(async () => {

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.chromium import CHROMIUM
-from tests.devtools import Browser
+from tests.browser import Browser, needs_chromium
 from tests.render.answers import PROMPT, SAID, chat_answer, long_answer, spanned_answer
 from tests.render.test_browser import classes
 from whyformer.attribution import Attribution, views
@@ -20,7 +19,7 @@ from whyformer.render.html.page import build_answers_page
 from whyformer.render.view_model import read_samples
 
 Make = Callable[..., Attribution]
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+pytestmark = needs_chromium
 
 STEPS = """(async () => {
   const found = {}, $ = (selector) => document.querySelector(selector);

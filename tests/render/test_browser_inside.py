@@ -12,15 +12,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.chromium import CHROMIUM
-from tests.devtools import Browser
+from tests.browser import Browser, needs_chromium
 from tests.render.test_layer_payload import deciding
 from whyformer.attribution import Attribution, Layer, Stream, views
 from whyformer.render.colours import step
 
 Make = Callable[..., Attribution]
 Kept = Callable[..., Layer]
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+pytestmark = needs_chromium
 
 OPEN = """new Promise((done) => {
   document.querySelector(".inside").open = true;

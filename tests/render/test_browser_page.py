@@ -11,8 +11,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from tests.chromium import CHROMIUM
-from tests.devtools import Browser
+from tests.browser import Browser, needs_chromium
 from whyformer.attribution import Attribution, Layer, views
 from whyformer.render.overlay import overlay_image, spread_patches
 from whyformer.render.panels import ImagePanel
@@ -20,7 +19,7 @@ from whyformer.render.view_model import read_samples
 
 Make = Callable[..., Attribution]
 Kept = Callable[..., Layer]
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+pytestmark = needs_chromium
 
 DOTS = """(() => {
   const canvas = document.querySelector("CANVAS");
@@ -124,7 +123,7 @@ def test_everything_can_be_copied(sentence: Make, browser: Browser) -> None:
     assert status.startswith(("Copied", "Selected"))
     # Where it may not, all of the text is selected for the reader to copy.
     browser.show(views["html"].render(made))
-    browser.run("navigator.clipboard.writeText = () => Promise.reject(new Error('no'))")
+    browser.run("navigator.clipboard.writeText = () => Promise.reject(new Error('no')); null")
     browser.run("document.execCommand = () => false")
     browser.click(".copy")
     area = "document.querySelector('.tools textarea')"
@@ -190,15 +189,15 @@ def test_the_tab_key_stops_a_few_times_and_never_gets_stuck(
 def test_paper_has_no_buttons_and_nothing_folded(sentence: Make, browser: Browser) -> None:
     made = sentence(conservation=torch.tensor([1.0]))
     browser.show(views["html"].render(made), dark=True)
-    browser.ask("Emulation.setEmulatedMedia", media="print")
+    browser.page.emulate_media(media="print")
     browser.run("dispatchEvent(new Event('beforeprint'))")
     seen = "[...document.querySelectorAll('.choices, .tools')].some((e) => e.checkVisibility())"
     assert not browser.run(seen)
     assert browser.run("[...document.querySelectorAll('details')].every((d) => d.open)")
     white = "getComputedStyle(document.body).backgroundColor"
     assert browser.run(white) == "rgb(255, 255, 255)"
-    assert browser.ask("Page.printToPDF")["data"]
-    browser.ask("Emulation.setEmulatedMedia", media="")
+    assert browser.page.pdf()
+    browser.page.emulate_media(media="screen")
 
 
 def test_without_scripts_the_page_still_says_everything(question: Make, browser: Browser) -> None:

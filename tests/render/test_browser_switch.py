@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
 import torch
 
-from tests.chromium import CHROMIUM
-from tests.devtools import Browser
+from tests.browser import Browser, needs_chromium
 from tests.render.test_switch import targets
 from whyformer.attribution import Attribution, views
 from whyformer.render.overlay import overlay_image, spread_patches
@@ -19,7 +17,7 @@ from whyformer.render.panels import ImagePanel
 from whyformer.render.view_model import read_samples
 
 Make = Callable[..., Attribution]
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+pytestmark = needs_chromium
 
 ANSWER = "document.querySelector('.answer').textContent"
 COLOURS = (

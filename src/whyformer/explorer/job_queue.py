@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 
 from whyformer.explorer.jobs import Job, Work
 from whyformer.explorer.limits import BusyError, Limits
 from whyformer.models.quiet import quiet_warnings
 
+LONGEST_PAUSE = 5.0  # seconds between two images
 Lane = tuple[str, bool]  # the address of a client, and whether its jobs have an upload
 
 
@@ -21,7 +24,9 @@ class JobQueue:
     A short job has the processor for itself: two Python threads would only slow each other down.
     A long one gets company after a while. Clients take turns, and so do jobs with and without an
     upload, so that a flood of images delays others by one job at most. Images are decoded beside
-    the jobs, one at a time and with low priority: Pillow does not hold Python's lock.
+    the jobs, one at a time and with low priority: Pillow does not hold Python's lock. After a job
+    with an image, the next image waits as long as that job took, so that a flood of images gets
+    half of the time at most.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -31,6 +36,8 @@ class JobQueue:
         self._lanes: dict[Lane, deque[Job]] = {}  # the lane whose turn is next comes first
         self._undecoded: deque[Job] = deque()
         self._decoding: Job | None = None
+        self._next_image = 0.0  # when the next image may be decoded
+        self._image_begun = 0.0  # when the last one was
 
     def submit(self, work: Work, client: str = "", upload: bool = False) -> Job:
         """Start the work or queue it; raise BusyError if the queue is full."""
@@ -104,11 +111,18 @@ class JobQueue:
         self._start_next()
 
     def _decode_next(self) -> None:
-        if self._decoding is None and self._undecoded:
-            self._decoding = self._undecoded.popleft()
-            threading.Thread(
-                target=self._decode, args=(self._decoding,), name="explorer image", daemon=True
-            ).start()
+        ready = any(upload for _, upload in self._lanes) or any(j.upload for j in self._running)
+        if self._decoding is not None or ready or not self._undecoded:
+            return
+        delay = self._next_image - time.monotonic()
+        if delay > 0:
+            _call_later(delay, self._fill)
+            return
+        self._decoding = self._undecoded.popleft()
+        self._image_begun = time.monotonic()
+        threading.Thread(
+            target=self._decode, args=(self._decoding,), name="explorer image", daemon=True
+        ).start()
 
     def _decode(self, job: Job) -> None:
         _lower_priority()
@@ -120,7 +134,14 @@ class JobQueue:
                 self._decoding = None
                 if more:
                     self._line_up(job)
+                else:
+                    self._pause_images()
                 self._decode_next()
+
+    def _pause_images(self) -> None:
+        """Let the next image wait as long as this one took."""
+        now = time.monotonic()
+        self._next_image = now + min(now - self._image_begun, LONGEST_PAUSE)
 
     def _start_next(self) -> None:
         """Start waiting jobs as long as there is a place for them."""
@@ -146,9 +167,7 @@ class JobQueue:
         threading.Thread(target=self._run, args=(job,), name="explorer job", daemon=True).start()
 
     def _run(self, job: Job) -> None:
-        company = threading.Timer(self._limits.alone, self._fill)
-        company.daemon = True
-        company.start()
+        company = _call_later(self._limits.alone, self._fill)
         try:
             with quiet_warnings():
                 job.run()
@@ -156,11 +175,21 @@ class JobQueue:
             company.cancel()
             with self._lock:
                 self._running.discard(job)
+                if job.upload:
+                    self._pause_images()
             self._fill()
 
     def _fill(self) -> None:
         with self._lock:
             self._start_next()
+            self._decode_next()
+
+
+def _call_later(seconds: float, function: Callable[[], None]) -> threading.Timer:
+    timer = threading.Timer(seconds, function)
+    timer.daemon = True
+    timer.start()
+    return timer
 
 
 def _lower_priority() -> None:
