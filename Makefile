@@ -84,7 +84,7 @@ $(PEERS): $(READY)
 	@touch $@
 
 RESULTS := benchmarks/results
-TIMED   := raw_attention,rollout,grad_cam,gae,gradient_x_input,lrp_ah,lrp_ln,lrp_ah_ln,attn_lrp,partial_lrp,transformer_attribution,full_lrp
+TIMED   := libragrad,blend,gae_balanced,raw_attention,rollout,grad_cam,gae,gradient_x_input,lrp_ah,lrp_ln,lrp_ah_ln,attn_lrp,partial_lrp,transformer_attribution,full_lrp
 
 # A benchmark that fails does not stop the others (the dashes): page.py fails at the end if one
 # exceeded its limit.

@@ -42,9 +42,9 @@ COMPLETE = {name for name in TYPES if crc32(name.encode()) % 3 == 0}
 # must not pass unseen: change these numbers by hand, and say why in the commit.
 COUNTS = {
     "types": 442,
-    "cells": {"right": 6187, "refused": 1175, "warned": 594},
+    "cells": {"right": 6215, "refused": 1173, "warned": 568},
     "with attention": 415,
-    "right with the default": 398,
+    "right with the default": 397,
     "with a head": 357,
     "answered with nothing else": 339,
 }
