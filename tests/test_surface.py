@@ -92,6 +92,7 @@ def test_explain_takes_these_arguments() -> None:
         ("strict", "KEYWORD_ONLY", False),
         ("check_precision", "KEYWORD_ONLY", False),
         ("each", "KEYWORD_ONLY", None),
+        ("image_scale", "KEYWORD_ONLY", "tokens"),
         ("max_new_tokens", "KEYWORD_ONLY", None),
         ("seed", "KEYWORD_ONLY", None),
         ("batch_size", "KEYWORD_ONLY", None),

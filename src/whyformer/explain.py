@@ -82,6 +82,7 @@ def explain(
     strict: bool = False,
     check_precision: bool = False,
     each: str | None = None,
+    image_scale: str = "tokens",
     max_new_tokens: int | None = None,
     seed: int | None = None,
     batch_size: int | None = None,
@@ -136,6 +137,9 @@ def explain(
         each: For a generated text: what each row of `maps["generated", stream]` explains, a
             "token" (the default), a "sentence", a "line", or the whole "answer". A row's value is
             the sum of its tokens' logits.
+        image_scale: For a language model with images: where their relevance is read. "tokens" are
+            those of the language model (the default), "patches" what enters the image encoder
+            below, "both" has streams of both, such as `streams["image patches"]`.
         max_new_tokens: For a model that writes text: how many tokens at most. By default what its
             generation config says, else 20.
         seed: Of random numbers: those of the method, and those of a model whose generation config
@@ -181,6 +185,7 @@ def explain(
         strict=strict,
         check_precision=check_precision,
         each=each,
+        image_scale=image_scale,
         **options,
     )
     processor = merge_processors(processor, tokenizer, image_processor)
@@ -322,7 +327,7 @@ def explain_each(
         on_error: "raise" stops at the first error; "return" puts the error into the answer.
         max_new_tokens: As in `explain`.
         **settings: `keep`, `memory`, `blocks`, `batch_first`, `deciding`, `strict`,
-            `check_precision` and `each`, as in `explain`.
+            `check_precision`, `each` and `image_scale`, as in `explain`.
 
     Returns:
         An iterator of one `Answer` per ask.

@@ -28,6 +28,7 @@ ADVICE = {
     "blocks": "{remedy} (whyformer explain --option blocks=PATH)",
     "tokens": "{remedy} (whyformer explain --option tokens=NAME)",
     "batch_first": "{remedy} (whyformer explain --option batch_first=false)",
+    "image_scale": "{remedy} (whyformer explain --option image_scale=patches)",
     "memory": "{remedy} (whyformer explain --option memory=maps)",
     "method": "{remedy} (see: whyformer methods)",
     "methods": "{remedy} (see: whyformer methods)",

@@ -14,6 +14,7 @@ from whyformer.models.families import Pair
 
 if TYPE_CHECKING:
     from whyformer.engine.passes.forward_only import ForwardPass
+    from whyformer.engine.passes.tower import TowerRelevance
 
 Scores = dict[str, Tensor]  # (batch, tokens) by stack
 
@@ -45,6 +46,8 @@ class MethodResult:
         notes: What the user should know about how these scores came about.
         reasons: What the pass found that decides how far to trust the scores.
         choice: The method that computed these scores, if the named one only chooses.
+        patches: Scores of the patches that enter an image encoder, and that encoder's sinks, if
+            the run asks for them.
         rules: The rule set of the relevance pass, "ours" or "orig"; None if there was none.
     """
 
@@ -61,4 +64,5 @@ class MethodResult:
     notes: tuple[str, ...] = ()
     reasons: tuple[Reason, ...] = ()
     choice: Choice | None = None
+    patches: TowerRelevance | None = None
     rules: str | None = None

@@ -38,6 +38,8 @@ class Run:
         keep: What the user keeps besides the scores.
         memory: "maps", "streamed", or None to choose by the size of the maps; "checkpoint" for
             passes without maps.
+        image_scale: Where relevance of images is read: "tokens" of the language model, "patches"
+            that enter the image encoder, or "both".
         tape: Holds forward passes that were run for other targets; None to run each pass once.
     """
 
@@ -49,6 +51,7 @@ class Run:
     deciding: str | int | None = None
     keep: frozenset[str] = frozenset()
     memory: str | None = None
+    image_scale: str = "tokens"
     tape: Tape | None = None
 
     @property

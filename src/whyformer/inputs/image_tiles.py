@@ -13,15 +13,16 @@ from whyformer.models.families.soft import Item, Panel
 Sample = list[tuple[Item, list[int]]]  # the items of a sample, and the columns of their tokens
 
 
-def name_tiles(own: Sample, tokens: Sequence[str]) -> Sample:
+def name_tiles(own: Sample, tokens: Sequence[str], shown: Sample | None = None) -> Sample:
     """The images of a sample whose tiles say their place in the text before them.
 
-    An overview comes after its tiles; a tile without a place is an image.
+    An overview comes after its tiles; a tile without a place is an image. `shown` are the same
+    tiles at another scale, to be joined in their place.
     """
     images: Sample = []
     tiles: dict[tuple[int, int], tuple[Item, list[int]]] = {}
-    for item, places in own:
-        before = "".join(tokens[max(0, places[0] - 2) : places[0]])
+    for (_, columns), (item, places) in zip(own, shown or own, strict=True):
+        before = "".join(tokens[max(0, columns[0] - 2) : columns[0]])
         found = re.search(r"<row_(\d+)_col_(\d+)>", before)
         if found:
             place = (int(found[1]), int(found[2]))
@@ -67,15 +68,20 @@ def _join(parts: list[list[Tensor]]) -> Tensor:
     return torch.cat([torch.cat(row, -1) for row in parts], -2)
 
 
-def join_tiles(own: Sample) -> Sample:
-    """The items of a sample; those whose tokens follow one another are tiles of one image."""
+def join_tiles(own: Sample, shown: Sample | None = None) -> Sample:
+    """The items of a sample; those whose tokens follow one another are tiles of one image.
+
+    `shown` are the same tiles at another scale, to be joined in their place.
+    """
     joined: Sample = []
-    for item, places in own:
-        if joined and joined[-1][1][-1] + 1 == places[0]:
+    end = None
+    for (_, columns), (item, places) in zip(own, shown or own, strict=True):
+        if columns[0] == end:
             last, before = joined.pop()
             joined.append((_below(last, item), before + places))
         else:
             joined.append((item, places))
+        end = columns[-1] + 1
     return joined
 
 

@@ -11,10 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from whyformer.errors import InputError
-from whyformer.inputs.batch import Batch
+from whyformer.inputs.batch import Batch, Tokens
 from whyformer.inputs.image_tiles import Sample, join_tiles, name_tiles
 from whyformer.inputs.images import display_pixels
-from whyformer.inputs.soft_tokens import SoftStream, SoftTokens
+from whyformer.inputs.soft_tokens import Patches, SoftStream, SoftTokens
 from whyformer.models.families import Family
 from whyformer.models.families.soft import Item, Panel, Soft
 from whyformer.models.processors import image_processor_of
@@ -47,6 +47,7 @@ def place_soft_tokens(batch: Batch, module: nn.Module, family: Family, processor
     every = torch.zeros(ids.shape[:2], dtype=torch.bool, device=ids.device)
     streams: list[SoftStream] = []
     owners: dict[str, tuple[int, ...]] = {}
+    patches: Patches | None = None
     baseline = dict(batch.baseline_arguments)
     for soft in family.soft:
         columns = soft.columns(config, batch.arguments)
@@ -54,12 +55,15 @@ def place_soft_tokens(batch: Batch, module: nn.Module, family: Family, processor
             columns = columns & batch.mask.to(columns.device)
         value = batch.arguments.get(soft.carrier)
         items = [] if value is None else soft.items(config, batch.arguments)
-        samples = _split_items(items, columns, soft, config)
-        if soft.named_tiles and batch.tokens is not None:
-            samples = [
-                name_tiles(own, tokens) for own, tokens in zip(samples, batch.tokens, strict=True)
-            ]
-        streams += _streams(samples, soft, image_processor_of(processor, module))
+        split = _split_items(items, columns, soft, config)
+        samples = _join_tiles(split, split, soft, batch.tokens)
+        reader = image_processor_of(processor, module)
+        streams += _streams(samples, soft, reader)
+        if soft.tower is not None and items:
+            below = _tower_samples(soft.tower.items(config, batch.arguments), split)
+            shown = _streams(_join_tiles(split, below, soft, batch.tokens), soft, reader)
+            counts = tuple(sum(item.count for item, _ in own) for own in below)
+            patches = Patches(soft.tower.blocks, tuple(shown), counts)
         for name in dict.fromkeys(name for item in items for name in item.entries):
             owners[name] = tuple(
                 sample
@@ -75,7 +79,7 @@ def place_soft_tokens(batch: Batch, module: nn.Module, family: Family, processor
         return batch
     baseline[batch.carrier] = ids.where(every, baseline[batch.carrier])
     streams = [replace(one, places=one.places.to(ids.device)) for one in streams]
-    soft_tokens = SoftTokens(every, tuple(streams), owners)
+    soft_tokens = SoftTokens(every, tuple(streams), owners, _with_images(patches, streams))
     return replace(batch, soft=soft_tokens, baseline_arguments=baseline)
 
 
@@ -121,10 +125,51 @@ def _split_items(items: list[Item], columns: Tensor, soft: Soft, config: Any) ->
             item = remaining.pop(0)
             own.append((item, places[: item.count]))
             places = places[item.count :]
-        samples.append(join_tiles(own) if soft.tiled else own)
+        samples.append(own)
     if remaining:
         raise _mismatch(items, columns, soft, config, None)
     return samples
+
+
+def _join_tiles(
+    split: list[Sample], shown: list[Sample], soft: Soft, tokens: Tokens | None
+) -> list[Sample]:
+    """The items `shown` of each sample with tiles joined, as those in the text are."""
+    if soft.tiled:
+        return [join_tiles(own, one) for own, one in zip(split, shown, strict=True)]
+    if soft.named_tiles and tokens is not None:
+        rows = zip(split, tokens, shown, strict=True)
+        return [name_tiles(own, words, one) for own, words, one in rows]
+    return shown
+
+
+def _tower_samples(items: list[Item], split: list[Sample]) -> list[Sample]:
+    """The states of the tower of each sample's images, as `split` has their tokens."""
+    remaining, samples = iter(items), []
+    for own in split:
+        below: Sample = []
+        start = 0
+        for _ in own:
+            item = next(remaining)
+            below.append((item, [*range(start, start + item.count)]))
+            start += item.count
+        samples.append(below)
+    return samples
+
+
+def _with_images(patches: Patches | None, streams: Sequence[SoftStream]) -> Patches | None:
+    """The patches with the pictures of their soft tokens, where these have some."""
+    if patches is None:
+        return None
+    shown = {one.name: one.image for one in streams if one.image is not None}
+    device = streams[0].places.device
+    return replace(
+        patches,
+        streams=tuple(
+            replace(one, places=one.places.to(device), image=shown.get(one.name, one.image))
+            for one in patches.streams
+        ),
+    )
 
 
 def _streams(samples: list[Sample], soft: Soft, processor: Any) -> list[SoftStream]:

@@ -25,6 +25,15 @@ class SoftStream:
     grid: tuple[int, int] | None = None
     image: Tensor | None = None
 
+    def take(self, rows: Sequence[int]) -> SoftStream:
+        """Return the stream of these samples; they may repeat and be in any order."""
+        index = torch.as_tensor(rows, dtype=torch.long)
+        return replace(
+            self,
+            places=self.places[index.to(self.places.device)],
+            image=None if self.image is None else self.image[index],
+        )
+
     def take_columns(self, values: Tensor, dim: int = 1) -> Tensor:
         """Return the values at its tokens; the axis `dim` of `values` has the text's columns."""
         index = self.places.to(values.device).clamp(min=0)
@@ -37,6 +46,26 @@ class SoftStream:
 
 
 @dataclass(frozen=True)
+class Patches:
+    """What enters the encoder of a batch's images.
+
+    Attributes:
+        blocks: Path of the encoder's blocks.
+        streams: As in `SoftTokens`, with places among the encoder's states of each sample.
+        counts: How many of these states each sample has.
+    """
+
+    blocks: str
+    streams: tuple[SoftStream, ...]
+    counts: tuple[int, ...]
+
+    def take(self, rows: Sequence[int]) -> Patches:
+        """Return the patches of these samples."""
+        streams = tuple(one.take(rows) for one in self.streams)
+        return replace(self, streams=streams, counts=tuple(self.counts[row] for row in rows))
+
+
+@dataclass(frozen=True)
 class SoftTokens:
     """The soft tokens of a batch.
 
@@ -44,11 +73,13 @@ class SoftTokens:
         columns: (batch, tokens), True at placeholders.
         streams: The streams that these tokens make.
         owners: The sample of each entry, for arguments whose first axis does not count samples.
+        patches: What enters the encoder of the images, if the family declares it.
     """
 
     columns: Tensor
     streams: tuple[SoftStream, ...]
     owners: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    patches: Patches | None = None
 
     @property
     def leftover(self) -> bool:
@@ -63,16 +94,10 @@ class SoftTokens:
     def take(self, rows: Sequence[int]) -> SoftTokens:
         """Return the soft tokens of these samples; they may repeat and be in any order."""
         index = torch.as_tensor(rows, dtype=torch.long)
-        streams = tuple(
-            replace(
-                one,
-                places=one.places[index.to(one.places.device)],
-                image=None if one.image is None else one.image[index],
-            )
-            for one in self.streams
-        )
+        streams = tuple(one.take(rows) for one in self.streams)
         owners = {
             name: tuple(new for new, row in enumerate(rows) for own in every if own == row)
             for name, every in self.owners.items()
         }
-        return SoftTokens(self.columns[index.to(self.columns.device)], streams, owners)
+        patches = None if self.patches is None else self.patches.take(rows)
+        return SoftTokens(self.columns[index.to(self.columns.device)], streams, owners, patches)

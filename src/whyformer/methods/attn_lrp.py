@@ -49,14 +49,6 @@ def attn_lrp(
             remedy="Leave out at=",
         )
     seen = balanced(run, maps=False, rules=rules)
-    found = seen.average(
+    return seen.average_result(
         {stack: lower_blocks(count, average) for stack, count in seen.block_counts.items()}
-    )
-    return MethodResult(
-        seen.forward,
-        found.scores,
-        sinks=found.sinks,
-        leaks=found.leaks,
-        nodes=seen.nodes,
-        reasons=seen.reasons,
     )

@@ -46,14 +46,6 @@ def libragrad(
     check_choice("routers", routers, ("constant", "half"))
     rules = balanced_rules(products, routers)
     seen = balanced(run, maps=False, rules=rules, per_token=biases == "tokens")
-    found = seen.average(
+    return seen.average_result(
         {stack: range(count)[start_layer:end_layer] for stack, count in seen.block_counts.items()}
-    )
-    return MethodResult(
-        seen.forward,
-        found.scores,
-        sinks=found.sinks,
-        leaks=found.leaks,
-        nodes=seen.nodes,
-        reasons=seen.reasons,
     )

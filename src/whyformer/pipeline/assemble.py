@@ -17,6 +17,7 @@ from whyformer.methods import Method, methods
 from whyformer.models.families import Pair
 from whyformer.models.load import Loaded
 from whyformer.models.versions import version_of
+from whyformer.pipeline.image_scales import with_patches
 from whyformer.pipeline.request import Request
 from whyformer.pipeline.soft_streams import split_map, split_stream
 
@@ -46,7 +47,8 @@ def assemble(request: Request, loaded: Loaded, run: Run, result: MethodResult) -
         for segment in segments
         for name, stream in _streams(method, run, result, stack, segment, scores[stack]).items()
     }
-    sinks, conservation = {}, None
+    sinks: dict[str, Tensor] = {}
+    conservation = None
     if method.promises_sum:
         sinks = {name: sink.cpu() for name, sink in result.sinks.items()}
         in_streams = sum((stream.scores.sum(1) for stream in streams.values()), torch.zeros(()))
@@ -54,6 +56,10 @@ def assemble(request: Request, loaded: Loaded, run: Run, result: MethodResult) -
         soft = run.batch.soft
         if any(_has_prefix(layout, stack) for stack in layout.segments) or (soft and soft.leftover):
             sinks["prefix"] = total - in_streams
+    streams, with_tower = with_patches(streams, sinks, run, result)
+    if method.promises_sum:
+        sinks = with_tower
+        in_streams = sum((stream.scores.sum(1) for stream in streams.values()), torch.zeros(()))
         conservation = (in_streams + sum(sinks.values(), torch.zeros_like(output))) / output
     main = run.batch.stream
     return Attribution(

@@ -46,6 +46,7 @@ from whyformer.pipeline.checks.precision import (
     rounding_noise,
 )
 from whyformer.pipeline.found_streams import found_reason
+from whyformer.pipeline.image_scales import check_scale, with_tower_leaks
 from whyformer.pipeline.request import Request
 from whyformer.pipeline.soft_streams import ATTENDED, soft_reason
 from whyformer.pipeline.trust import judge_generated, judge_run, judge_values, refuse_or_warn
@@ -152,7 +153,9 @@ def _explain_unjudged(
         deciding=request.deciding,
         keep=request.keep,
         memory=request.memory,
+        image_scale=request.image_scale,
     )
+    check_scale(run)
     if stacks.outside or stacks.merged:
         with borrow_model(module):
             check_streams(run)
@@ -280,13 +283,14 @@ def _run_method(request: Request, run: Run) -> tuple[MethodResult, Reason]:
             result = request.method(run, **request.options)
         except UnsuitableMethodError as error:
             raise _name_alternatives(error) from error
+        result = with_tower_leaks(result)
         if not any(reason.kind == "target" for reason in result.reasons):
             reads = padding_reads(run, result.scores, result.forward.layout.masks)
             result = replace(result, reasons=(*result.reasons, *reads))
         if run.family is not None and run.family.found:
             result = replace(result, reasons=(*result.reasons, found_reason(run.family)))
         elif run.batch.soft is not None:
-            note = soft_reason(run.batch.soft, request.method)
+            note = soft_reason(run.batch.soft, request.method, run.image_scale)
             result = replace(result, reasons=(*result.reasons, note))
         elif any(one.order is not None for one in run.batch):
             result = replace(result, reasons=(*result.reasons, ATTENDED))

@@ -12,6 +12,9 @@ from whyformer.errors import OptionError
 from whyformer.methods import Method, methods
 from whyformer.targets.answer_rows import check_each
 
+# Where relevance of images is read in a language model: see `Run.image_scale`.
+IMAGE_SCALES = ("tokens", "patches", "both")
+
 
 @dataclass(frozen=True)
 class Request:
@@ -27,6 +30,7 @@ class Request:
     strict: bool = False
     check_precision: bool = False
     each: str | None = None
+    image_scale: str = "tokens"
 
 
 def make_request(
@@ -41,6 +45,7 @@ def make_request(
     strict: bool = False,
     check_precision: bool = False,
     each: str | None = None,
+    image_scale: str = "tokens",
     **options: Any,
 ) -> Request:
     """Return the request; raise OptionError or UnknownNameError before any model is loaded.
@@ -53,12 +58,46 @@ def make_request(
     check_each(each)
     kept = _check_keep(keep, chosen)
     _check_memory(memory, kept, chosen)
+    _check_scale(image_scale, chosen)
     for name, value in (("strict", strict), ("check_precision", check_precision)):
         if not isinstance(value, bool):
             raise OptionError(f"{name}={value!r}", argument=name, remedy="Pass True or False")
     return Request(
-        chosen, options, kept, memory, blocks, batch_first, deciding, strict, check_precision, each
+        chosen,
+        options,
+        kept,
+        memory,
+        blocks,
+        batch_first,
+        deciding,
+        strict,
+        check_precision,
+        each,
+        image_scale,
     )
+
+
+def _check_scale(scale: str, method: Method) -> None:
+    """Raise OptionError if `image_scale` is unknown, or the method stops at the image's tokens."""
+    if scale not in IMAGE_SCALES:
+        raise OptionError(
+            f"image_scale={scale!r} is unknown",
+            argument="image_scale",
+            remedy=f"Use {', '.join(map(repr, IMAGE_SCALES[:-1]))} or {IMAGE_SCALES[-1]!r}",
+        )
+    if scale != "tokens" and not _passes_towers(method):
+        fitting = [f"'{one.name}'" for one in methods.values() if _passes_towers(one)]
+        raise OptionError(
+            f"image_scale={scale!r} follows relevance through the image encoder, and method"
+            f" '{method.name}' stops at the tokens of the language model",
+            argument="image_scale",
+            remedy=f"Leave it out, or use one of the methods {', '.join(fitting)}",
+        )
+
+
+def _passes_towers(method: Method) -> bool:
+    """Whether its scores are state x gradient under rules that an encoder can run under too."""
+    return method.rules == "detach" and not _reads_maps(method)
 
 
 def _check_keep(keep: str | Sequence[str], method: Method) -> frozenset[str]:

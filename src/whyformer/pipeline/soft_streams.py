@@ -18,10 +18,17 @@ ATTENDED = Reason(
 )
 
 
-def soft_reason(soft: SoftTokens, method: Method) -> Reason:
+def soft_reason(soft: SoftTokens, method: Method, scale: str = "tokens") -> Reason:
     """Return what the scores at placeholders are, as a note."""
     names = ", ".join(f"'{one.name}'" for one in soft.streams)
-    if "removal" in method.needs:
+    if scale == "patches":
+        text = f"Scores of {names} are those of the patches that enter the image encoder."
+    elif scale == "both":
+        text = (
+            f"Scores of {names} are those of its tokens in the language model; 'patches' are what"
+            " enters the image encoder. Both show the same relevance: the sum counts it once."
+        )
+    elif "removal" in method.needs:
         text = f"Only tokens of the text were removed: {names} stayed whole and has no scores."
     else:
         text = (

@@ -26,9 +26,15 @@ from whyformer.engine.passes.attentions import (
     refuse_without_maps,
     with_deciding,
 )
-from whyformer.engine.passes.forward_only import Recording, differentiable_value, record_forward
+from whyformer.engine.passes.forward_only import (
+    Recording,
+    Table,
+    differentiable_value,
+    record_forward,
+)
+from whyformer.engine.passes.tower import TowerRelevance, tower_relevance
 from whyformer.engine.recording import AttentionRecorder, missing_operation
-from whyformer.engine.result import Scores
+from whyformer.engine.result import MethodResult, Scores
 from whyformer.engine.rules.ledger import Booking, Place
 from whyformer.engine.rules.operations.stabilise import wide
 from whyformer.engine.rules.rule_sets import RuleSet, balanced_rules
@@ -37,6 +43,10 @@ from whyformer.engine.structure import find_structure
 from whyformer.errors import OptionError
 
 # Relevance that reaches the lowest states by other ways than through the blocks.
+FIRST_BLOCK = (
+    "scores are read at the first block instead of averaged over blocks, because relevance goes on"
+    " through the image encoder"
+)
 BYPASS = "states that bypass the blocks"
 
 
@@ -50,6 +60,7 @@ class Balanced(Attentions):
         token_sinks: The same, (batch, tokens), if they were booked per token.
         leaks: Relevance lost in operations without a rule, (batch,), by operation and block.
         nodes: Relevance of inner nodes by stack, if the user keeps them.
+        patches: Relevance that went on through an image encoder, if the run asks for it.
     """
 
     blocks: Mapping[str, tuple[Tensor | None, ...]] = field(default_factory=dict)
@@ -57,6 +68,7 @@ class Balanced(Attentions):
     token_sinks: Mapping[Booking, Tensor] = field(default_factory=dict)
     leaks: Mapping[Booking, Tensor] = field(default_factory=dict)
     nodes: Mapping[str, Nodes] = field(default_factory=dict)
+    patches: TowerRelevance | None = None
 
     @property
     def block_counts(self) -> dict[str, int]:
@@ -81,6 +93,25 @@ class Balanced(Attentions):
             )
             bypass = bottom.total() - found.total()
         return LayerAverage(found.scores, found.sinks, {**found.leaks, BYPASS: bypass})
+
+    def average_result(self, wanted: Mapping[str, Sequence[int]]) -> MethodResult:
+        """Return the mean over some blocks of each stack as a method's result.
+
+        Relevance that goes on through an image encoder is that at the first block, so all scores
+        are read there.
+        """
+        first = self.patches is not None
+        found = self.average(dict.fromkeys(wanted, (0,)) if first else wanted)
+        return MethodResult(
+            self.forward,
+            found.scores,
+            sinks=found.sinks,
+            leaks=found.leaks,
+            nodes=self.nodes,
+            notes=(FIRST_BLOCK,) if first else (),
+            reasons=self.reasons,
+            patches=self.patches,
+        )
 
     def hidden_losses(self, name: str) -> dict[Booking, Tensor]:
         """Return the relevance that hidden operations lost, (batch,), by block if that is known.
@@ -261,8 +292,14 @@ def balanced(
         dict(ledger.token_sinks),
         dict(ledger.leaks_by_place),
         nodes.read(forward.layout, slopes) if nodes else {},
+        _patches(run, chosen_rules.table, trace, slopes["states"]) if states else None,
         reasons=(*reads, *reasons_of(structure, ledger)),
     )
     if not (ledger.hidden and states):
         return found
     return replace(found, leaks={**found.leaks, **found.hidden_losses(" and ".join(ledger.hidden))})
+
+
+def _patches(run: Run, table: Table, trace: Trace, slopes: list[Tensor]) -> TowerRelevance | None:
+    """The relevance of patches, if the run asks for it."""
+    return tower_relevance(run, table, run.by_stack(trace.states, slopes))

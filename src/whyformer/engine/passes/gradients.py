@@ -21,6 +21,7 @@ from whyformer.engine.passes.forward_only import (
     differentiable_value,
     record_forward,
 )
+from whyformer.engine.passes.tower import TowerRelevance, tower_relevance
 from whyformer.engine.recording import missing_operation
 from whyformer.engine.result import MethodResult, Scores
 from whyformer.engine.rules.operations.stabilise import wide
@@ -41,6 +42,7 @@ class Gradients:
         leaks: Relevance lost in operations without a rule, (batch,) by operation.
         nodes: Relevance of inner nodes by stack, if the user keeps them.
         reasons: What decides how far to trust the gradient.
+        patches: Relevance that went on through an image encoder, if the run asks for it.
     """
 
     forward: ForwardPass
@@ -49,6 +51,7 @@ class Gradients:
     leaks: Mapping[str, Tensor]
     nodes: Mapping[str, Nodes] = field(default_factory=dict)
     reasons: tuple[Reason, ...] = ()
+    patches: TowerRelevance | None = None
 
     def relevance(self) -> Scores:
         """Return gradient x input, summed over the hidden axis, (batch, tokens) by stack."""
@@ -63,6 +66,7 @@ class Gradients:
             leaks=self.leaks,
             nodes=self.nodes,
             reasons=self.reasons,
+            patches=self.patches,
         )
 
 
@@ -114,4 +118,6 @@ def gradients(
         book_again_if_mixed_up(ledger, value, lowest, scores)
         ledger.book_hidden(value, scores)
     reasons = (*hidden_reasons(ledger), *cut_reasons(ledger))
-    return Gradients(forward, gradient, dict(ledger.sinks), dict(ledger.leaks), nodes, reasons)
+    sinks, leaks = dict(ledger.sinks), dict(ledger.leaks)
+    patches = tower_relevance(run, table, gradient) if at == "states" else None
+    return Gradients(forward, gradient, sinks, leaks, nodes, reasons, patches)

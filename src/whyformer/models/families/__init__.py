@@ -10,7 +10,7 @@ from whyformer.models.families.family import (
     families,
     family_of,
 )
-from whyformer.models.families.soft import Item, Panel, Soft
+from whyformer.models.families.soft import Item, Panel, Soft, Tower
 
 __all__ = [
     "Family",
@@ -21,6 +21,7 @@ __all__ = [
     "Soft",
     "Source",
     "Stack",
+    "Tower",
     "declare",
     "families",
     "family_of",

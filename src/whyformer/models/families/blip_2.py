@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from whyformer.models.families.image_items import query_items, tiny_pixels
-from whyformer.models.families.soft import Soft
+from whyformer.models.families.image_items import patch_items, query_items, tiny_pixels
+from whyformer.models.families.soft import Soft, Tower
 from whyformer.models.families.tiny import SIZES
 from whyformer.models.families.vision_language import VISION, tiny_vlm, vision_language
 
 QUERIES = Soft(
-    "image", "pixel_values", query_items(lambda config: config.num_query_tokens), tiny=tiny_pixels
+    "image",
+    "pixel_values",
+    query_items(lambda config: config.num_query_tokens),
+    tiny=tiny_pixels,
+    tower=Tower("vision_model.encoder.layers", patch_items(lambda config: 1)),
 )
 QFORMER = {**SIZES, "encoder_hidden_size": 32, "vocab_size": 60, "max_position_embeddings": 40}
 OPT = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from whyformer.models.families.image_items import grid_items, tiny_pixels
-from whyformer.models.families.soft import Soft
+from whyformer.models.families.image_items import grid_items, patch_items, tiny_pixels
+from whyformer.models.families.soft import Soft, Tower
 from whyformer.models.families.tiny import DECODER
 from whyformer.models.families.vision_language import SIGLIP, tiny_vlm, vision_language
 
@@ -26,6 +26,7 @@ gemma3_vision = vision_language(
         kinds="token_type_ids",
         needs_kinds=False,
         tiny=tiny_pixels,
+        tower=Tower("vision_tower.**", patch_items()),
     ),
     tiny=tiny_vlm(
         "Gemma3ForConditionalGeneration",

@@ -1,7 +1,7 @@
 """Idefics2 (Laurençon et al., 2024): a set of queries for each image, without places."""
 
-from whyformer.models.families.image_items import query_items, tiny_batches
-from whyformer.models.families.soft import Soft
+from whyformer.models.families.image_items import patch_items, query_items, tiny_batches
+from whyformer.models.families.soft import Soft, Tower
 from whyformer.models.families.tiny import DECODER
 from whyformer.models.families.vision_language import VISION, tiny_vlm, vision_language
 
@@ -15,6 +15,7 @@ idefics2 = vision_language(
         "pixel_values",
         query_items(lambda config: config.perceiver_config.resampler_n_latents),
         tiny=tiny_batches,
+        tower=Tower("vision_model.encoder.layers", patch_items()),
     ),
     tiny=tiny_vlm(
         "Idefics2ForConditionalGeneration",

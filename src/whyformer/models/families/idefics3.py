@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from whyformer.models.families.image_items import grid_items, tiny_batches
-from whyformer.models.families.soft import Soft
+from whyformer.models.families.image_items import grid_items, patch_items, tiny_batches
+from whyformer.models.families.soft import Soft, Tower
 from whyformer.models.families.vision_language import VISION, tiny_vlm, vision_language
 
 
@@ -25,7 +25,14 @@ idefics3 = vision_language(
     title="Idefics3, SmolVLM",
     model_types=("idefics3", "smolvlm"),
     blocks="text_model.layers",
-    soft=Soft("image", "pixel_values", grid_items(_scale), named_tiles=True, tiny=tiny_batches),
+    soft=Soft(
+        "image",
+        "pixel_values",
+        grid_items(_scale),
+        named_tiles=True,
+        tiny=tiny_batches,
+        tower=Tower("vision_model.encoder.layers", patch_items()),
+    ),
     tiny=tiny_vlm("Idefics3ForConditionalGeneration", _VISION, **_SIZES),
     variants={"idefics3_smolvlm": tiny_vlm("SmolVLMForConditionalGeneration", _VISION, **_SIZES)},
 )

@@ -41,12 +41,30 @@ def class_tokens(config: Any) -> int:
 
     The strategy "default" drops the first token of the tower, which is a class token in most.
     """
-    kind = getattr(config.vision_config, "model_type", "")
-    has_one = "siglip" not in kind and kind != "pixtral"
     strategy = getattr(config, "vision_feature_select_strategy", None)
     if strategy is None:
         return 0  # a model of its own tower reads patches only
-    return int(has_one) - int(strategy == "default")
+    return tower_class_tokens(config) - int(strategy == "default")
+
+
+def tower_class_tokens(config: Any) -> int:
+    """How many tokens the tower has before those of the patches."""
+    kind = getattr(config.vision_config, "model_type", "")
+    return int("siglip" not in kind and kind != "pixtral")
+
+
+def patch_items(prefix: Callable[[Any], int] = lambda config: 0) -> Items:
+    """Images of one size: the patches of a tower, after `prefix` tokens of no patch."""
+
+    def items(config: Any, arguments: Mapping[str, Any]) -> list[Item]:
+        side, first = _side(config.vision_config.patch_size), prefix(config)
+        found = []
+        for image, entries in _images(arguments["pixel_values"]):
+            cells = rectangle(image.shape[-2] // side, image.shape[-1] // side, first)
+            found.append(Item(int(cells.max()) + 1, (Panel(cells, image),), entries))
+        return found
+
+    return items
 
 
 def _images(pixels: Tensor) -> list[tuple[Tensor, dict[str, int]]]:
@@ -95,6 +113,17 @@ def packed_items(carrier: str = "pixel_values", grids: str = "image_grid_thw") -
         return found
 
     return items
+
+
+def packed_patches(config: Any, arguments: Mapping[str, Any]) -> list[Item]:
+    """The patches of `packed_items`; the list goes through squares, as in `unpack_patches`."""
+    merge, found = config.vision_config.spatial_merge_size, []
+    for frames, rows, columns in arguments["image_grid_thw"].tolist():
+        squares = (frames, rows // merge, columns // merge, merge, merge)
+        cells = line(frames * rows * columns).reshape(squares).permute(0, 1, 3, 2, 4)
+        cells = cells.reshape(frames * rows, columns)
+        found.append(Item(cells.numel(), (Panel(cells),)))
+    return found
 
 
 def unpack_patches(

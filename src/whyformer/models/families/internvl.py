@@ -3,8 +3,8 @@
 The model is not told how the tiles of an image stand, so they are shown one below the other.
 """
 
-from whyformer.models.families.image_items import grid_items, tiny_pixels
-from whyformer.models.families.soft import Soft
+from whyformer.models.families.image_items import grid_items, patch_items, tiny_pixels
+from whyformer.models.families.soft import Soft, Tower
 from whyformer.models.families.tiny import DECODER
 from whyformer.models.families.vision_language import VISION, tiny_vlm, vision_language
 
@@ -18,6 +18,7 @@ internvl = vision_language(
         grid_items(lambda config: round(1 / config.downsample_ratio)),
         tiled=True,
         tiny=tiny_pixels,
+        tower=Tower("vision_tower.encoder.layer", patch_items(lambda config: 1)),
     ),
     tiny=tiny_vlm(
         "InternVLForConditionalGeneration",

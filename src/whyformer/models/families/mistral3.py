@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from whyformer.models.families.image_items import sized_items, tiny_sizes
-from whyformer.models.families.soft import Soft
+from whyformer.models.families.soft import Soft, Tower
 from whyformer.models.families.tiny import DECODER, SIZES
 from whyformer.models.families.vision_language import tiny_vlm, vision_language
 
@@ -21,7 +21,13 @@ mistral3 = vision_language(
     "mistral3",
     title="Mistral 3",
     model_types=("mistral3",),
-    soft=Soft("image", "pixel_values", sized_items(_merge), tiny=tiny_sizes),
+    soft=Soft(
+        "image",
+        "pixel_values",
+        sized_items(_merge),
+        tiny=tiny_sizes,
+        tower=Tower("vision_tower.**", sized_items()),
+    ),
     tiny=tiny_vlm(
         "Mistral3ForConditionalGeneration",
         PIXTRAL,

@@ -3,8 +3,8 @@
 `token_type_ids` are 0 in the text and 1 in the answer, which is read from left to right.
 """
 
-from whyformer.models.families.image_items import grid_items, tiny_pixels
-from whyformer.models.families.soft import Soft
+from whyformer.models.families.image_items import grid_items, patch_items, tiny_pixels
+from whyformer.models.families.soft import Soft, Tower
 from whyformer.models.families.tiny import DECODER
 from whyformer.models.families.vision_language import IMAGE_ID, SIGLIP, tiny_vlm, vision_language
 
@@ -20,6 +20,7 @@ paligemma = vision_language(
         kind=0,
         needs_kinds=False,
         tiny=tiny_pixels,
+        tower=Tower("vision_tower.**", patch_items()),
     ),
     answer={"token_type_ids": 1},
     tiny=tiny_vlm(

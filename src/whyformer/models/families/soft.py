@@ -48,6 +48,20 @@ class Item:
 
 
 @dataclass(frozen=True)
+class Tower:
+    """The encoder below the soft tokens of images, as data of a family.
+
+    Attributes:
+        blocks: Path of its blocks; the states that enter the first one are those of patches, image
+            after image.
+        items: The images as in `Soft.items`, with states of the tower in place of soft tokens.
+    """
+
+    blocks: str
+    items: Callable[[Any, Mapping[str, Any]], list[Item]]
+
+
+@dataclass(frozen=True)
 class Soft:
     """The soft tokens of one stream, as data of a family."""
 
@@ -66,6 +80,7 @@ class Soft:
     named_tiles: bool = False
     # Arguments of one image per sample for a tiny model: (config, samples, generator).
     tiny: Callable[[Any, int, torch.Generator], dict[str, Tensor]] | None = None
+    tower: Tower | None = None  # relevance can go on through it, to patches
 
     def columns(self, config: Any, arguments: Mapping[str, Any]) -> Tensor:
         """Return where its tokens are in the text, (batch, tokens)."""

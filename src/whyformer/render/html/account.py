@@ -17,6 +17,7 @@ SINKS = {
     "softmax": "the softmax",
     "prefix": "class, distillation and register tokens",
     "baseline": "the value at the baseline",
+    "shown twice": "tokens of images, whose patches show the same",
 }
 WIDE = 1.0  # the gauge ends here, or at the share if that is more
 FARTHEST = 4.0  # a larger share is drawn as a full gauge
