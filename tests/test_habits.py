@@ -5,10 +5,13 @@ from __future__ import annotations
 import csv
 import logging
 import math
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 import whyformer as wf
 from whyformer.errors import InputError, OptionError
@@ -148,3 +151,16 @@ def test_audit_is_one_import_away(tmp_path: Path) -> None:
         wf.audit("names", data=texts)
     with pytest.raises(OptionError, match="an audit of terms has no setting 'names'"):
         wf.audit("terms", data=texts, names=names)
+
+
+def test_the_answer_to_a_question_is_in_the_context(
+    build: Callable[..., nn.Module], wordpiece: Any
+) -> None:
+    model = build("BertForQuestionAnswering", vocab_size=len(wordpiece))
+    asked = {"question": "the film", "context": "a gripping film and a dull film"}
+    found = wf.explain(asked, model, tokenizer=wordpiece)
+    pair = wf.explain((asked["question"], asked["context"]), model, tokenizer=wordpiece)
+    assert found.labels == pair.labels
+    assert found.tokens is not None
+    assert int(found.target) > found.tokens[0].index("[SEP]"), "never a part of the question"
+    assert 0 < float(found.probability) < 1

@@ -64,6 +64,10 @@ ALLOWED: dict[str, frozenset[str]] = {
     "evaluation": _MEASURED,
     "audit": _MEASURED,
     "evaluate": _MEASURED | {"evaluation"},
+    # Interfaces of other libraries.
+    "captum": _BELOW["compare"],
+    "pipelines": _BELOW["compare"],
+    "quantus": _BELOW["compare"],
     "recommend": _MEASURED | {"evaluation"},
     "reproduce": _MEASURED | {"evaluation"},
     "explorer": _MEASURED | {"whyformer", "evaluation"},

@@ -137,6 +137,7 @@ def test_an_attribution_has_these_attributes() -> None:
         "to_pandas",
         "to_pdf",
         "to_png",
+        "to_shap",
         "to_svg",
         "to_terminal",
         "tokens",

@@ -1,4 +1,4 @@
-"""Stand-ins for torchvision: timm imports it, and here it is not installed.
+"""Stand-ins for torchvision: timm and quantus import it, and here it is not installed.
 
 timm needs it for its data pipelines and for two feature extractors, not for the transformers.
 """
@@ -14,7 +14,7 @@ from typing import Any
 _NAMES = (
     "torchvision torchvision.transforms torchvision.transforms.functional torchvision.ops"
     " torchvision.ops.misc torchvision.models torchvision.models.feature_extraction"
-    " torchvision.datasets"
+    " torchvision.models.resnet torchvision.models.vgg torchvision.datasets"
 )
 
 

@@ -233,6 +233,33 @@ class Attribution(Viewable):
         write_file(text, path)
         return None
 
+    def to_shap(self, stream: str | None = None) -> Any:
+        """Return a `shap.Explanation`, for shap's plots.
+
+        Args:
+            stream: The name of a stream; the main stream if None.
+
+        Returns:
+            Words or pixels as `data`, their scores as `values`. `base_values` holds the sinks, so
+            that base_values + values.sum() is the output if the method conserves relevance.
+
+        Raises:
+            InputError: If shap is not installed, or there is no such stream.
+
+        Example:
+            >>> import shap  # doctest: +SKIP
+            >>> shap.plots.text(whyformer.explain("a gripping film").to_shap())  # doctest: +SKIP
+        """
+        from whyformer.attribution.shap_explanation import to_shap
+
+        if stream is not None and stream not in self.streams:
+            raise InputError(
+                f"there is no stream {stream!r}",
+                argument="stream",
+                remedy=f"Pass one of {', '.join(self.streams)}",
+            )
+        return to_shap(self, stream or self.main)
+
     def save(self, path: str | Path) -> None:
         """Write everything to one safetensors file, which `whyformer.load` reads.
 
