@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import importlib.util
 import pkgutil
 import threading
 from collections.abc import Iterable, Iterator, Mapping
@@ -47,7 +48,19 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
                 self._scanned = True
         return self._entries
 
+    def _import_module_of(self, name: str) -> None:
+        """Import the module of the entry's name, if there is one, and not the others."""
+        with self._lock:
+            if not self._scanned and name.isidentifier() and name not in self._entries:
+                module = f"{self.package}.{name}"
+                if importlib.util.find_spec(module):
+                    importlib.import_module(module)
+
     def __getitem__(self, name: str) -> Entry:
+        if isinstance(name, str):
+            self._import_module_of(name)
+            if name in self._entries:
+                return self._entries[name]
         entries = self._scan()
         if not isinstance(name, str) or name not in entries:
             raise UnknownNameError(

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from whyformer.cli.completion import complete_model
+from whyformer.cli.front_page import FLAG as FLAG
 from whyformer.errors import InputError, OptionError
 from whyformer.inputs.detect import IMAGE_SUFFIXES, is_chat
 from whyformer.targets.specs import parse_target
@@ -19,7 +20,6 @@ from whyformer.targets.specs import parse_target
 FILE_SUFFIXES = (*IMAGE_SUFFIXES, ".txt", ".md")
 STDIN = "-"
 CHAT = '[{"role": "user", "content": "..."}]'
-FLAG = ""  # the metavar of an option without a value: typer would show <bool>
 
 InputText = Annotated[
     str | None,

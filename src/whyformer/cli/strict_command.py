@@ -6,9 +6,9 @@ from typing import Any
 
 from typer.core import TyperCommand
 
-from whyformer.cli.arguments import FLAG
 from whyformer.cli.config import CONFIG
 from whyformer.cli.console import note
+from whyformer.cli.front_page import show_flags
 from whyformer.errors import OptionError
 
 # What else to do if an option is given twice, where there is a way.
@@ -17,14 +17,6 @@ REMEDIES = {
     "--method": "Pass one. To compare methods: whyformer compare INPUT --methods A,B",
     "--target": "Pass one. To compare targets: whyformer compare INPUT --target A --target B",
 }
-
-
-def show_flags(parameters: list[Any]) -> list[Any]:
-    """Return the parameters; a flag has no value that the help page could show."""
-    for parameter in parameters:
-        if getattr(parameter, "is_flag", False):
-            parameter.metavar = FLAG
-    return parameters
 
 
 class StrictCommand(TyperCommand):
