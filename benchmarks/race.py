@@ -27,7 +27,7 @@ LIMIT = 120.0  # seconds
 def measure(samples: int, race: bool, data: Path) -> dict[str, Any]:
     """The winner, the methods that are level with it, and the time."""
     start = time.perf_counter()
-    time_limit = {} if race else {"seconds": float("inf")}
+    time_limit: dict[str, Any] = {} if race else {"seconds": float("inf")}
     found = wf.recommend("sst2", f"sst2:{data / 'sst2'}", samples=samples, race=race, **time_limit)
     dropped = {row.label for row in found.dropped}
     return {

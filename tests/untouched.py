@@ -50,7 +50,8 @@ def state_of_model(model: nn.Module) -> dict[str, Any]:
             sorted(vars(module)),
             {key: list(v) if isinstance(v, Mapping) else v for key, v in parts.items()},
         )
-    found["config"] = model.config.to_dict() | {"attention": model.config._attn_implementation}
+    config: Any = model.config
+    found["config"] = config.to_dict() | {"attention": config._attn_implementation}
     return found
 
 

@@ -24,7 +24,7 @@ _base = import_package("captum.attr", "whyformer.captum").Attribution
 BESIDE = ("mask", "type", "position")
 
 
-class Attribution(_base):  # type: ignore[misc]
+class Attribution(_base):  # type: ignore[misc, valid-type]
     """A method of whyformer that is called as Captum's algorithms are.
 
     Args:

@@ -126,8 +126,7 @@ def _terms(
             for group, members in terms.groups.items()
             for term in members
         ]
-        leads = {term: _lead(findings.terms[term]) for _, term, *_ in own}
-        rows += sorted(own, key=lambda row: -leads[row[1]])
+        rows += sorted(own, key=lambda row: -_lead(findings.terms[str(row[1])]))
     columns = (AuditColumn("method"), AuditColumn("term"), AuditColumn("group"), *HIT_COLUMNS)
     return AuditTable("Relevance of the terms", columns, tuple(rows), HIT_NOTE, shown=20)
 

@@ -45,7 +45,7 @@ def _save_apply() -> Callable[[], None]:
 
 def _remove_apply() -> None:
     if "apply" in vars(_SingleLevelFunction):
-        del _SingleLevelFunction.apply
+        delattr(_SingleLevelFunction, "apply")
 
 
 def _replace_apply() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from whyformer.attribution import Attribution
@@ -113,7 +114,7 @@ def _of_metric(run: Results, figure: MetricSummary, per_side: int) -> list[Choic
     for kind, sample in _sides(own, differs, leads, sign < 0, per_side):
         beside = [m for m in others if sample in values[m]]
         apart = lead if kind == "best" else difference
-        most = max(beside, key=lambda m, s=sample, by=apart: by(s, m), default=None)
+        most = max(beside, key=partial(apart, sample), default=None)
         methods = (leader,) if most is None else (leader, most)
         choices.append(Choice(figure.metric, figure.target, kind, own[sample], sample, methods))
     return choices

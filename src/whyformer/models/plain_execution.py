@@ -88,7 +88,7 @@ def device_type(module: nn.Module) -> str:
     return device_and_dtype(module)[0].type
 
 
-def _save_stance() -> Callable[[], None]:
+def _save_stance() -> Callable[[], Any]:
     from torch._dynamo import eval_frame
 
     return partial(eval_frame._set_stance, eval_frame._stance)
