@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain, islice, tee
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-import whyformer
-from whyformer.attribution import Attribution
+import torch
+
 from whyformer.batching.progress import Progress
 from whyformer.batching.series import window_size
+from whyformer.cli.bulk_work import ExplainTask, Window, WindowScores
 from whyformer.cli.console import note, stderr_console
 from whyformer.cli.files import OutputError, check_writable
 from whyformer.cli.progress import progress_bar
-from whyformer.cli.score_writer import ScoreWriter, format_of, input_columns, score_row
+from whyformer.cli.score_writer import ScoreWriter, format_of, input_columns
 from whyformer.datasets import Contents, Dataset, DatasetRow, Sample, Spot, open_dataset
 from whyformer.datasets.files import read_lines, require_utf8
-from whyformer.errors import InputError, OptionError, SkippedWarning, TrustWarning
-from whyformer.evaluation import fingerprint
+from whyformer.errors import InputError, OptionError, SkippedWarning
+from whyformer.evaluation import code_version, fingerprint
 from whyformer.inputs.detect import kind_of
+from whyformer.methods import methods
 from whyformer.models.load import Loaded, load_model
 from whyformer.models.versions import version_of
+from whyformer.workers import Chunk, Engine, EngineError, EngineOptions, Failure, open_engine
 
 READERS = {
     ".jsonl": "jsonl",
@@ -53,6 +56,7 @@ class BulkJob:
     settings: dict[str, Any] = field(default_factory=dict)  # keywords of `explain`
     device: str | None = None
     dtype: str | None = None
+    engine: EngineOptions = field(default_factory=EngineOptions)
 
     @property
     def on_error(self) -> str:
@@ -108,7 +112,6 @@ def explain_rows(job: BulkJob) -> None:
     with progress_bar() as report, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", SkippedWarning)
-        warnings.simplefilter("always", TrustWarning)
         report(Progress("explaining", 0, 0))
         reading = _check_labels(iter(samples), job)
         first = next(reading, None)
@@ -119,34 +122,139 @@ def explain_rows(job: BulkJob) -> None:
             )
         kind = kind_of(first.inputs) if job.model is None else None
         loaded = load_model(job.model, None, kind, job.device, job.dtype)
-        file = ScoreWriter(out, _facts(job, loaded.name, fingerprint.of_loaded(loaded)))
-        rest = chain([first], reading)
-        size, total = window_size(job.batch_size), len(samples)
-        start = _skip_finished(file, rest, size)
-        rows: list[dict[str, Any]] = []
+        weights = fingerprint.of_loaded(loaded)
+        file = ScoreWriter(out, _facts(job, loaded.name, weights))
+        run = _BulkRun(job, file, window_size(job.batch_size), len(samples))
         try:
-            for index, row in _rows(job, loaded, rest, start):
-                while index // size > len(file.parts):  # all rows of a part may have been skipped
-                    file.add(rows)
-                    rows = []
-                rows.append(row)
-                report(Progress("explaining", index + 1, total))
-            if rows or not file.parts:
-                file.add(rows)
-            file.finish()
+            for done in run.explain(chain([first], reading), loaded, weights):
+                report(Progress("explaining", done, run.total))
+            file.finish(run.windows)
         except KeyboardInterrupt:
             note(
-                f"interrupted: {len(file.parts) * size} inputs are saved in {file.folder}. Run the"
-                " same command again to continue"
+                f"interrupted: {run.done} inputs are saved in {file.folder}. Run the same command"
+                " again to continue"
             )
             raise
-    _print_summary(job, samples, start, [warning.message for warning in caught])
+    run.skipped += [str(warning.message) for warning in caught]
+    _print_summary(job, samples, run)
+
+
+@dataclass
+class _BulkRun:
+    """A bulk explanation under way: which windows there are, and what was said about them."""
+
+    job: BulkJob
+    file: ScoreWriter
+    size: int
+    total: int
+    windows: int = 0
+    done: int = 0
+    before: int = 0  # rows of windows that an earlier run finished
+    skipped: list[str] = field(default_factory=list)
+    doubts: int = 0
+    doubt: str = ""
+    failed: list[str] = field(default_factory=list)
+    _lost: list[tuple[int, Window, Failure]] = field(default_factory=list)
+    _open: dict[str, tuple[int, Window]] = field(default_factory=dict)
+
+    def explain(self, samples: Iterator[Sample], loaded: Loaded, weights: str) -> Iterator[int]:
+        """Write a part for every window; yield the number of finished rows."""
+        job = self.job
+        in_process = job.engine.engine == "local" and job.engine.workers == 1
+        # Alone, this process may use all its threads; several workers get one each.
+        threads = torch.get_num_threads() if in_process else job.engine.threads
+        engine = open_engine(replace(job.engine, threads=threads))
+        settings = {**job.settings, "batch_size": job.batch_size, "on_error": job.on_error}
+        source = None if in_process else loaded.source
+        task = ExplainTask(source or loaded, weights, settings, job.target_column is not None)
+        count = max(1, -(-self.total // self.size))
+        for finished in engine.run(task, self._chunks(samples), count):
+            number, window = self._open.pop(finished.name)
+            if finished.failure is not None:
+                self._lost.append((number, window, finished.failure))
+                continue
+            self._finish(number, len(window.samples), finished.result)
+            yield self.done
+        # A window whose worker died is explained again row by row: one of them is to blame.
+        for number, window, _ in self._lost:
+            self._finish(number, len(window.samples), self._one_by_one(engine, task, window))
+            yield self.done
+        if self.failed and not job.skip:
+            raise EngineError(
+                f"{len(self.failed)} inputs could not be explained:"
+                f" {'; '.join(self.failed[:SHOWN])}",
+                argument="on_error",
+                remedy=f"Other rows are saved in {str(self.file.folder)!r}",
+            )
+        self.skipped += self.failed
+
+    def _chunks(self, samples: Iterator[Sample]) -> Iterator[Chunk]:
+        """The windows that are not finished; raise InputError if a finished row has changed."""
+        while window := list(islice(samples, self.size)):
+            number = self.windows
+            self.windows += 1
+            rows = self.file.finished_rows(number)
+            if rows is None:
+                chunk = Chunk(str(number), Window(number * self.size, window))
+                self._open[chunk.name] = (number, chunk.payload)
+                yield chunk
+                continue
+            _check_unchanged(rows, window, self.file)
+            self.done += len(window)
+            self.before += len(window)
+
+    def _one_by_one(self, engine: Engine, task: ExplainTask, window: Window) -> WindowScores:
+        """The scores of the rows of a window that do not harm their worker."""
+        alone = {str(one.start): one for one in window.alone()}
+        chunks = (Chunk(name, one) for name, one in alone.items())
+        rows, skipped, doubts = [], [], []
+        for finished in engine.run(task, chunks, len(alone)):
+            if finished.failure is not None:
+                name = alone[finished.name].samples[0].id
+                self.failed.append(f"{name!r} ({finished.failure.error})")
+                continue
+            found: WindowScores = finished.result
+            if found.error is not None:
+                return found
+            rows += found.rows
+            skipped += found.skipped
+            doubts += found.doubts
+        return WindowScores(sorted(rows, key=lambda row: row["index"]), skipped, doubts)
+
+    def _finish(self, number: int, rows: int, scores: WindowScores) -> None:
+        if scores.error is not None:
+            raise scores.error
+        # With rows missing the part is not finished: the next run tries them again.
+        if not self.failed or self.job.skip:
+            self.file.add(number, scores.rows)
+        self.done += rows
+        self.skipped += scores.skipped
+        self.doubts += len(scores.doubts)
+        self.doubt = self.doubt or next(iter(scores.doubts), "")
+
+
+def _check_unchanged(
+    rows: Sequence[dict[str, Any]], window: Sequence[Sample], file: ScoreWriter
+) -> None:
+    """Raise InputError if a row has changed: its scores would belong to another text."""
+    known = {row["id"]: row for row in rows}
+    for sample in window:
+        row = known.get(sample.id)
+        if row is not None and any(
+            row[key] != value for key, value in input_columns(sample).items()
+        ):
+            raise InputError(
+                f"{sample.id!r} has changed since this run began",
+                remedy=f"Delete {str(file.folder)!r} to start again, or name another file with"
+                " --out",
+            )
 
 
 def _facts(job: BulkJob, model: str, weights: str) -> dict[str, Any]:
     """Return everything that the scores depend on, except the inputs."""
     packages = ("whyformer", "torch", "transformers")
     options = {key: repr(value) for key, value in job.settings.items() if key != "method"}
+    code = methods[job.settings["method"]].compute
     return {
         "model": model,
         "weights": weights,
@@ -160,28 +268,9 @@ def _facts(job: BulkJob, model: str, weights: str) -> dict[str, Any]:
         "limit": job.limit,
         "batch size": job.batch_size,
         "skip errors": job.skip,
+        "code": f"{code_version.of_shared_code()} {code_version.of_function(code)}",
         "versions": {package: version_of(package) for package in packages},
     }
-
-
-def _skip_finished(file: ScoreWriter, samples: Iterator[Sample], size: int) -> int:
-    """Skip the inputs that an earlier run finished; return how many there are.
-
-    Raise InputError if one has changed since: its scores would belong to another text.
-    """
-    for rows in file.finished_rows():
-        known = {row["id"]: row for row in rows}
-        for sample in islice(samples, size):
-            row = known.get(sample.id)
-            if row is not None and any(
-                row[key] != value for key, value in input_columns(sample).items()
-            ):
-                raise InputError(
-                    f"{sample.id!r} has changed since this run began",
-                    remedy=f"Delete {str(file.folder)!r} to start again, or name another file with"
-                    " --out",
-                )
-    return len(file.parts) * size
 
 
 def _check_labels(samples: Iterator[Sample], job: BulkJob) -> Iterator[Sample]:
@@ -200,30 +289,6 @@ def _check_labels(samples: Iterator[Sample], job: BulkJob) -> Iterator[Sample]:
         warnings.warn(problem, SkippedWarning, stacklevel=2)
 
 
-def _rows(
-    job: BulkJob, loaded: Loaded, samples: Iterator[Sample], start: int
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the position and the scores of each sample that can be explained."""
-    inputs, kept = tee(samples)
-    settings = dict(job.settings)
-    if job.target_column is not None:
-        inputs, labelled = tee(inputs)
-        settings["target"] = (sample.label for sample in labelled)
-    attributions: Iterator[Attribution] = whyformer.explain(
-        inputs,
-        loaded,
-        batch_size=job.batch_size,
-        on_error=job.on_error,
-        **settings,
-    )
-    passed = 0
-    for attribution in attributions:
-        index = attribution.provenance["index"]
-        sample = next(islice(kept, index - passed, None))
-        passed = index + 1
-        yield start + index, score_row(sample, start + index, attribution)
-
-
 def _text_lines(file: Path) -> Iterator[DatasetRow]:
     """Yield a row for every line that is not empty."""
     filled = ((spot, line) for spot, line in read_lines(file) if line.strip())
@@ -236,15 +301,13 @@ def _line(name: str, spot: Spot, line: str) -> Sample:
     return Sample(name, require_utf8(line, spot).strip())
 
 
-def _print_summary(job: BulkJob, samples: Dataset, start: int, messages: list[Any]) -> None:
+def _print_summary(job: BulkJob, samples: Dataset, run: _BulkRun) -> None:
     """Print what was written, what an earlier run had finished, and what was skipped."""
-    skipped = [error.message for error in samples.report.skipped]
-    skipped += [str(message) for message in messages if isinstance(message, SkippedWarning)]
+    skipped = [error.message for error in samples.report.skipped] + run.skipped
     if skipped:
         more = f" and {len(skipped) - SHOWN} more" if len(skipped) > SHOWN else ""
         note(f"{len(skipped)} inputs were skipped: {'; '.join(skipped[:SHOWN])}{more}")
-    doubts = [str(message) for message in messages if isinstance(message, TrustWarning)]
-    if doubts:
-        note(f"in {len(doubts)} batches, for example: {doubts[0]}")
-    before = f" ({start} inputs were finished by an earlier run)" if start else ""
+    if run.doubts:
+        note(f"in {run.doubts} batches, for example: {run.doubt}")
+    before = f" ({run.before} inputs were finished by an earlier run)" if run.before else ""
     stderr_console().print(f"wrote {job.out}{before}", soft_wrap=True, markup=False)

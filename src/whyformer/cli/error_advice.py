@@ -39,6 +39,13 @@ ADVICE = {
     "limit": "{remedy} (--limit)",
     "fill": "{remedy} (--fill)",
     "base": "{remedy} (--base)",
+    "engine": "{remedy} (--engine)",
+    "workers": "{remedy} (--workers)",
+    "threads": "{remedy} (--threads)",
+    "address": "{remedy} (--address, --runtime-env)",
+    "runtime_env": "{remedy} (--runtime-env)",
+    "gpus": "{remedy} (--gpus)",
+    "out": "{remedy} (--out)",
 }
 
 

@@ -25,19 +25,35 @@ from whyformer.cli.arguments import (
     parse_scalar,
 )
 from whyformer.cli.console import note, stderr_console, stdout_console
+from whyformer.cli.engine_options import (
+    Address,
+    EngineName,
+    Gpus,
+    RuntimeEnv,
+    Threads,
+    Workers,
+    read_engine,
+)
 from whyformer.cli.error_advice import describe_error
 from whyformer.cli.progress import ReportProgress, progress_bar
 from whyformer.datasets import Dataset, Sample, open_dataset
 from whyformer.errors import InputError, ModelError, OptionError, WhyformerError
 from whyformer.evaluation.bundled_samples import bundled_samples
 from whyformer.evaluation.default_metrics import default_metrics, no_classes_reason
-from whyformer.evaluation.evaluate import REPORT, TABLE, RunOptions, run_evaluation
+from whyformer.evaluation.evaluate import (
+    REPORT,
+    TABLE,
+    RunOptions,
+    failure_text,
+    run_evaluation,
+)
 from whyformer.evaluation.plan import Plan, method_specs, metric_specs
 from whyformer.evaluation.results import Results
 from whyformer.evaluation.tables import terminal_tables
 from whyformer.inputs.removal import FILL_TEXTS
 from whyformer.models import bundled
 from whyformer.models.load import load_model
+from whyformer.workers import EngineOptions
 
 RUNS = Path("runs")
 TARGETS = {"predicted": ("predicted",), "label": ("label",), "both": ("predicted", "label")}
@@ -52,6 +68,7 @@ TARGETS = {"predicted": ("predicted",), "label": ("label",), "both": ("predicted
         "whyformer evaluate --model FOLDER --data csv:my.csv,text=review,label=y --target label",
         "whyformer evaluate --model FOLDER --data pets:PATH --metrics segmentation",
         "whyformer evaluate --data sst2:PATH --metrics auac --set auac.special=remove --fill mask",
+        "whyformer evaluate --data sst2:PATH --workers 8 --out s3://bucket/run",
     ),
 )
 def evaluate_command(
@@ -111,16 +128,22 @@ def evaluate_command(
         int, typer.Option(metavar="N", help="Seed for drawing samples and random scores.")
     ] = 0,
     out: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             "--out",
             "-o",
             metavar="FOLDER",
-            help="Write results to this folder. Existing results are not computed again."
-            " Default: a folder in runs.",
+            help="Write results to this folder, or to a URL such as s3://bucket/run. Existing"
+            " results are not computed again. Default: a folder in runs.",
             show_default=False,
         ),
     ] = None,
+    threads: Threads = 1,
+    engine: EngineName = "local",
+    workers: Workers = 1,
+    address: Address = None,
+    runtime_env: RuntimeEnv = None,
+    gpus: Gpus = 0.0,
     skip: SkipRows = False,
     truncation: Truncation = False,
     device: Device = None,
@@ -135,20 +158,24 @@ def evaluate_command(
     method_names = _split_names(methods, "--methods")
     metric_names = _split_names(metrics, "--metrics") if metrics is not None else ()
     options = _parse_settings(settings or [])
+    run_on = read_engine(engine, workers, address, runtime_env, gpus)
     every = data is None and model is None
     refused: list[WhyformerError] = []
     subjects = _subjects(model, data, split, limit, seed, skip)
     for name, samples in subjects:
-        place = out or RUNS / f"{Path(name).name}-{_source(data)}"
+        place = out or str(RUNS / f"{Path(name).name}-{_source(data)}")
         if out is not None and every:
-            place = out / name
+            place = f"{out}/{name}"
         try:
             with progress_bar() as report:
                 loaded = load_model(name, device=device, dtype=dtype)
                 found = _evaluate_model(
                     loaded, samples, method_names, metric_names, options, TARGETS[target], fill,
-                    seed, place, truncation, data, every, report,
+                    seed, place, truncation, data, every, report, threads, run_on,
                 )  # fmt: skip
+        except KeyboardInterrupt:
+            note(f"interrupted: finished samples are kept in {place}. {_resume_text(place)}")
+            raise
         except (InputError, ModelError, OptionError) as error:
             # If no model was named, those that fail are left out, unless all fail.
             refused.append(error)
@@ -160,8 +187,10 @@ def evaluate_command(
             stdout_console().print(terminal_tables(found))
             for line in _fill_sentences(found):
                 stdout_console().print(line, markup=False)
+        if found.failures:
+            note(failure_text(found))
         for file in (REPORT, TABLE):
-            stderr_console().print(f"wrote {place / file}", soft_wrap=True, markup=False)
+            stderr_console().print(f"wrote {place}/{file}", soft_wrap=True, markup=False)
 
 
 def _evaluate_model(
@@ -173,11 +202,13 @@ def _evaluate_model(
     targets: tuple[str, ...],
     fill: str | None,
     seed: int,
-    out: Path,
+    out: str,
     truncation: bool,
     data: str | None,
     every: bool,
     report: ReportProgress,
+    threads: int,
+    run_on: EngineOptions,
 ) -> Results:
     report(Progress("reading samples", 0, 0))
     read = list(samples)
@@ -200,6 +231,7 @@ def _evaluate_model(
         fill,
         seed,
         truncation,
+        threads,
     )
     for event in run_evaluation(
         loaded,
@@ -209,12 +241,17 @@ def _evaluate_model(
         RunOptions(
             names=samples.labels if isinstance(samples, Dataset) else (),
             facts={"command": _command(), "data": _facts(samples, data)},
+            engine=run_on,
         ),
     ):
         if isinstance(event, Results):
             return event
         report(event)
     raise AssertionError("the evaluation ended without results")
+
+
+def _resume_text(place: str) -> str:
+    return f"To continue, run the same command again, or: whyformer runs resume {place}"
 
 
 def _subjects(

@@ -49,6 +49,14 @@ from whyformer.cli.bulk_explain import BulkJob, explain_rows
 from whyformer.cli.command_inputs import read_command_inputs
 from whyformer.cli.completion import complete_method
 from whyformer.cli.console import busy, note, stdout_console
+from whyformer.cli.engine_options import (
+    Address,
+    EngineName,
+    Gpus,
+    RuntimeEnv,
+    Workers,
+    read_engine,
+)
 from whyformer.cli.files import check_writable, default_picture, write
 from whyformer.cli.multi_label import is_multi_label, predicted_labels
 from whyformer.cli.target_options import Occurrence, SpanText, TargetOptions, TokenText
@@ -74,6 +82,7 @@ from whyformer.render.terminal.text import sample_text
         "whyformer explain 'The capital of Germany is' --model FOLDER --max-new-tokens 20",
         "whyformer explain --chat chat.json --model FOLDER --answer ' Berlin'",
         "whyformer explain --input reviews.jsonl --out scores.parquet",
+        "whyformer explain --input reviews.jsonl --out scores.parquet --workers 8",
         "whyformer explain --input sst2:PATH --out scores.jsonl --method gae --limit 500",
         "whyformer explain review.txt --bars --subwords",
     ),
@@ -144,6 +153,11 @@ def explain(
     limit: Limit = None,
     batch_size: BatchSize = None,
     skip_errors: SkipErrors = False,
+    engine: EngineName = "local",
+    workers: Workers = 1,
+    address: Address = None,
+    runtime_env: RuntimeEnv = None,
+    gpus: Gpus = 0.0,
     strict: Strict = False,
     check_precision: CheckPrecision = False,
     quiet: Quiet = False,
@@ -192,6 +206,7 @@ def explain(
                 {**settings, **options},
                 device,
                 dtype,
+                read_engine(engine, workers, address, runtime_env, gpus),
             )
         )
         return
@@ -204,6 +219,11 @@ def explain(
             "--limit": limit,
             "--batch-size": batch_size,
             "--skip-errors": skip_errors or None,
+            "--engine": None if engine == "local" else engine,
+            "--workers": None if workers == 1 else workers,
+            "--address": address,
+            "--runtime-env": runtime_env,
+            "--gpus": gpus or None,
         },
         "is for many inputs",
         "Add for example --input reviews.jsonl",

@@ -13,6 +13,7 @@ import contextlib
 import logging
 import os
 import socket
+import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -24,6 +25,7 @@ from whyformer.workers.engine import EngineError, EngineOptions
 
 AHEAD = 4  # chunks per worker that are handed out before their results are read
 SAME = ("whyformer", "torch", "transformers")  # packages whose versions decide the values
+LARGE = 100_000  # bytes
 TIMEOUT = 5.0  # seconds to reach an address
 PROBE = 120.0  # seconds for a node to say what is installed on it
 POLL = 0.05  # seconds between two questions for a chunk that is not there yet
@@ -54,7 +56,9 @@ class RayEngine:
 
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
         feeder = ray.remote(_Feeder).options(num_cpus=0, scheduling_strategy=here).remote(ATTEMPTS)
-        order = ray.put(cloudpickle.dumps((task, self.options.threads)))
+        order: Any = cloudpickle.dumps((task, self.options.threads))
+        if len(order) > LARGE:  # a model from memory: stored once, not sent to each worker
+            order = ray.put(order)
         try:
             results = _results(ray, self.options, feeder, order, count)
             _feed(ray, feeder, chunks, AHEAD * self.options.workers)
@@ -74,26 +78,31 @@ def _results(
     ray: Any, options: EngineOptions, feeder: Any, order: Any, count: int
 ) -> Iterator[Any]:
     """What the workers return, as it comes."""
-    context = ray.data.DataContext.get_current()
-    context.enable_progress_bars = False
-    context.print_on_execution_start = False
-    context.execution_options.preserve_order = False
-    context.wait_for_min_actors_s = -1
-    tickets = ray.data.range(count, override_num_blocks=count)  # one ticket per task
-    found = tickets.map_batches(
-        _RayWorker,
-        fn_constructor_args=(order, feeder),
-        compute=ray.data.ActorPoolStrategy(
-            min_size=1,
-            max_size=options.workers,
-            initial_size=options.workers,
-            max_tasks_in_flight_per_actor=1,
-        ),
-        batch_size=1,
-        num_cpus=options.threads,
-        num_gpus=options.gpus or None,
-        zero_copy_batch=False,
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Ray warns about its own defaults
+        context = ray.data.DataContext.get_current()
+        context.enable_progress_bars = False
+        context.print_on_execution_start = False
+        context.execution_options.preserve_order = False
+        context.wait_for_min_actors_s = -1
+        # One ticket per task; not `range`, whose tasks would wait for a CPU that the workers have.
+        tickets = ray.data.from_items(
+            [{"ticket": number} for number in range(count)], override_num_blocks=count
+        )
+        found = tickets.map_batches(
+            _RayWorker,
+            fn_constructor_args=(order, feeder),
+            compute=ray.data.ActorPoolStrategy(
+                min_size=1,
+                max_size=options.workers,
+                initial_size=options.workers,
+                max_tasks_in_flight_per_actor=1,
+            ),
+            batch_size=1,
+            num_cpus=options.threads,
+            num_gpus=options.gpus or None,
+            zero_copy_batch=False,
+        )
     try:
         for batch in found.iter_batches(batch_size=1, prefetch_batches=0):
             for content in batch["result"]:
@@ -170,7 +179,7 @@ class _RayWorker:
         """Take the chunk of each ticket, run it, and return the results as bytes."""
         import numpy
 
-        results = [self._result(int(ticket)) for ticket in batch["id"]]
+        results = [self._result(int(ticket)) for ticket in batch["ticket"]]
         column = numpy.empty(len(results), dtype=object)
         column[:] = [cloudpickle.dumps(one) for one in results]
         return {"result": column}
@@ -206,6 +215,8 @@ def _import_ray() -> Any:
     try:
         import ray
         import ray.data
+
+        logging.getLogger("ray.data").setLevel(logging.ERROR)
     except ImportError as error:
         raise EngineError(
             f"the engine ray needs a package that is not installed ({error})",
