@@ -12,9 +12,9 @@ import typer
 from whyformer.cli.config import read_config
 from whyformer.cli.console import print_error
 from whyformer.cli.front_page import HEADINGS, FrontGroup, Heading, help_examples, new_program
-from whyformer.cli.strict_command import StrictCommand
+from whyformer.cli.strict_command import USAGE_ERROR, StrictCommand
 from whyformer.cli.view_files import add_view_options
-from whyformer.errors import WhyformerError
+from whyformer.errors import OptionError, WhyformerError
 from whyformer.registry import Registry
 
 REFUSED = 2
@@ -49,12 +49,24 @@ def command(name: str, *, heading: Heading, examples: tuple[str, ...] = ()) -> C
 class ErrorReportingGroup(FrontGroup):
     """Print a `WhyformerError` as one line; other exceptions are bugs and keep their traceback."""
 
+    def make_context(self, *args: Any, **more: Any) -> Any:
+        try:
+            return super().make_context(*args, **more)
+        except USAGE_ERROR as error:  # of the program itself, as an unknown option
+            if not error.format_message():  # the help page, without arguments
+                raise
+            print_error(OptionError(error.format_message(), remedy="See whyformer --help"))
+            raise typer.Exit(REFUSED) from error
+
     def invoke(self, ctx: Any) -> Any:
         try:
             ctx.default_map = read_config(Path(), self.commands)
             return super().invoke(ctx)
         except WhyformerError as error:
             print_error(error)
+            raise typer.Exit(REFUSED) from error
+        except USAGE_ERROR as error:  # as "No such command"
+            print_error(OptionError(error.format_message(), remedy="See whyformer --help"))
             raise typer.Exit(REFUSED) from error
         except KeyboardInterrupt as error:
             raise typer.Exit(INTERRUPTED) from error

@@ -15,7 +15,7 @@ import torch
 from whyformer.batching.progress import Progress
 from whyformer.batching.series import window_size
 from whyformer.cli.bulk_work import ExplainTask, Window, WindowScores
-from whyformer.cli.console import note, stderr_console
+from whyformer.cli.console import note, print_written
 from whyformer.cli.files import OutputError, check_writable
 from whyformer.cli.progress import progress_bar
 from whyformer.cli.score_writer import ScoreWriter, format_of, input_columns
@@ -86,6 +86,12 @@ class BulkJob:
                     remedy="Leave out --column, --target-column and --split",
                 )
             return Dataset("txt", Contents(partial(_text_lines, path)), **settings)
+        if self.split is not None:
+            raise OptionError(
+                f"--split {self.split!r} chooses a part of a dataset, and {self.source!r} is one"
+                " file",
+                remedy="Leave out --split, or name the folder, as in --input csv:FOLDER",
+            )
         if suffix not in READERS:
             raise InputError(
                 f"--input {self.source!r} has an unknown suffix, expected one of"
@@ -310,4 +316,4 @@ def _print_summary(job: BulkJob, samples: Dataset, run: _BulkRun) -> None:
     if run.doubts:
         note(f"in {run.doubts} batches, for example: {run.doubt}")
     before = f" ({run.before} inputs were finished by an earlier run)" if run.before else ""
-    stderr_console().print(f"wrote {job.out}{before}", soft_wrap=True, markup=False)
+    print_written(job.out, before)

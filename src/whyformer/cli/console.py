@@ -67,6 +67,12 @@ def note(message: str) -> None:
     _print_line("note: ", "yellow", message)
 
 
+def print_written(path: object, more: str = "") -> None:
+    """Print the name of a file that was written."""
+    text = hide_controls(f"wrote {path}{more}")
+    stderr_console().print(text, soft_wrap=True, markup=False)
+
+
 def _print_line(kind: str, style: str, message: str) -> None:
     # soft_wrap: one line stays one line, so that grep finds it.
     stderr_console().print(Text.assemble((kind, style), " ".join(message.split())), soft_wrap=True)

@@ -24,7 +24,7 @@ from whyformer.cli.arguments import (
     Truncation,
     parse_scalar,
 )
-from whyformer.cli.console import note, stderr_console, stdout_console
+from whyformer.cli.console import note, print_written, stdout_console
 from whyformer.cli.engine_options import (
     Address,
     EngineName,
@@ -190,7 +190,7 @@ def evaluate_command(
         if found.failures:
             note(failure_text(found))
         for file in (REPORT, TABLE):
-            stderr_console().print(f"wrote {place}/{file}", soft_wrap=True, markup=False)
+            print_written(f"{place}/{file}")
 
 
 def _evaluate_model(

@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from whyformer.cli.console import note, stderr_console
+from whyformer.attribution import file_views
+from whyformer.cli.console import note, print_written
 from whyformer.errors import WhyformerError
+from whyformer.inputs.detect import IMAGE_SUFFIXES
 
 PICTURE = Path("why.png")  # written for --image if no output file is named
 
@@ -33,6 +35,12 @@ def check_writable(paths: Mapping[str, Path | None], kept: Path | None = None) -
         folder = path.expanduser().parent
         if path.expanduser().is_dir():
             raise OutputError(f"{option} {str(path)!r} is a folder", remedy="Name a file in it")
+        view = file_views().get(option.lstrip("-"))
+        if view is not None and path.suffix.lower() in _suffixes() - {view.suffix}:
+            raise OutputError(
+                f"{option} {str(path)!r} ends in {path.suffix}, and {option} writes {view.title}",
+                remedy=f"Name a file that ends in {view.suffix}",
+            )
         if not folder.is_dir():
             raise OutputError(
                 f"{option} {str(path)!r} cannot be written: there is no folder {str(folder)!r}",
@@ -44,6 +52,11 @@ def check_writable(paths: Mapping[str, Path | None], kept: Path | None = None) -
                 f" {str(folder)!r}",
                 remedy="Name a file in another folder",
             )
+
+
+def _suffixes() -> set[str]:
+    """The endings of files that hold something else than what the name of an option says."""
+    return {view.suffix for view in file_views().values()} | set(IMAGE_SUFFIXES)
 
 
 def default_picture(image: Path | None, files: Mapping[str, Path | None]) -> Path | None:
@@ -69,4 +82,4 @@ def write(option: str, path: Path | None, writer: Callable[[Path], Any]) -> None
     except OSError as error:
         reason = error.strerror or str(error)
         raise OutputError(f"{option} {str(path)!r} cannot be written: {reason}") from error
-    stderr_console().print(f"wrote {path}", soft_wrap=True, markup=False)
+    print_written(path)

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from rich import progress as rich_progress
 
+from whyformer.attribution.characters import hide_controls
 from whyformer.batching.progress import Progress
 from whyformer.cli.console import stderr_console
 from whyformer.models.quiet import silence_transformers
@@ -51,7 +52,8 @@ def progress_bar() -> Iterator[ReportProgress]:
                 bar.reset(task, total=event.total or None)
             last = (event.done, event.total)
             title = f"{event.part}: {event.doing}" if event.part else event.doing
-            bar.update(task, description=title, completed=event.done)
+            # A live display is drawn past the console's own guard.
+            bar.update(task, description=hide_controls(title), completed=event.done)
 
         yield report
 

@@ -12,7 +12,7 @@ from rich.markdown import Markdown
 
 from whyformer.cli.app import command
 from whyformer.cli.arguments import Quiet
-from whyformer.cli.console import stderr_console, stdout_console
+from whyformer.cli.console import print_written, stdout_console
 from whyformer.cli.files import OutputError
 from whyformer.cli.progress import progress_bar
 from whyformer.errors import InputError
@@ -134,7 +134,7 @@ def reproduce_command(
         raise OutputError(f"{str(place)!r} cannot be written: {error.strerror}") from error
     if not quiet:
         _print_table(experiment, outcomes, conclusions)
-    stderr_console().print(f"wrote {place}", soft_wrap=True, markup=False)
+    print_written(place)
 
 
 def _data_folder(data: Path | None) -> Path:

@@ -116,6 +116,7 @@ def choose_columns(
                 f"{origin} has no column {column!r}.{nearest(column, columns)}"
                 f" The columns are: {', '.join(columns)}",
                 argument=part,
+                remedy=f"Name one of them as {part}=COLUMN",
             )
         found[part] = column or next((lower[name] for name in usual if name in lower), "")
     if not found["text"] and not found["image"]:

@@ -125,8 +125,14 @@ def _check_file(item: Any) -> Path:
     """Return the path of an image file; raise InputError if there is no such file."""
     path = Path(item).expanduser()
     if not path.exists():
+        words = isinstance(item, str) and any(one.isspace() for one in item)
+        hint = (
+            ". If it is a text, choose a model that reads text" if words and not path.suffix else ""
+        )
         raise InputError(
-            f"there is no image file {str(item)!r}", argument="inputs", remedy="Check the path"
+            f"there is no image file {str(item)!r}",
+            argument="inputs",
+            remedy=f"Check the path{hint}",
         )
     if not path.is_file():
         raise InputError(

@@ -65,6 +65,7 @@ class Selector:
                 f"the target {target} is an object query and {type(self.module).__name__} has"
                 f" none: it gives {self.head.kind}",
                 argument="target",
+                remedy="Pass an index, a label, or a callable",
             )
         if target is not None and not isinstance(target, Query | Token | Span):
             target = _index_or_name(target)
