@@ -56,6 +56,9 @@ def _rgb(oklab: Tensor) -> Tensor:
     return _gamma(lms @ torch.linalg.inv(_TO_LMS).T)
 
 
+BROKEN: Colour = (125, 30, 140)  # of a score that is NaN or infinite; the scale has no such hue
+
+
 @dataclass(frozen=True)
 class Theme:
     """The colours of a page, and the two ends of the scale on it."""
@@ -74,7 +77,9 @@ class Theme:
         strength = values.detach().double().nan_to_num().clamp(-1, 1).unsqueeze(-1)
         neutral, warm, cool = _oklab(self.neutral), _oklab(self.warm), _oklab(self.cool)
         end = torch.where(strength >= 0, warm, cool)
-        return _rgb(neutral + (end - neutral) * strength.abs())
+        painted = _rgb(neutral + (end - neutral) * strength.abs())
+        broken = torch.tensor(BROKEN, dtype=painted.dtype) / 255
+        return torch.where(values.isfinite().unsqueeze(-1), painted, broken)
 
     @cache  # noqa: B019 - three themes with 41 steps each: the cache stays small
     def colour(self, value: float) -> Colour:

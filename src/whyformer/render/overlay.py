@@ -57,7 +57,8 @@ def overlay_image(image: Tensor, shares: Tensor) -> Tensor:
     grey = DARKEST + (BRIGHTEST - DARKEST) * (channels_last(image) @ _LUMA)
     grey = grey.unsqueeze(-1).expand(-1, -1, 3)
     cover = STRONGEST * shares.nan_to_num().clamp(-1, 1).abs().unsqueeze(-1)
-    return grey * (1 - cover) + LIGHT.paint(shares.nan_to_num().sign()) * cover
+    painted = grey * (1 - cover) + LIGHT.paint(shares.nan_to_num().sign()) * cover
+    return torch.where(shares.isfinite().unsqueeze(-1), painted, LIGHT.paint(shares))
 
 
 def channels_last(image: Tensor) -> Tensor:

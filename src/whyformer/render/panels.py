@@ -39,6 +39,11 @@ class Word:
     probability: float | None = None  # of a generated word
 
     @property
+    def broken(self) -> bool:
+        """Whether the score is NaN or infinite."""
+        return not math.isfinite(self.score)
+
+    @property
     def unsure(self) -> bool:
         """Whether the model wrote this word and was not sure of it."""
         return is_unsure(self.probability)
@@ -88,7 +93,7 @@ class TextPanel:
 
     def is_beyond(self, word: Word) -> bool:
         """Return whether the score of the word, a special or deciding one, is off the scale."""
-        return abs(word.score) > self.span * (1 + NOISE)
+        return not word.broken and abs(word.score) > self.span * (1 + NOISE)
 
     @property
     def silent(self) -> bool:
@@ -139,11 +144,14 @@ class TextPanel:
 
     def _note(self, words: Sequence[Word]) -> str:
         beyond = [word for word in words if self.is_beyond(word)]
-        if not beyond:
-            return ""
-        names = ", ".join(f"{word.text} ({number(word.score, self.span)})" for word in beyond)
-        are = "is" if len(beyond) == 1 else "are"
-        return f"Colours are scaled to {self.full_at}; {names} {are} off the scale."
+        notes = []
+        if beyond:
+            names = ", ".join(f"{word.text} ({number(word.score, self.span)})" for word in beyond)
+            are = "is" if len(beyond) == 1 else "are"
+            notes.append(f"Colours are scaled to {self.full_at}; {names} {are} off the scale.")
+        if broken := sum(word.broken for word in words):
+            notes.append(_broken_note(broken, len(words), self.unit))
+        return " ".join(notes)
 
     @property
     def direction(self) -> str:
@@ -195,8 +203,18 @@ class ImagePanel:
             ]
         )
 
+    @property
+    def note(self) -> str:
+        """The note about patches without a finite score, or ""."""
+        broken = int((~self.patches.isfinite()).sum())
+        return _broken_note(broken, self.patches.numel(), self.unit) if broken else ""
+
 
 Panel = TextPanel | ImagePanel
+
+
+def _broken_note(broken: int, count: int, unit: str) -> str:
+    return f"{broken} of {count} {unit} (purple) have scores that are NaN or infinite."
 
 
 def largest_score(scores: Tensor) -> float:

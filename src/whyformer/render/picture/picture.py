@@ -8,7 +8,7 @@ from dataclasses import replace
 from torch import Tensor
 
 from whyformer.attribution import Attribution
-from whyformer.render.colours import LIGHT, STEPS, ink, step
+from whyformer.render.colours import LIGHT, ink
 from whyformer.render.comparison import OWN, ComparedSample, compare_samples
 from whyformer.render.numbers import number
 from whyformer.render.overlay import overlay_row, panel_pictures
@@ -17,7 +17,7 @@ from whyformer.render.picture.canvas import MARGIN, WIDTH, Canvas, Format, font
 from whyformer.render.picture.colour_bar import bar_in_line
 from whyformer.render.picture.heat import draw_matrix
 from whyformer.render.picture.sentence_strip import draw_sentences
-from whyformer.render.picture.word_boxes import word_boxes
+from whyformer.render.picture.word_boxes import word_boxes, word_colour
 from whyformer.render.signs import short
 from whyformer.render.subwords import as_subwords
 from whyformer.render.view_model import SampleContent, read_samples
@@ -85,7 +85,7 @@ def _draw_sample(canvas: Canvas, content: SampleContent) -> None:
             canvas.write_paragraph(SILENT, font(7.5), LIGHT.quiet)
             continue
         _draw_legend(canvas, panel)
-        if isinstance(panel, TextPanel) and panel.note:
+        if panel.note:
             canvas.write_paragraph(panel.note, font(7.5), LIGHT.quiet)
         _draw_bars(canvas, panel)
     if content.answer is not None and content.answer.output_words:
@@ -218,7 +218,7 @@ def _draw_table(canvas: Canvas, titles: Sequence[str], panels: Sequence[TextPane
             canvas.write(MARGIN, name, face, LIGHT.text)
             for j, (_, panel) in enumerate(some):
                 word = panel.words[k]
-                ground = LIGHT.colour(step(panel.share(word)) / STEPS)
+                ground = word_colour(panel, word)
                 canvas.box(left + j * width + 1, width - 2, 12, ground, dashed=False)
                 text = number(word.score, panel.span)
                 canvas.write(left + (j + 0.5) * width, text, face, ink(ground), align="center")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from whyformer.render.colours import LIGHT, STEPS, ink, step
+from whyformer.render.colours import BROKEN, LIGHT, STEPS, Colour, ink, step
 from whyformer.render.panels import TextPanel, Word
 from whyformer.render.picture.canvas import Canvas, font
 from whyformer.render.sentences import ends_line
@@ -48,12 +48,17 @@ class WordBoxes:
         top = canvas.y
         for placed in self.placed:
             canvas.y = top + (placed.line + 0.5) * self.line
-            ground = LIGHT.colour(step(self.panel.share(placed.word)) / STEPS)
+            ground = word_colour(self.panel, placed.word)
             dashed = self.panel.is_beyond(placed.word)
             canvas.box(left + placed.x, placed.width, 1.45 * self.size, ground, dashed=dashed)
             x = left + placed.x + _padding(self.size)
             canvas.write(x, placed.text, _face(placed.word, self.size), ink(ground))
         canvas.y = top + self.height
+
+
+def word_colour(panel: TextPanel, word: Word) -> Colour:
+    """Return the background of a word."""
+    return BROKEN if word.broken else LIGHT.colour(step(panel.share(word)) / STEPS)
 
 
 def word_boxes(canvas: Canvas, panel: TextPanel, room: float, size: float) -> WordBoxes:

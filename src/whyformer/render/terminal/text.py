@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from whyformer.attribution import Attribution
-from whyformer.render.colours import LIGHT, STEPS, css
+from whyformer.render.colours import BROKEN, LIGHT, STEPS, WHITE, css
 from whyformer.render.comparison import OWN, compare_samples
 from whyformer.render.numbers import number
 from whyformer.render.overlay import panel_pictures
@@ -37,6 +37,7 @@ from whyformer.render.view_model import SampleContent, read_samples
 TOP = 6  # rows of the list of strongest words or patches
 CELL = 7  # characters of a cell of output by input
 ROWS = 60  # of output by input, at most
+BROKEN_STYLE = Style(color=css(WHITE), bgcolor=css(BROKEN))
 NOTABLE = 0.1  # without colour, words get their number from this share on
 
 
@@ -111,7 +112,7 @@ def _accounts(content: SampleContent) -> Text:
 
 def _panel(box: InkBox, panel: Panel, several: bool, bars: bool) -> RenderableType:
     shown = _line(box, panel) if isinstance(panel, TextPanel) else _pictures(box, panel)
-    note = [Text(panel.note)] if isinstance(panel, TextPanel) and panel.note else []
+    note = [Text(panel.note)] if panel.note else []
     if several and panel.silent:
         return Group(Padding(shown, (1, 0)), Text(SILENT + "\n"))
     listed = Padding(_bars(box, panel, bars), (1, 0))
@@ -139,8 +140,9 @@ def _answer(panel: TextPanel) -> Text:
 def _word(box: InkBox, panel: TextPanel, word: Word) -> Text:
     share = panel.share(word)
     style = Style(italic=word.special, underline=word.unsure or None)
-    text = Text(word.text, style=box.style(share) + style)
-    if box.theme is None and abs(share) >= NOTABLE:
+    ground = BROKEN_STYLE if word.broken and box.theme is not None else box.style(share)
+    text = Text(word.text, style=ground + style)
+    if word.broken or (box.theme is None and abs(share) >= NOTABLE):
         text.append(f"({number(word.score, panel.span)})")
     return text
 
