@@ -20,6 +20,14 @@ from whyformer.cli.arguments import (
     read_target,
 )
 from whyformer.cli.audit import check_folder, print_audit, run_with_progress
+from whyformer.cli.engine_options import (
+    Address,
+    EngineName,
+    Gpus,
+    RuntimeEnv,
+    Workers,
+    read_engine,
+)
 from whyformer.cli.files import write
 from whyformer.summarize import run_summary
 
@@ -103,6 +111,11 @@ def summarize_command(
             show_default=False,
         ),
     ] = None,
+    engine: EngineName = "local",
+    workers: Workers = 1,
+    address: Address = None,
+    runtime_env: RuntimeEnv = None,
+    gpus: Gpus = 0.0,
     quiet: Quiet = False,
 ) -> None:
     """Rank the words, sentences or image positions that speak for each class of a model."""
@@ -124,6 +137,7 @@ def summarize_command(
         batch=batch,
         draws=draws,
         seed=seed,
+        engine=read_engine(engine, workers, address, runtime_env, gpus),
     )
     found = run_with_progress(events)
     print_audit(found, quiet)
