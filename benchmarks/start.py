@@ -17,7 +17,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from report import finish, limit_note
+from report import finish
 
 TEXT = "a gripping, beautifully acted film"
 BY_HAND = f"""
@@ -63,7 +63,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     for work in WORK.values():
         cpu_seconds(work)  # compiles bytecode, fills the file cache
-    rounds = [{name: cpu_seconds(work) for name, work in WORK.items()} for _ in range(options.rounds)]
+    rounds = [
+        {name: cpu_seconds(work) for name, work in WORK.items()} for _ in range(options.rounds)
+    ]
     least = {name: min(one[name] for one in rounds) for name in WORK}
     for name, seconds in least.items():
         print(f"{name:<18} {seconds:6.2f} s")

@@ -41,6 +41,8 @@ OUTSIDE = "you"
 TEXT = "a gripping film"
 # Functions that run once for one value: nothing is loaded, read or detected twice.
 ONCE = ("load_model", "prepare", "find_stacks")
+# What a worker of an evaluation runs.
+TASKS = ("EvaluationTask.open", "measure_samples", "_measure")
 SHOWN = 5  # arguments that a hop names; the rest is "..."
 # Files of scopes: they run what the part around them gave to them, and are no hop.
 SCOPES = ("models/undo.py", "models/shared_scope.py")
@@ -174,12 +176,15 @@ def may_call(source: str, code: CodeType, place: str | None) -> bool:
     """Whether the import table allows the call.
 
     A result may show itself: `attribution` calls the views that the registry found for it.
+    A worker runs the task that it was given: `workers` calls its functions, and no others.
     A dunder or property of a value that was handed down is reading it, and no call back up.
     """
     target = part_of(code)
     if source == OUTSIDE or target in ALLOWED[source]:
         return True
     if source == "attribution" and target == "render":
+        return True
+    if source == "workers" and code.co_qualname in TASKS:
         return True
     return not is_function(code) and "<" not in code.co_qualname
 
@@ -283,7 +288,8 @@ def problems(found: dict[str, Trace]) -> Iterator[str]:
             times = Counter(
                 argument
                 for argument in arguments
-                if not argument.startswith("<")
+                # A worker measures a sample, and the report explains it again to draw it.
+                if not (argument.startswith("<") or (function, name) == ("prepare", "evaluation"))
                 or (function == "find_stacks" and name == "explanation")
             )
             yield from (

@@ -213,7 +213,7 @@ class _BulkRun:
         """The scores of the rows of a window that do not harm their worker."""
         alone = {str(one.start): one for one in window.alone()}
         chunks = (Chunk(name, one) for name, one in alone.items())
-        rows, skipped, doubts = [], [], []
+        rows, skipped, doubts, before = [], [], [], len(self.failed)
         for finished in engine.run(task, chunks, len(alone)):
             if finished.failure is not None:
                 name = alone[finished.name].samples[0].id
@@ -225,13 +225,14 @@ class _BulkRun:
             rows += found.rows
             skipped += found.skipped
             doubts += found.doubts
-        return WindowScores(sorted(rows, key=lambda row: row["index"]), skipped, doubts)
+        rows.sort(key=lambda row: row["index"])
+        return WindowScores(rows, skipped, doubts, is_complete=len(self.failed) == before)
 
     def _finish(self, number: int, rows: int, scores: WindowScores) -> None:
         if scores.error is not None:
             raise scores.error
         # With rows missing the part is not finished: the next run tries them again.
-        if not self.failed or self.job.skip:
+        if scores.is_complete or self.job.skip:
             self.file.add(number, scores.rows)
         self.done += rows
         self.skipped += scores.skipped

@@ -36,12 +36,16 @@ class Window:
 
 @dataclass(frozen=True)
 class WindowScores:
-    """The output rows of a window, what was said about it, and an error that ends the run."""
+    """The output rows of a window, what was said about it, and an error that ends the run.
+
+    `is_complete` is False if a row is missing because it harmed its worker.
+    """
 
     rows: Sequence[Row] = ()
     skipped: Sequence[str] = ()
     doubts: Sequence[str] = ()
     error: WhyformerError | None = None
+    is_complete: bool = True
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,14 @@ from rich.markdown import Markdown
 from whyformer.cli.app import command
 from whyformer.cli.arguments import Quiet
 from whyformer.cli.console import print_written, stdout_console
+from whyformer.cli.engine_options import (
+    Address,
+    EngineName,
+    Gpus,
+    RuntimeEnv,
+    Workers,
+    read_engine,
+)
 from whyformer.cli.files import OutputError
 from whyformer.cli.progress import progress_bar
 from whyformer.errors import InputError
@@ -95,6 +103,11 @@ def reproduce_command(
             show_default=False,
         ),
     ] = None,
+    engine: EngineName = "local",
+    workers: Workers = 1,
+    address: Address = None,
+    runtime_env: RuntimeEnv = None,
+    gpus: Gpus = 0.0,
     quiet: Quiet = False,
 ) -> None:
     """Run a paper's experiment and compare its figures with ours, or compare all methods."""
@@ -103,6 +116,7 @@ def reproduce_command(
             f"there is no experiment {name!r}.{nearest(name, EXPERIMENTS)}",
             remedy=f"Choose one of {', '.join(EXPERIMENTS)}",
         )
+    run_on = read_engine(engine, workers, address, runtime_env, gpus)
     experiment = EXPERIMENTS[name]
     chosen = _split_names(parts)
     outcomes: list[Outcome] = []
@@ -119,6 +133,7 @@ def reproduce_command(
                 limit=limit,
                 base=base.expanduser() if base is not None else None,
                 train_limit=train_limit,
+                engine=run_on,
             ):
                 if isinstance(event, Outcome):
                     outcomes.append(event)

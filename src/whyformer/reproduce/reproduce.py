@@ -13,12 +13,13 @@ from whyformer.evaluation.evaluate import RunOptions, run_evaluation
 from whyformer.evaluation.plan import MethodSpec, Plan
 from whyformer.evaluation.results import Results
 from whyformer.models import bundled
-from whyformer.models.load import Loaded, load_model
+from whyformer.models.load import load_model
 from whyformer.registry import nearest
 from whyformer.reproduce.experiment import Experiment, ExperimentPart
 from whyformer.reproduce.recipes import RECIPES, split_source
 from whyformer.reproduce.samples import drop_unknown_labels, select_samples
 from whyformer.reproduce.train_recipe import TrainedModel, run_training
+from whyformer.workers import EngineOptions
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class ReproduceOptions:
     limit: int | None
     base: Path | None
     train_limit: int | None
+    engine: EngineOptions
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,7 @@ def run_experiment(
     limit: int | None = None,
     base: Path | None = None,
     train_limit: int | None = None,
+    engine: EngineOptions | None = None,
 ) -> Iterator[Progress | Outcome]:
     """Run an experiment part by part.
 
@@ -77,6 +80,7 @@ def run_experiment(
         limit: The most samples per part; the part's own limit if None.
         base: The folder of the encoder to fine-tune; MiniLM-L6 if None.
         train_limit: The most training samples per model; the recipe's own limit if None.
+        engine: Where the evaluation runs, and with how many workers; in this process by default.
 
     Yields:
         Progress, and one outcome per part in the experiment's order. A part without data has an
@@ -102,7 +106,8 @@ def run_experiment(
     rows = [row for part in chosen for row in part.rows]
     names = [name for row in rows for name in (row.label, row.method)]
     _check_names("method", methods, names, experiment)
-    options = ReproduceOptions(experiment, data, out, methods, limit, base, train_limit)
+    run_on = engine or EngineOptions()
+    options = ReproduceOptions(experiment, data, out, methods, limit, base, train_limit, run_on)
     for part in chosen:
         yield from _run_part(part, options)
 
@@ -186,7 +191,7 @@ def _evaluate_part(part: ExperimentPart, options: ReproduceOptions) -> Iterator[
             yield event
     loaded = load_model(model.source, None, None)
     # Only the last part of its path: a published table must not show folders of this machine.
-    loaded = Loaded(loaded.module, loaded.processor, Path(model.source).name)
+    loaded = replace(loaded, name=Path(model.source).name)
     limit = options.limit or part.limit
     samples, names, left_out = select_samples(part, options.data, limit, loaded)
     rows = _select_rows(part, options.methods)
@@ -202,7 +207,7 @@ def _evaluate_part(part: ExperimentPart, options: ReproduceOptions) -> Iterator[
         drop_unknown_labels(samples, loaded),
         Plan(rows, part.measures, part.targets, part.fill, seed=0, truncation=True),
         options.out / options.experiment.name / part.name,
-        RunOptions(names, facts),
+        RunOptions(names, facts, engine=options.engine),
     )
     for step in events:
         if isinstance(step, Results):
