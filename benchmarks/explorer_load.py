@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import argparse
 import base64
-import functools
 import http.client
 import io
 import itertools
@@ -36,6 +35,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +137,7 @@ def crowd(recorder: Recorder, users: int, seconds: float) -> None:
             if recorder.ask(question) == 503:
                 time.sleep(0.1)  # a user would wait before trying again
 
-    run_threads([functools.partial(use, number) for number in range(users)])
+    run_threads([partial(use, number) for number in range(users)])
 
 
 def run_threads(work: list[Callable[[], None]]) -> None:

@@ -12,8 +12,9 @@ from urllib.parse import urlencode
 import pytest
 from PIL import Image
 
-from tests.explorer.conftest import Client
+from tests.explorer.conftest import Client, serve
 from tests.explorer.visitor import Visitor
+from whyformer.explorer.app import create_app
 
 HOSTILE = (
     "<img src=x onerror=document.title=1><script>document.title=2</script> \"'` </textarea>"
@@ -157,7 +158,7 @@ def test_a_link_brings_everything_back(visitor: Visitor) -> None:
     visitor.wait_for_end()
     assert rows(visitor) == ["rollout"]
     assert visitor.run("document.getElementById('text').value") == "dull"
-    assert visitor.text("#rows td") == "negative"
+    assert visitor.text("#rows td").startswith("negative ")  # and its probability
     again = visitor.run("location.search")
     for name, value in chosen.items():
         assert urlencode({name: value}) in again
@@ -260,3 +261,99 @@ def test_dark_is_dark(visitor: Visitor) -> None:
     visitor.wait_for_end()
     colour = "getComputedStyle(document.body).backgroundColor"
     assert visitor.run(colour) == visitor.inside(colour) == "rgb(20, 22, 26)"
+
+
+def choose_model(visitor: Visitor, name: str, example: int = 0) -> None:
+    visitor.run(
+        "(() => { const menu = document.getElementById('model');"
+        f" menu.value = {json.dumps(name)}; menu.dispatchEvent(new Event('change'));"
+        f" document.querySelectorAll('#examples button')[{example}].click(); }})()"
+    )
+
+
+@pytest.mark.parametrize("model", ["reader", "vlm_shapes"])
+def test_a_word_of_a_chat_answer_recolours_the_prompt(visitor: Visitor, model: str) -> None:
+    visitor.open(visitor.home)
+    choose_model(visitor, model)
+    visitor.press_explain()
+    words = visitor.run(
+        "[...document.querySelectorAll('#words button')].map((e) => e.innerText.split('\\n'))"
+    )
+    assert all(share.endswith("%") for _, share in words)
+    assert visitor.text("#prompt") == visitor.run("document.getElementById('text').value")
+    shows = "document.querySelector('.card').innerText"
+    for index in (0, 1):
+        visitor.click("#words button", nth=index)
+        visitor.wait_inside(f"{shows}.includes('relevance for “{words[index][0]}”')")
+        pressed = "[...document.querySelectorAll('#words button')].map((e) => e.ariaPressed)"
+        assert visitor.run(pressed).index("true") == index
+
+
+def test_an_edited_input_is_compared_with_the_one_before(visitor: Visitor) -> None:
+    visitor.open(link(visitor, model="sst2", methods="gae", text="a gripping film"))
+    visitor.wait_for_end()
+    assert visitor.run("document.getElementById('change').hidden")
+    visitor.run("document.getElementById('text').value = 'a boring film <b>'; null")
+    visitor.click("#keep")
+    visitor.press_explain()
+    assert visitor.text("#change del") == "gripping"
+    inserted = "[...document.querySelectorAll('#change ins')].map((e) => e.innerText)"
+    assert visitor.run(inserted) == ["boring", "<b>"]
+    assert "positive: 99" in visitor.text("#change ul")
+    visitor.wait("document.querySelectorAll('#reports iframe[style]').length === 2")
+    titles = visitor.run("[...document.querySelectorAll('#reports h3')].map((e) => e.innerText)")
+    assert titles == ["Now", "Before"]
+    texts = [
+        frame.evaluate("document.body.innerText")
+        for frame in visitor.page.frames
+        if frame.url.endswith("/report")
+    ]
+    assert sum("gripping" in text for text in texts) == 1
+
+
+def test_several_models_side_by_side(visitor: Visitor) -> None:
+    visitor.open(link(visitor, model="lxmert_shapes", methods="gae"))
+    choose_model(visitor, "lxmert_shapes", 1)
+    visitor.run("document.getElementById('others-field').open = true; null")
+    others = visitor.run("[...document.querySelectorAll('[name=other]')].map((e) => e.value)")
+    assert "visualbert_shapes" in others
+    assert "sst2" not in others
+    visitor.run(
+        "document.querySelector('[name=other][value=visualbert_shapes]').checked = true; null"
+    )
+    visitor.press_explain()
+    visitor.wait("document.querySelectorAll('#reports iframe[style]').length === 2")
+    titles = visitor.run("[...document.querySelectorAll('#reports h3')].map((e) => e.innerText)")
+    assert titles == ["lxmert_shapes", "visualbert_shapes"]
+    assert "blue" in visitor.text(".shares")
+    assert "%" in visitor.text(".shares")
+    assert "others=visualbert_shapes" in visitor.run("location.search")
+
+
+def test_a_table_of_samples_is_walked_through(
+    visitor: Visitor, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    file = tmp_path_factory.mktemp("data") / "reviews.csv"
+    lines = ["a gripping film,positive", "dull and slow,positive", "<b>fine</b>,positive"]
+    file.write_text("text,label\n" + "\n".join(lines * 20) + "\n")
+    for client in serve(create_app(data=f"csv:{file}")):
+        visitor.home = client.server.url
+        visitor.open(link(visitor, model="sst2", methods="gae"), 380)
+        visitor.wait("document.querySelectorAll('#samples tr').length === 50")
+        assert visitor.text("#sample-place") == "60 samples"
+        visitor.click("#sample-next")
+        visitor.wait_for_end()
+        visitor.run("delete document.body.dataset.state")
+        visitor.click("#sample-next")
+        visitor.wait_for_end()
+        assert visitor.run("document.getElementById('text').value") == "dull and slow"
+        assert visitor.text("#sample-place") == "2 of 60"
+        cells = "[...document.querySelectorAll('#samples .predicted')].map((e) => e.innerText)"
+        assert visitor.run(cells)[:3] == ["positive", "negative", ""]
+        assert visitor.run("document.querySelectorAll('#samples .wrong').length") == 1
+        visitor.click("#samples-more")
+        visitor.wait("document.querySelectorAll('#samples tr').length === 60")
+        assert visitor.run("document.querySelectorAll('#samples b').length") == 0
+        assert visitor.run("document.documentElement.scrollWidth") == 380
+        assert visitor.complaints == []
+        visitor.go("about:blank")

@@ -51,11 +51,17 @@ class Visitor(Browser):
 
     def inside(self, script: str) -> Any:
         """What an expression comes to in the report's frame, the last one if there are several."""
+        from playwright.sync_api import Error
+
         ends = time.monotonic() + WAIT
         while True:
             frames = [one for one in self.page.frames if one.url.endswith("/report")]
-            if frames:
-                return frames[-1].evaluate(script)
+            try:
+                if frames:
+                    return frames[-1].evaluate(script)
+            except Error as error:
+                if "navigation" not in str(error) and "detached" not in str(error):
+                    raise
             assert time.monotonic() < ends, "there is no frame"
             self.page.wait_for_timeout(50)
 

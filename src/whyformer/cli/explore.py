@@ -21,6 +21,7 @@ from whyformer.models.quiet import silence_transformers
         "whyformer explore",
         "whyformer explore --port 8000 --no-browser",
         "whyformer explore --model ./my-model --model google/vit-base-patch16-224",
+        "whyformer explore --data csv:reviews.csv",
     ),
 )
 def explore(
@@ -50,6 +51,15 @@ def explore(
             metavar="NAME",
             help="A folder or Hugging Face id to offer with the bundled models; may be repeated."
             " The page cannot load any other model.",
+            show_default=False,
+        ),
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            "--data",
+            metavar="NAME:PATH",
+            help="A dataset whose samples the page lists, for example csv:reviews.csv.",
             show_default=False,
         ),
     ] = None,
@@ -87,7 +97,7 @@ def explore(
     from whyformer.explorer.serve import ExplorerServer, load_first_model
 
     with busy("loading the models ..."):
-        app = create_app(model or [], hosts=[host, *(public_name or [])])
+        app = create_app(model or [], data=data, hosts=[host, *(public_name or [])])
     silence_transformers()
     try:
         server = ExplorerServer(

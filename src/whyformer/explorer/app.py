@@ -8,17 +8,18 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import resources
+from io import BytesIO
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from whyformer.attribution import file_views
 from whyformer.errors import InputError
-from whyformer.explorer.catalogue import Catalogue, catalogue
+from whyformer.explorer.catalogue import NO_SAMPLES, Catalogue, catalogue
 from whyformer.explorer.explain_job import explain_job
 from whyformer.explorer.explain_request import RELOAD
 from whyformer.explorer.frame import frame_report
@@ -29,7 +30,9 @@ from whyformer.explorer.limits import Limits
 from whyformer.explorer.page import page
 from whyformer.explorer.request_body import RequestReader
 from whyformer.explorer.result_cache import ResultCache
+from whyformer.explorer.samples import read_samples
 from whyformer.explorer.security import REPORT, check_origin
+from whyformer.inputs.images import open_image
 
 FILES = {
     "explorer.css": "text/css",
@@ -37,8 +40,11 @@ FILES = {
     "form.js": "text/javascript",
     "results.js": "text/javascript",
     "curve.js": "text/javascript",
+    "samples.js": "text/javascript",
+    "beside.js": "text/javascript",
     "favicon.svg": "image/svg+xml",
 }
+THUMBNAIL = 320  # pixels
 
 
 @dataclass(frozen=True)
@@ -57,6 +63,7 @@ class Explorer:
 def create_app(
     models: Catalogue | Sequence[str] = (),
     *,
+    data: str | None = None,
     limits: Limits | None = None,
     hosts: Sequence[str] = (),
 ) -> Starlette:
@@ -64,6 +71,8 @@ def create_app(
 
     Args:
         models: Folders or Hugging Face ids to offer with the bundled models.
+        data: A dataset whose samples the page lists, as for `whyformer evaluate`, such as
+            "csv:reviews.csv,text=review".
         limits: The limits of requests and jobs.
         hosts: Public names of the server, for example of a proxy or a Space. Requests that
             arrive under another name than these, an IP address or localhost are refused.
@@ -73,8 +82,11 @@ def create_app(
         >>> app.state.explorer.limits.running
         2
     """
-    offered = models if isinstance(models, Catalogue) else catalogue(models)
     limits = limits or Limits()
+    if isinstance(models, Catalogue):
+        offered = models
+    else:
+        offered = catalogue(models, read_samples(data, limits.samples) if data else NO_SAMPLES)
     jobs = JobQueue(limits)
     explorer = Explorer(
         offered,
@@ -98,6 +110,8 @@ def create_app(
             Route("/examples/{model:path}/{index}", send_example),
             Route("/results/{name}/report", send_report),
             Route("/results/{name}/why{suffix}", send_download),
+            Route("/samples", send_samples),
+            Route("/samples/{index}/image", send_sample_image),
             Route("/explain", explain, methods=["POST"]),
         ],
         middleware=[Middleware(Gate, hosts=explorer.hosts)],
@@ -125,12 +139,28 @@ async def send_file(request: Request) -> Response:
 async def send_example(request: Request) -> Response:
     """Return the image of an example."""
     model, index = request.path_params["model"], request.path_params["index"]
-    if not (index.isdecimal() and len(index) < 8):
-        raise NotFoundError("there is no such example")
-    image = _explorer(request).offered.example(model, int(index)).image
+    number = _number(index, "there is no such example")
+    image = _explorer(request).offered.example(model, number).image
     if image is None:
         raise InputError("this example has no image")
     return Response(image.read_bytes(), media_type="image/png")
+
+
+async def send_samples(request: Request) -> Response:
+    """Return some rows of the table of samples."""
+    start = _number(request.query_params.get("start", "0"), "there are no such samples")
+    explorer = _explorer(request)
+    return JSONResponse(explorer.offered.samples.rows(start, explorer.limits.characters))
+
+
+def send_sample_image(request: Request) -> Response:
+    """Return the image of a sample, small."""
+    index = _number(request.path_params["index"], "there is no such sample")
+    image = open_image(_explorer(request).offered.samples.image(index), "RGB")
+    image.thumbnail((THUMBNAIL, THUMBNAIL))
+    content = BytesIO()
+    image.save(content, "PNG")
+    return Response(content.getvalue(), media_type="image/png")
 
 
 def send_report(request: Request) -> Response:
@@ -186,6 +216,13 @@ class JobResponse(StreamingResponse):
 async def _lines(job: Job) -> AsyncIterator[bytes]:
     async for event in job.events():
         yield json.dumps(event, allow_nan=False).encode() + b"\n"
+
+
+def _number(text: str, says: str) -> int:
+    """Return a number of an address; raise NotFoundError if it is none."""
+    if not (text.isascii() and text.isdecimal() and len(text) < 8):
+        raise NotFoundError(says)
+    return int(text)
 
 
 def _explorer(request: Request) -> Explorer:

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from whyformer.errors import InputError
+from whyformer.explorer.samples import SampleTable
 from whyformer.models import bundled
 from whyformer.models.families import family_of
 from whyformer.models.load import Loaded, load_model
 from whyformer.models.signature import needed_streams
 
 EXAMPLES = 12  # per model
+NO_SAMPLES = SampleTable()
 # Tasks of bundled models that write text.
 WRITING = frozenset(
     {"image-to-text", "image-text-to-text", "text-generation", "text2text-generation"}
@@ -53,10 +55,11 @@ class OfferedModel:
 
 
 class Catalogue:
-    """The offered models by name; a browser cannot load any other."""
+    """The offered models by name, and samples for them; a browser cannot load any other."""
 
-    def __init__(self, entries: Sequence[OfferedModel]) -> None:
+    def __init__(self, entries: Sequence[OfferedModel], samples: SampleTable = NO_SAMPLES) -> None:
         self.entries = {entry.name: entry for entry in entries}
+        self.samples = samples
 
     def __getitem__(self, name: object) -> OfferedModel:
         if not isinstance(name, str) or name not in self.entries:
@@ -77,8 +80,8 @@ class Catalogue:
         return examples[index]
 
 
-def catalogue(sources: Sequence[str] = ()) -> Catalogue:
-    """Return the models in `sources` and the bundled ones.
+def catalogue(sources: Sequence[str] = (), samples: SampleTable = NO_SAMPLES) -> Catalogue:
+    """Return the models in `sources` and the bundled ones, with the samples of a dataset.
 
     Models in `sources` are loaded now, so that errors show before the server starts.
     """
@@ -92,7 +95,7 @@ def catalogue(sources: Sequence[str] = ()) -> Catalogue:
         names = chain([entry.name], (f"{entry.name} ({n})" for n in count(2)))
         entry.name = next(name for name in names if name not in taken)
         taken.add(entry.name)
-    return Catalogue(entries)
+    return Catalogue(entries, samples)
 
 
 def _text_first(known: dict[str, bundled.BundledModel]) -> list[bundled.BundledModel]:

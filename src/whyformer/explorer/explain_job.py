@@ -19,6 +19,7 @@ from whyformer.explorer.result_cache import Result, ResultCache
 from whyformer.methods import methods
 from whyformer.models.load import Loaded
 from whyformer.models.processors import tokenizer_of
+from whyformer.render.answer import read_answer
 from whyformer.render.html.fragment import Page
 from whyformer.render.html.page import build_answers_page, build_comparison_page, build_page
 
@@ -69,9 +70,22 @@ def _answer(
     send("step", done=done, of=steps, says="drawing")
     send("report", id=results.put(_result(attributions)), label=attributions[0].labels[0])
     if request.entry.writes:
+        _send_answer(attributions[0], send)
         send("unmeasured", says=WRITES)
         return
     _measure(request, loaded, attributions, send, steps)
+
+
+def _send_answer(attribution: Attribution, send: SendEvent) -> None:
+    """Send the words of a written answer with their probabilities."""
+    stream = next((one for one in attribution.streams.values() if one.said), None)
+    if stream is None:
+        return
+    words = [
+        {"text": word.text, "special": word.special, "share": word.probability}
+        for word in read_answer(stream).words
+    ]
+    send("answer", words=words)
 
 
 def _explain(
@@ -178,6 +192,8 @@ def _measure(
         send("unmeasured", says=error_text(error))
         return
     send("answers", classes=deletion.classes(shares))
+    if not request.curves:
+        return
     if len(shares) == 1:
         send("unmeasured", says=ONE_NUMBER)
         return

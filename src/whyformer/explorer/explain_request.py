@@ -19,7 +19,7 @@ from whyformer.targets.specs import at_query, parse_target
 
 FIELDS = frozenset(
     {"model", "methods", "text", "second", "target", "query", "example", "image"}
-    | {"answer", "max_new_tokens"}
+    | {"answer", "max_new_tokens", "sample", "curves"}
 )
 RELOAD = "Reload the page"
 
@@ -33,6 +33,7 @@ class ExplainRequest:
     inputs: Any
     target: Any = None
     max_new_tokens: int | None = None  # None: as the model's generation config says
+    curves: bool = True  # whether deletion curves are measured
 
     @property
     def has_upload(self) -> bool:
@@ -75,13 +76,17 @@ def read_request(body: bytes, offered: Catalogue, limits: Limits) -> ExplainRequ
     if "text" in entry.reads:
         parts["text"] = _text_input(text, second, entry)
     if "image" in entry.reads:
-        parts["image"] = _image(fields.get("image"), example, entry, limits)
+        image = example.image
+        if fields.get("sample") is not None:
+            image = offered.samples.image(fields["sample"])
+        parts["image"] = _image(fields.get("image"), image, entry, limits)
     return ExplainRequest(
         entry,
         names,
         parts if len(parts) > 1 else next(iter(parts.values())),
         at_query(query, target) if answer is None else answer,
         _new_tokens(fields.get("max_new_tokens"), answer, entry, limits),
+        fields.get("curves", True) is not False,
     )
 
 
@@ -136,9 +141,9 @@ def _text_input(text: str, second: str, entry: OfferedModel) -> str | tuple[str,
     return text, second
 
 
-def _image(encoded: Any, example: ExampleInput, entry: OfferedModel, limits: Limits) -> Any:
-    if encoded is None and example.image is not None:
-        return open_image(example.image, "RGB")
+def _image(encoded: Any, known: Any, entry: OfferedModel, limits: Limits) -> Any:
+    if encoded is None and known is not None:
+        return open_image(known, "RGB")
     if encoded is None:
         raise InputError(f"{entry.name} needs an image", remedy="Drop one, or choose an example")
     if isinstance(encoded, str) and len(encoded) > limits.body:

@@ -1,4 +1,4 @@
-"""The report inside the explorer's frame, with a script that sends its height to the page."""
+"""The report inside the explorer's frame, with a script that talks to the page."""
 
 from __future__ import annotations
 
@@ -11,6 +11,14 @@ SCRIPT = (
     "{height: Math.ceil(document.documentElement.getBoundingClientRect().height)}, '*');"
     "send();addEventListener('load', send);"
     "new ResizeObserver(send).observe(document.documentElement);"
+    # A word of the answer that was clicked in the page: the report recolours the prompt.
+    "addEventListener('message', ({source, data}) => {"
+    "if (source !== parent || !Number.isInteger(data?.word)) return;"
+    "const said = document.querySelectorAll('.said .word');"
+    "const streams = [...document.querySelectorAll('.stream')];"
+    "const own = streams.find((e) => e.querySelector('h3')?.textContent === 'generated');"
+    "(said.length ? said : own?.querySelectorAll('.words .word') ?? [])[data.word]?.click();"
+    "});"
 )
 
 

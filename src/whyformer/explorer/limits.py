@@ -43,7 +43,8 @@ class Limits:
     headers: float = 5.0  # seconds for the headers of a request to arrive
     reading: float = 20.0  # seconds for the body of a request to arrive, or a response to leave
     receiving: int = 4  # large requests at the same time
-    results: int = 16  # stored for downloads
+    samples: int = 1000  # of a dataset
+    results: int = 32  # stored for downloads
     kept: int = 64 * MEGA  # bytes of all stored results
 
     @property

@@ -24,4 +24,5 @@ def page(offered: Catalogue, limits: Limits) -> bytes:
         downloads=list(file_views().values()),
         # tojson writes <, > and & as escapes, so that no name can end the element.
         data={"models": models, "limits": form_limits},
+        samples=offered.samples,
     ).encode()

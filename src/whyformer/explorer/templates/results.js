@@ -19,8 +19,9 @@ export class Results {
     this.ask = ask;
     this.frame = $("report");
     addEventListener("message", ({source, data}) => {
-      if (source !== this.frame.contentWindow || !Number.isFinite(data?.height)) return;
-      this.frame.style.height = `${Math.min(Math.max(data.height, 120), 30000)}px`;
+      const frame = [...document.querySelectorAll("#reports iframe")].find((one) => one.contentWindow === source);
+      if (!frame || !Number.isFinite(data?.height)) return;
+      frame.style.height = `${Math.min(Math.max(data.height, 120), 30000)}px`;
     });
   }
 
@@ -29,7 +30,8 @@ export class Results {
     this.charts = new Map();
     this.rows = new Map();
     this.shown = new Set();
-    for (const id of ["error", "welcome", "answers", "report", "trust", "files", "curve-note", "notes"]) $(id).hidden = true;
+    this.outcome = {id: null, shares: []};
+    for (const id of ["error", "welcome", "answers", "written", "report", "trust", "files", "curve-note", "notes"]) $(id).hidden = true;
     for (const id of ["rows", "columns", "notes"]) $(id).replaceChildren();
     document.querySelector(".charts").replaceChildren();
     for (const title of ["method", "why", "time", "sum / output", "trust"]) this.column(title);
@@ -67,6 +69,7 @@ export class Results {
     const row = this.row(method);
     const why = create("td");
     why.append(create("bdi", label));
+    why.dataset.label = label;
     const share = conservation === null ? "–" : percent(Math.round(100 * conservation) / 100);
     row.append(why, create("td", `${seconds < 10 ? seconds.toFixed(2) : seconds.toFixed(0)} s`), create("td", share));
     if (conservation !== null && !promises) row.lastChild.title = "this method's scores are not expected to sum to the output";
@@ -87,6 +90,7 @@ export class Results {
 
   report({id, label}) {
     this.label = label;
+    this.outcome.id = id;
     this.frame.src = `results/${id}/report`;
     this.frame.hidden = false;
     for (const link of document.querySelectorAll("#files .file")) link.href = `results/${id}/${link.download}`;
@@ -94,8 +98,13 @@ export class Results {
   }
 
   answers({classes}) {
-    $("classes").replaceChildren(...classes.map(({name}) => Object.assign(create("option"), {value: name})));
+    $("classes").replaceChildren(...classes.map(({name, share}) => Object.assign(create("option"), {value: name, label: `${name}, ${likely(share)}`})));
     if (!classes.length) return;
+    this.outcome.shares = classes;
+    for (const cell of document.querySelectorAll("#rows [data-label]")) {
+      const known = classes.find(({name}) => name === cell.dataset.label);
+      if (known) cell.append(` ${likely(known.share)}`);
+    }
     document.querySelector(".bars").replaceChildren(...classes.map(({name, share}) => {
       const button = create("button"), bar = create("i"), label = create("bdi", name);
       button.type = "button";
@@ -107,6 +116,28 @@ export class Results {
       return button;
     }));
     $("answers").hidden = false;
+  }
+
+  // The words that the model wrote; a click on one colours the prompt by what led to it.
+  answer({words}) {
+    this.outcome.shares = words.filter(({special}) => !special).map(({text, share}) => ({name: text, share}));
+    $("prompt").textContent = $("text").value;
+    $("prompt").hidden = $("text-field").hidden || !$("text").value;
+    $("words").replaceChildren(...words.map(({text, special, share}, index) => {
+      const button = create("button", undefined, special ? "special" : "");
+      button.type = "button";
+      button.setAttribute("aria-pressed", false);
+      button.append(create("bdi", text), create("small", share === null ? "" : likely(share)));
+      button.title = `What led to “${text}”?`;
+      button.classList.toggle("unsure", share !== null && share < 0.5);
+      button.addEventListener("click", () => {
+        const was = button.getAttribute("aria-pressed") === "true";
+        for (const other of $("words").children) other.setAttribute("aria-pressed", other === button && !was);
+        this.frame.contentWindow.postMessage({word: index}, "*");
+      });
+      return button;
+    }));
+    $("written").hidden = false;
   }
 
   curves({streams}) {
