@@ -5,7 +5,7 @@
 Each line is a process of its own, its user and system time summed over threads; the least of the
 rounds counts. Bytecode is compiled before the first round. Three limits: `import whyformer` 1.15
 times `import torch`; `whyformer --help` one second beyond an empty Python; `whyformer explain` 1.2
-times importing torch and transformers, loading the bundled model and its tokenizer, and one forward.
+times importing torch and transformers, loading the bundled model and tokenizer, and one forward.
 """
 
 from __future__ import annotations
@@ -63,10 +63,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     for work in WORK.values():
         cpu_seconds(work)  # compiles bytecode, fills the file cache
-    rounds = [
-        {name: cpu_seconds(work) for name, work in WORK.items()} for _ in range(options.rounds)
-    ]
-    least = {name: min(one[name] for one in rounds) for name in WORK}
+    least = dict.fromkeys(WORK, float("inf"))
+    for _ in range(options.rounds):
+        least = {name: min(least[name], cpu_seconds(work)) for name, work in WORK.items()}
     for name, seconds in least.items():
         print(f"{name:<18} {seconds:6.2f} s")
     figures = {
@@ -78,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name, value in figures.items():
         print(f"{name:<34} {value:5.2f}  limit {limits[name]}")
     exceeded = [name for name, value in figures.items() if value > limits[name]]
-    return finish(options.json, {"seconds": least, "figures": figures}, exceeded)
+    return finish({"seconds": least, "figures": figures}, exceeded, options.json)
 
 
 if __name__ == "__main__":

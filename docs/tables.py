@@ -37,10 +37,37 @@ def code(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
+# Columns of README's table: heading, measure and task in docs/results.md.
+MEASURES = (
+    ("text ↓", "deletion", "SST-2"),
+    ("image ↓", "perturbation_positive", "ImageNet"),
+    ("object ↑", "segmentation/miou", "Pets"),
+)
+
+
 def methods_in_short() -> str:
-    """Return the table of methods: name, title, paper."""
-    rows = [(code([m.name]), m.title, m.paper) for m in wf.methods().values()]
-    return table(("method", "what it gives", "paper"), rows)
+    """Return the table of methods: name, title, paper, and what docs/results.md measured."""
+    measured = [measured_values(measure, task) for _, measure, task in MEASURES]
+    rows = [
+        (
+            f"[`{m.name}`](docs/methods/{m.name}.md)",
+            m.title,
+            *(column.get(m.name, "") for column in measured),
+        )
+        for m in wf.methods().values()
+    ]
+    return table(("method", "what it gives", *(heading for heading, *_ in MEASURES)), rows)
+
+
+def measured_values(measure: str, task: str) -> dict[str, str]:
+    """Return the figure of each method in the first table of this measure in docs/results.md."""
+    text = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    _, _, rest = text.partition("<!-- methods -->")
+    _, _, rest = rest.partition(f"\n**{measure}** ")
+    lines = [line for line in rest.split("\n\n")[1].splitlines() if line.startswith("|")]
+    head, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
+    column = head.index(task)
+    return {row[0]: row[column].partition(" ")[0] for row in rows}
 
 
 def methods_in_full() -> str:

@@ -50,6 +50,22 @@ def run_console(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
             assert command in {"pip", "git", "cd"}, f"{line!r} is nothing that this test can run"
 
 
+def test_readme_shows_what_the_command_prints(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    readme = next(text for kind, text, _ in blocks(ROOT / "README.md") if "why positive?" in text)
+    line = re.findall(r"^\$ whyformer (.*)$", readme, re.M)[0]
+    monkeypatch.setattr(sys, "argv", ["whyformer", *shlex.split(line)])
+    with pytest.raises(SystemExit):
+        main()
+    shown, printed = (
+        {word: float(score) for word, score in re.findall(r"(\S+?)\(([+-]\d+\.\d+)\)", text)}
+        for text in (readme, capsys.readouterr().out)
+    )
+    assert len(shown) > 5
+    assert shown == pytest.approx(printed, abs=0.02)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_code_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
