@@ -62,35 +62,61 @@ class Viewable(ABC):
         return text
 
     @overload
-    def to_png(self, path: None = None) -> bytes: ...
+    def to_png(self, path: None = None, **options: Any) -> bytes: ...
     @overload
-    def to_png(self, path: str | Path) -> None: ...
-    def to_png(self, path: str | Path | None = None) -> bytes | None:
-        """Return a picture as PNG bytes, or write it to `path` and return None."""
-        return self._picture("png", path)
+    def to_png(self, path: str | Path, **options: Any) -> None: ...
+    def to_png(self, path: str | Path | None = None, **options: Any) -> bytes | None:
+        """Return a picture as PNG bytes, or write it to `path` and return None.
+
+        Args:
+            path: The file to write. If None, the bytes are returned.
+            **options: `size`, the width in inches. `dpi`, the pixels per inch, 200 by default.
+                `colours`, the name of a diverging colour map of matplotlib such as "RdBu_r".
+                `specials=False` leaves out tokens such as [CLS]. `photo`, the original photo for
+                the overlay instead of what the model saw of it: a path, an image, or a list with
+                one per sample. `subwords=True` shows the tokens of each word.
+
+        Returns:
+            The PNG, or None if it was written to `path`.
+
+        Raises:
+            OptionError: If an option is unknown or has a bad value.
+            InputError: If the folder of `path` does not exist, or `photo` is another photo.
+
+        Example:
+            >>> a = whyformer.explain("a gripping film")
+            >>> a.to_png("why.png", size=5, dpi=300, colours="PuOr_r", specials=False)
+        """
+        return self._picture("png", path, options)
 
     @overload
-    def to_svg(self, path: None = None) -> bytes: ...
+    def to_svg(self, path: None = None, **options: Any) -> bytes: ...
     @overload
-    def to_svg(self, path: str | Path) -> None: ...
-    def to_svg(self, path: str | Path | None = None) -> bytes | None:
-        """Return the picture as SVG bytes, or write it to `path` and return None."""
-        return self._picture("svg", path)
+    def to_svg(self, path: str | Path, **options: Any) -> None: ...
+    def to_svg(self, path: str | Path | None = None, **options: Any) -> bytes | None:
+        """Return the picture as SVG bytes, or write it to `path` and return None.
+
+        Options are those of `to_png` but `size` and `dpi`.
+        """
+        return self._picture("svg", path, options)
 
     @overload
-    def to_pdf(self, path: None = None) -> bytes: ...
+    def to_pdf(self, path: None = None, **options: Any) -> bytes: ...
     @overload
-    def to_pdf(self, path: str | Path) -> None: ...
-    def to_pdf(self, path: str | Path | None = None) -> bytes | None:
-        """Return the picture as PDF bytes, or write it to `path` and return None."""
-        return self._picture("pdf", path)
+    def to_pdf(self, path: str | Path, **options: Any) -> None: ...
+    def to_pdf(self, path: str | Path | None = None, **options: Any) -> bytes | None:
+        """Return the picture as PDF bytes, or write it to `path` and return None.
+
+        Options are those of `to_png` but `size` and `dpi`.
+        """
+        return self._picture("pdf", path, options)
 
     def to_terminal(self) -> str:
         """Return coloured text for a terminal."""
         return str(self.render("terminal"))
 
-    def _picture(self, view: str, path: str | Path | None) -> bytes | None:
-        content: bytes | None = self.render(view, path)
+    def _picture(self, view: str, path: str | Path | None, options: dict[str, Any]) -> bytes | None:
+        content: bytes | None = self.render(view, path, **options)
         return content
 
     def _repr_html_(self) -> str:

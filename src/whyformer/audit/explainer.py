@@ -20,7 +20,7 @@ from whyformer.inputs.batch import Batch
 from whyformer.inputs.detect import Text
 from whyformer.inputs.prepare import prepare
 from whyformer.inputs.sizes import input_sizes
-from whyformer.inputs.text import tokenizer_scope
+from whyformer.inputs.tokenizer_scope import tokenizer_scope
 from whyformer.inputs.words import special_ids
 from whyformer.methods import methods as known
 from whyformer.models.families import family_of

@@ -8,7 +8,7 @@ from typing import Any
 
 from whyformer.attribution import Stream
 from whyformer.inputs.detect import Text
-from whyformer.inputs.text import tokenizer_scope
+from whyformer.inputs.tokenizer_scope import tokenizer_scope
 
 Span = tuple[int, int, int]  # text of the pair (0 or 1), first character, one past the last
 

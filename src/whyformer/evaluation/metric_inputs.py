@@ -22,7 +22,7 @@ from whyformer.inputs.images import (
     plain_processor,
 )
 from whyformer.inputs.raw_inputs import region_grid_of as region_grid
-from whyformer.inputs.text import tokenizer_scope
+from whyformer.inputs.tokenizer_scope import tokenizer_scope
 from whyformer.metrics.needs import Need
 from whyformer.models.load import Loaded
 from whyformer.models.processors import first_line, image_processor_of, tokenizer_of

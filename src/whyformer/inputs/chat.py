@@ -18,7 +18,8 @@ from whyformer.errors import InputError
 from whyformer.inputs.batch import Roles
 from whyformer.inputs.detect import is_chat
 from whyformer.inputs.sequence import Groups
-from whyformer.inputs.text import tokenizer_scope, word_groups
+from whyformer.inputs.text import word_groups
+from whyformer.inputs.tokenizer_scope import tokenizer_scope
 from whyformer.inputs.words import exact_pieces
 from whyformer.models.processors import is_tokenizer, tokenizer_of
 from whyformer.models.quiet import quiet_transformers

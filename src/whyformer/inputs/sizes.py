@@ -10,7 +10,7 @@ import numpy
 from torch import Tensor
 
 from whyformer.inputs.detect import is_chat, is_text_image_pair, is_text_pair
-from whyformer.inputs.text import tokenizer_scope
+from whyformer.inputs.tokenizer_scope import tokenizer_scope
 
 TEXT, PAIR, BOTH, IMAGE, ALONE = "text", "text pair", "text+image", "image", "alone"
 

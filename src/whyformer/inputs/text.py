@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from torch import nn
@@ -14,12 +12,9 @@ from whyformer.inputs.batch import Batch
 from whyformer.inputs.detect import Text
 from whyformer.inputs.padding import pad_rows, padding_id
 from whyformer.inputs.sequence import Groups, Sequences, move_to_module
-from whyformer.models.quiet import quiet_transformers
+from whyformer.inputs.tokenizer_scope import tokenizer_scope
+from whyformer.inputs.unknown_tokens import name_unknown_tokens
 from whyformer.models.signature import Forward, config_of, positions_of
-from whyformer.models.undo import Change
-
-# A fast tokenizer stores truncation and padding as state: one call at a time.
-_lock = threading.RLock()
 
 
 def read_texts(
@@ -31,7 +26,7 @@ def read_texts(
 ) -> Batch:
     """Return the texts as one padded batch."""
     arguments, groups, notes = text_arguments(texts, module, forward, tokenizer, truncation)
-    return Sequences(
+    batch = Sequences(
         arguments=move_to_module(arguments, module),
         carrier=forward.carrier("input_ids"),
         module=module,
@@ -40,6 +35,7 @@ def read_texts(
         groups=groups,
         notes=notes,
     ).batch()
+    return name_unknown_tokens(batch, texts, tokenizer)
 
 
 def read_rows(
@@ -117,40 +113,6 @@ def word_groups(encoding: Any, index: int) -> list[Hashable | None] | None:
     # Word numbers restart in the second text of a pair.
     both = zip(encoding.sequence_ids(index), encoding.word_ids(index), strict=True)
     return [None if word is None else (part, word) for part, word in both]
-
-
-@contextmanager
-def tokenizer_scope(tokenizer: Any) -> Iterator[None]:
-    """Use a tokenizer without log lines; its truncation and padding are restored afterwards."""
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    side = getattr(tokenizer, "truncation_side", None)
-    with _lock, quiet_transformers():
-        truncation = getattr(backend, "truncation", None)
-        padding = getattr(backend, "padding", None)
-
-        def restore() -> None:
-            if side is not None:
-                tokenizer.truncation_side = side
-            if backend is not None:
-                _restore(backend, truncation, padding)
-
-        with Change(restore):
-            if side is not None:
-                tokenizer.truncation_side = "right"
-            yield
-
-
-def _restore(backend: Any, truncation: Any, padding: Any) -> None:
-    if backend.truncation != truncation:
-        if truncation is None:
-            backend.no_truncation()
-        else:
-            backend.enable_truncation(**truncation)
-    if backend.padding != padding:
-        if padding is None:
-            backend.no_padding()
-        else:
-            backend.enable_padding(**padding)
 
 
 def _needs_token_types(

@@ -19,3 +19,18 @@ def number(value: float, span: float | None = None) -> str:
     else:
         text = f"{value:+.{max(0, 2 - math.floor(math.log10(size)))}f}"
     return (text if text.strip("+-0.") else text.lstrip("+-")).replace("-", MINUS)
+
+
+def chance(probability: float | None) -> str:
+    """Return a probability in per cent with one decimal, or "" if there is none.
+
+    Only 0 and 1 are shown as 0 % and 100 %.
+    """
+    if probability is None or not math.isfinite(probability):
+        return ""
+    share = 100 * probability
+    if 0 < share < 0.05:
+        return "< 0.1 %"
+    if 99.95 < share < 100:
+        return "> 99.9 %"
+    return f"{share:.0f} %" if share in (0, 100) else f"{share:.1f} %"

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from whyformer.render.colours import LIGHT
+from whyformer.render.colours import LIGHT, Theme
 from whyformer.render.panels import ImagePanel
 
 SEEN, OVERLAY, PATCHES = "what the model saw", "overlay", "patches"
@@ -43,12 +43,12 @@ def spread_patches(
     return functional.pad(over, (0, right, 0, bottom))
 
 
-def heat_map(shares: Tensor) -> Tensor:
+def heat_map(shares: Tensor, theme: Theme = LIGHT) -> Tensor:
     """Return values in -1..1 as colours, (height, width, 3) in 0..1."""
-    return LIGHT.paint(shares)
+    return theme.paint(shares)
 
 
-def overlay_image(image: Tensor, shares: Tensor) -> Tensor:
+def overlay_image(image: Tensor, shares: Tensor, theme: Theme = LIGHT) -> Tensor:
     """Return the grey image under the colours of `shares` (height, width), (height, width, 3).
 
     Grey, because a red car under a red heat map could not be seen; neither black nor white,
@@ -57,8 +57,8 @@ def overlay_image(image: Tensor, shares: Tensor) -> Tensor:
     grey = DARKEST + (BRIGHTEST - DARKEST) * (channels_last(image) @ _LUMA)
     grey = grey.unsqueeze(-1).expand(-1, -1, 3)
     cover = STRONGEST * shares.nan_to_num().clamp(-1, 1).abs().unsqueeze(-1)
-    painted = grey * (1 - cover) + LIGHT.paint(shares.nan_to_num().sign()) * cover
-    return torch.where(shares.isfinite().unsqueeze(-1), painted, LIGHT.paint(shares))
+    painted = grey * (1 - cover) + theme.paint(shares.nan_to_num().sign()) * cover
+    return torch.where(shares.isfinite().unsqueeze(-1), painted, theme.paint(shares))
 
 
 def channels_last(image: Tensor) -> Tensor:
@@ -66,32 +66,48 @@ def channels_last(image: Tensor) -> Tensor:
     return image.permute(1, 2, 0).clamp(0, 1)
 
 
-def panel_pictures(panel: ImagePanel) -> list[tuple[str, Tensor]]:
+def panel_pictures(panel: ImagePanel, theme: Theme = LIGHT) -> list[tuple[str, Tensor]]:
     """Return (caption, picture (height, width, 3)) of input, overlay, patches and pixels.
 
-    The overlay is smoothed to look good, the patches are not, to be exact.
+    The overlay is smoothed to look good, the patches are not, to be exact. It lies on the
+    original photo if the panel has it.
     """
     if panel.image is None:
         rows, columns = panel.shares.shape
         size = (rows * BARE, columns * BARE)
-        shown = [(PATCHES, heat_map(spread_patches(panel.shares, size, "nearest")))]
+        shown = [(PATCHES, heat_map(spread_patches(panel.shares, size, "nearest"), theme))]
     else:
         height, width = panel.image.shape[1:]
         smooth = spread_patches(panel.shares, (height, width), "bilinear")
         exact = spread_patches(panel.shares, (height, width), "nearest")
         shown = [
             (SEEN, channels_last(panel.image)),
-            (OVERLAY, overlay_image(panel.image, smooth)),
-            (PATCHES, heat_map(exact)),
+            (OVERLAY, overlay_image(panel.image, smooth, theme)),
+            (PATCHES, heat_map(exact, theme)),
         ]
+        if panel.photo is not None:
+            shown[1] = (OVERLAY, _photo_overlay(panel, theme))
     if panel.pixel_shares is not None:
-        shown.append(("pixels, on their own scale", heat_map(panel.pixel_shares)))
+        shown.append(("pixels, on their own scale", heat_map(panel.pixel_shares, theme)))
     return shown
 
 
-def overlay_row(titles: Sequence[str], panels: Sequence[ImagePanel]) -> list[tuple[str, Tensor]]:
+def _photo_overlay(panel: ImagePanel, theme: Theme) -> Tensor:
+    """The photo in grey; colours where the model saw it."""
+    assert panel.photo is not None
+    assert panel.crop is not None
+    top, left, height, width = panel.crop
+    shares = torch.zeros(panel.photo.shape[1:], dtype=torch.float64)
+    seen = spread_patches(panel.shares, (height, width), "bilinear")
+    shares[top : top + height, left : left + width] = seen
+    return overlay_image(panel.photo, shares, theme)
+
+
+def overlay_row(
+    titles: Sequence[str], panels: Sequence[ImagePanel], theme: Theme = LIGHT
+) -> list[tuple[str, Tensor]]:
     """Return (title, picture) of the input and of every panel's overlay or patches."""
-    each = [dict(panel_pictures(panel)) for panel in panels]
+    each = [dict(panel_pictures(panel, theme)) for panel in panels]
     seen = [(SEEN, each[0][SEEN])] if SEEN in each[0] else []
     return seen + [
         (title, shown.get(OVERLAY, shown[PATCHES]))

@@ -18,6 +18,7 @@ from whyformer.render.sentences import split_sentences
 # Rounding noise of a method that is never negative must not turn its scale into a signed one.
 NOISE = 1e-6
 LONG = 300  # a text with more words is shown by sentences
+APART = 3  # special tokens in a list of the strongest words
 SILENT = "Every score here is 0."
 
 
@@ -53,22 +54,36 @@ class Word:
 class BarRow:
     """A line of a table: name, score, and the length of its bar, -1..1.
 
-    Unlike colours, bars are in proportion: the longest one is the largest score.
+    Bars are in proportion: the longest one is the largest score. Special tokens and the deciding
+    token are apart: they often have many times the score of a word, and do not set the scale.
     """
 
     name: str
     score: float
     length: float
+    apart: bool = False
+    beyond: bool = False  # whether the bar is cut at the end of the scale
 
 
-def _rows(scored: Sequence[tuple[str, float]]) -> list[BarRow]:
-    longest = max((abs(s) for _, s in scored if math.isfinite(s)), default=0.0) or 1.0
-    return [BarRow(name, score, _scale_share(score, longest)) for name, score in scored]
+def _rows(scored: Sequence[tuple[str, float]], apart: Sequence[bool] = ()) -> list[BarRow]:
+    flags = list(apart) or [False] * len(scored)
+    if all(flags):
+        flags = [False] * len(scored)  # without words, the others set the scale
+    own = [abs(s) for (_, s), odd in zip(scored, flags, strict=True) if not odd]
+    longest = max(filter(math.isfinite, own), default=0.0)
+    longest = longest or max((abs(s) for _, s in scored if math.isfinite(s)), default=0.0) or 1.0
+    return [
+        BarRow(name, score, _scale_share(score, longest), odd, abs(score) > longest * (1 + NOISE))
+        for (name, score), odd in zip(scored, flags, strict=True)
+    ]
 
 
 def strongest_rows(rows: Sequence[BarRow], count: int) -> list[BarRow]:
-    """Return the rows with the largest |score|, strongest first."""
-    return sorted(rows, key=lambda row: -abs(row.length))[:count]
+    """Return the rows with the largest |score|, strongest first, and then those that are apart."""
+    own = [row for row in rows if not row.apart]
+    odd = [row for row in rows if row.apart and row.score]
+    strongest = sorted(own, key=lambda row: -abs(row.length))[:count]
+    return strongest + sorted(odd, key=lambda row: -abs(row.score))[:APART]
 
 
 @dataclass(frozen=True)
@@ -161,7 +176,8 @@ class TextPanel:
     @property
     def rows(self) -> list[BarRow]:
         """Every word in order, as lines of a table."""
-        return _rows([(word.text, word.score) for word in self.words])
+        odd = [word.special or word.deciding for word in self.words]
+        return _rows([(word.text, word.score) for word in self.words], odd)
 
 
 @dataclass(frozen=True)
@@ -176,6 +192,8 @@ class ImagePanel:
     pixels: Tensor | None = None  # (height, width)
     unit: str = "patches"
     full_at: str = "the strongest patch"
+    photo: Tensor | None = None  # the original, (3, height, width) in 0..1
+    crop: tuple[int, int, int, int] | None = None  # top, left, height, width of what was seen
 
     @property
     def shares(self) -> Tensor:

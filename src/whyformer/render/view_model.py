@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from whyformer.attribution import Attribution, Stream
 from whyformer.attribution.conservation import describe_conservation
 from whyformer.render.answer import read_answer, read_roles
+from whyformer.render.numbers import chance
 from whyformer.render.panels import (
     NOISE,
     ImagePanel,
@@ -39,6 +40,7 @@ class SampleContent:
 
     label: str
     output: float
+    chance: str  # the probability of the label in per cent, or ""
     method: str
     model: str
     options: str  # key=value, ...
@@ -102,6 +104,7 @@ def _read_one(attribution: Attribution, index: int) -> SampleContent:
     return SampleContent(
         label=visible(one.labels[0]),
         output=float(one.output[0]),
+        chance=chance(None if one.probability is None else float(one.probability[0])),
         method=visible(one.method),
         model=visible(str(one.provenance.get("model") or "")),
         options=visible(", ".join(f"{k}={v}" for k, v in one.options.items())) * bool(one.options),

@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 
 from whyformer.errors import InputError, TargetError
-from whyformer.inputs.text import tokenizer_scope
+from whyformer.inputs.tokenizer_scope import tokenizer_scope
 from whyformer.inputs.words import PLAIN, WORDPIECE, scheme_of, token_texts
 from whyformer.targets.specs import Answer
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from whyformer.errors import InputError, TargetError
 from whyformer.inputs.detect import texts_of
-from whyformer.inputs.text import tokenizer_scope
+from whyformer.inputs.tokenizer_scope import tokenizer_scope
 from whyformer.inputs.words import token_texts
 from whyformer.models.families import Source
 from whyformer.targets.answer_text import check_written

@@ -22,6 +22,7 @@ def switch_payload(sample: ComparedSample) -> dict[str, Any]:
             {
                 "label": content.label,
                 "output": number(content.output),
+                "chance": content.chance,
                 "method": content.method,
                 "accounted": content.trust,
             }

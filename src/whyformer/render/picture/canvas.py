@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from torch import Tensor
 
 from whyformer.errors import InputError
-from whyformer.render.colours import LIGHT, Colour, css
+from whyformer.render.colours import LIGHT, Colour, Theme, css
 
 if TYPE_CHECKING:
     from matplotlib.font_manager import FontProperties
@@ -63,7 +63,7 @@ _FONTS = (
 class Canvas:
     """A page that grows downwards. Everything is placed in points from the top left."""
 
-    def __init__(self) -> None:
+    def __init__(self, theme: Theme = LIGHT) -> None:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 
@@ -73,15 +73,23 @@ class Canvas:
         self.canvas: Any = FigureCanvasAgg(self.figure)
         self.axes = self.figure.add_axes((0, 0, 1, 1))
         self.axes.set_axis_off()
+        self.theme = theme  # the colours of scores
         self.y = MARGIN
         self.wide = WIDTH  # may change until the file is made
 
-    def file(self, form: Format = "png") -> bytes:
-        """Return the bytes of a file in that format."""
-        height = self.y + MARGIN
-        if form == "png" and height / 72 * DPI > TALLEST:
+    def file(
+        self, form: Format = "png", size: float | None = None, dpi: int | None = None
+    ) -> bytes:
+        """Return the bytes of a file in that format.
+
+        A PNG is `size` inches wide, with `dpi` pixels per inch.
+        """
+        height, dots = self.y + MARGIN, dpi or DPI
+        scaled = dots * (1 if size is None else size / (self.wide / 72))
+        if form == "png" and height / 72 * scaled > TALLEST:
             raise InputError(
-                f"the picture is {height / 72 * DPI:.0f} pixels tall, and {TALLEST} is the limit",
+                f"the picture is {height / 72 * scaled:.0f} pixels tall, and {TALLEST} is the"
+                " limit",
                 remedy="Draw fewer samples, as in a[0].to_png(), or use to_html()",
             )
         self.figure.set_size_inches(self.wide / 72, height / 72)
@@ -91,7 +99,14 @@ class Canvas:
         with warnings.catch_warnings(), self._canvas(form) as canvas:
             # A character that no installed font has is drawn as a box, so no warning is needed.
             warnings.filterwarnings("ignore", message="Glyph .* missing from")
-            getattr(canvas, f"print_{form}")(buffer, metadata=_METADATA[form])
+            more: dict[str, Any] = {}
+            if form == "png" and (size, dpi) != (None, None):
+                self.figure.set_dpi(scaled)
+                more = {"pil_kwargs": {"dpi": (dots, dots)}}
+            try:
+                getattr(canvas, f"print_{form}")(buffer, metadata=_METADATA[form], **more)
+            finally:
+                self.figure.set_dpi(DPI)
         return buffer.getvalue()
 
     @contextmanager
@@ -157,6 +172,25 @@ class Canvas:
         while text and self.width(text + "…", font) > room:
             text = text[: len(text) * 9 // 10]
         return text + "…"
+
+    def lines(self, text: str, font: FontProperties, room: float) -> list[str]:
+        """Return the text in lines that fit into `room`, broken at spaces, else in a word."""
+        found, line = [], ""
+        for word in text.split(" "):
+            longer = f"{line} {word}".strip()
+            if line and self.width(longer, font) > room:
+                found.append(line)
+                longer = word
+            while len(longer) > 1 and self.width(longer, font) > room:
+                fits = next(
+                    n
+                    for n in range(len(longer) - 1, 0, -1)
+                    if n == 1 or self.width(longer[:n], font) <= room
+                )
+                found.append(longer[:fits])
+                longer = longer[fits:]
+            line = longer
+        return [*found, line]
 
     def cell(self, x: float, width: float, height: float, colour: Colour) -> None:
         """Draw a box that touches its neighbours, vertically centred at the current y."""

@@ -25,7 +25,7 @@ def bar_in_line(canvas: Canvas, x: float, span: float, signed: bool, name: str =
     canvas.write(x, start, face, LIGHT.quiet)
     x += canvas.width(start, face) + 5
     canvas.y -= THICK / 2
-    canvas.picture(heat_map(_ramp(signed)[None]), x, LONG, THICK)
+    canvas.picture(heat_map(_ramp(signed)[None], canvas.theme), x, LONG, THICK)
     canvas.y += THICK / 2
     x += LONG + 5
     canvas.write(x, end, face, LIGHT.quiet)
@@ -35,7 +35,7 @@ def bar_in_line(canvas: Canvas, x: float, span: float, signed: bool, name: str =
 def bar_below(canvas: Canvas, x: float, width: float, span: float, signed: bool) -> None:
     """Draw the scale down from the current y, with its numbers below."""
     aligned: list[Align] = ["left", "center", "right"]
-    canvas.picture(heat_map(_ramp(signed)[None]), x, width, THICK)
+    canvas.picture(heat_map(_ramp(signed)[None], canvas.theme), x, width, THICK)
     canvas.y += THICK + 6
     for share, score in _ticks(span, signed):
         canvas.write(x + share * width, score, font(6.5), LIGHT.quiet, aligned[round(2 * share)])
@@ -45,7 +45,7 @@ def bar_below(canvas: Canvas, x: float, width: float, span: float, signed: bool)
 def bar_beside(canvas: Canvas, x: float, height: float, span: float, signed: bool) -> None:
     """Draw the scale upright, down from the current y, with its numbers to the right."""
     top = canvas.y
-    canvas.picture(heat_map(_ramp(signed).flip(0)[:, None]), x, THICK, height)
+    canvas.picture(heat_map(_ramp(signed).flip(0)[:, None], canvas.theme), x, THICK, height)
     for share, score in _ticks(span, signed):
         canvas.y = top + 3 + (1 - share) * (height - 6)
         canvas.write(x + THICK + 3, score, font(6.5), LIGHT.quiet)

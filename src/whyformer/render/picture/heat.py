@@ -31,7 +31,7 @@ def draw_matrix(canvas: Canvas, matrix: RelevanceMatrix) -> None:
     for name, values, shares in lines:
         canvas.write(left - 5, name, face, LIGHT.text, align="right")
         for j, (value, share) in enumerate(zip(values, shares, strict=True)):
-            ground = LIGHT.colour(step(share) / STEPS)
+            ground = canvas.theme.colour(step(share) / STEPS)
             canvas.cell(left + j * wide, wide, HIGH, ground)
             if wide >= NUMBERED:
                 text = number(value, shown.span)

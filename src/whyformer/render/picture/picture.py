@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 from torch import Tensor
 
 from whyformer.attribution import Attribution
-from whyformer.render.colours import LIGHT, ink
+from whyformer.render.colours import LIGHT, Theme, ink
 from whyformer.render.comparison import OWN, ComparedSample, compare_samples
 from whyformer.render.numbers import number
 from whyformer.render.overlay import overlay_row, panel_pictures
@@ -16,6 +17,12 @@ from whyformer.render.panels import SILENT, ImagePanel, Panel, TextPanel, Word, 
 from whyformer.render.picture.canvas import MARGIN, WIDTH, Canvas, Format, font
 from whyformer.render.picture.colour_bar import bar_in_line
 from whyformer.render.picture.heat import draw_matrix
+from whyformer.render.picture.options import (
+    check_size,
+    picture_theme,
+    with_photos,
+    without_specials,
+)
 from whyformer.render.picture.sentence_strip import draw_sentences
 from whyformer.render.picture.word_boxes import word_boxes, word_colour
 from whyformer.render.signs import short
@@ -30,38 +37,85 @@ LARGE = 20_000  # values of output by input that are not drawn any more
 class PictureView:
     """A view that writes the picture in one file format.
 
-    `subwords` shows the tokens of each word instead of whole words.
+    `subwords` shows the tokens of each word instead of whole words. `size` is the width of a PNG in
+    inches and `dpi` its pixels per inch. `colours` names a diverging colour map of matplotlib.
+    `specials=False` leaves out tokens such as [CLS]. `photo` is the original under the overlay of
+    each sample: a path, an image, or a list of them.
     """
 
     format: Format
 
-    def render(self, attribution: Attribution, *, subwords: bool = False) -> bytes:
+    def render(
+        self,
+        attribution: Attribution,
+        *,
+        subwords: bool = False,
+        size: float | None = None,
+        dpi: int | None = None,
+        colours: str | None = None,
+        specials: bool = True,
+        photo: Any = None,
+    ) -> bytes:
         """Return the file, with the samples below each other."""
-        return draw_attribution(attribution, subwords).file(self.format)
+        check_size(size, dpi)
+        shown = PictureOptions(subwords, picture_theme(colours), specials, photo)
+        return draw_attribution(attribution, shown).file(self.format, size, dpi)
 
     def render_comparison(
-        self, attributions: Sequence[Attribution], *, subwords: bool = False, scale: str = OWN
+        self,
+        attributions: Sequence[Attribution],
+        *,
+        subwords: bool = False,
+        size: float | None = None,
+        dpi: int | None = None,
+        colours: str | None = None,
+        specials: bool = True,
+        photo: Any = None,
+        scale: str = OWN,
     ) -> bytes:
         """Return the file, with one column of scores or one overlay per attribution."""
-        return draw_comparison(attributions, subwords, scale).file(self.format)
+        check_size(size, dpi)
+        shown = PictureOptions(subwords, picture_theme(colours), specials, photo)
+        return draw_comparison(attributions, shown, scale).file(self.format, size, dpi)
 
 
-def draw_attribution(attribution: Attribution, subwords: bool = False) -> Canvas:
+@dataclass(frozen=True)
+class PictureOptions:
+    """What a picture shows; see `PictureView`."""
+
+    subwords: bool = False
+    theme: Theme = LIGHT
+    specials: bool = True
+    photo: Any = None
+
+    def apply(self, contents: Sequence[SampleContent]) -> list[SampleContent]:
+        """Return the contents, one per sample, as they are shown."""
+        shown = with_photos(contents, self.photo)
+        return shown if self.specials else [without_specials(one) for one in shown]
+
+
+def draw_attribution(attribution: Attribution, options: PictureOptions | None = None) -> Canvas:
     """Return a canvas with the samples below each other."""
-    canvas = Canvas()
-    for content in read_samples(as_subwords(attribution) if subwords else attribution):
+    options = options or PictureOptions()
+    canvas = Canvas(options.theme)
+    shown = as_subwords(attribution) if options.subwords else attribution
+    for content in options.apply(read_samples(shown)):
         _draw_sample(canvas, content)
     return canvas
 
 
 def draw_comparison(
-    attributions: Sequence[Attribution], subwords: bool = False, scale: str = OWN
+    attributions: Sequence[Attribution], options: PictureOptions | None = None, scale: str = OWN
 ) -> Canvas:
     """Return a canvas with one column of scores, or one overlay, per attribution."""
-    canvas = Canvas()
-    shown = [as_subwords(a) for a in attributions] if subwords else attributions
-    for sample in compare_samples(shown, scale):
-        _draw_comparison(canvas, sample)
+    options = options or PictureOptions()
+    canvas = Canvas(options.theme)
+    shown = [as_subwords(a) for a in attributions] if options.subwords else attributions
+    samples = compare_samples(shown, scale)
+    columns = zip(*(sample.contents for sample in samples), strict=True)
+    applied = zip(*(options.apply(column) for column in columns), strict=True)
+    for sample, contents in zip(samples, applied, strict=True):
+        _draw_comparison(canvas, replace(sample, contents=contents))
     return canvas
 
 
@@ -70,8 +124,8 @@ def draw_comparison(
 
 def _draw_sample(canvas: Canvas, content: SampleContent) -> None:
     model = [("model", content.model)] if content.model else []
-    output = ("output", number(content.output))
-    _draw_head(canvas, [short(content.label)], [output, ("method", content.method), *model])
+    output = [("output", number(content.output)), *_chance(content)]
+    _draw_head(canvas, [short(content.label)], [*output, ("method", content.method), *model])
     for panel in content.panels:
         if content.scales:
             canvas.y += 4
@@ -79,7 +133,7 @@ def _draw_sample(canvas: Canvas, content: SampleContent) -> None:
         if isinstance(panel, TextPanel):
             _draw_text(canvas, panel)
         else:
-            shown = panel_pictures(panel)
+            shown = panel_pictures(panel, canvas.theme)
             _draw_pictures(canvas, shown, per_row=max(3, len(shown)))
         if content.scales and panel.silent:
             canvas.write_paragraph(SILENT, font(7.5), LIGHT.quiet)
@@ -102,6 +156,10 @@ def _draw_sample(canvas: Canvas, content: SampleContent) -> None:
         content.trust + (f" ({accounts})" if accounts else ""), font(8), LIGHT.text
     )
     canvas.y += 8
+
+
+def _chance(content: SampleContent) -> list[tuple[str, str]]:
+    return [("probability", content.chance)] if content.chance else []
 
 
 def _draw_text(canvas: Canvas, panel: TextPanel) -> None:
@@ -152,14 +210,19 @@ def _draw_bars(canvas: Canvas, panel: Panel) -> None:
     name_width = max((canvas.width(name, face) for name in names), default=0)
     score_end = MARGIN + name_width + 14 + max((canvas.width(s, face) for s in scores), default=0)
     zero = score_end + 10 + BAR * max(0.0, *(-row.length for row in rows))
+    gap = 4.0 * any(row.apart for row in rows)
+    warm, cool = canvas.theme.warm, canvas.theme.cool
     canvas.y += 3
-    canvas.line(zero, -7, 12.5 * len(rows) - 5.5)
+    canvas.line(zero, -7, 12.5 * len(rows) + gap - 5.5)
     for name, score, row in zip(names, scores, rows, strict=True):
-        canvas.write(MARGIN, name, face, LIGHT.text)
-        canvas.write(score_end, score, face, LIGHT.text, align="right")
+        if row.apart:  # special tokens stand below the words, with a gap before the first
+            canvas.y, gap = canvas.y + gap, 0.0
+        ink_of = LIGHT.quiet if row.apart else LIGHT.text
+        canvas.write(MARGIN, name, font(8, style="italic") if row.apart else face, ink_of)
+        canvas.write(score_end, score, face, ink_of, align="right")
         long = max(0.5, abs(row.length) * BAR)
-        end, start = (LIGHT.warm, zero) if row.length > 0 else (LIGHT.cool, zero - long)
-        canvas.box(start, long * bool(row.length), 6, end, dashed=False)
+        end, start = (warm, zero) if row.length > 0 else (cool, zero - long)
+        canvas.box(start, long * bool(row.length), 6, end, dashed=row.beyond)
         canvas.y += 12.5
     canvas.y += 6
 
@@ -174,11 +237,13 @@ def _draw_pictures(canvas: Canvas, shown: Sequence[tuple[str, Tensor]], per_row:
         for j, ((_, picture), height) in enumerate(zip(row, heights, strict=True)):
             canvas.picture(picture, MARGIN + j * (width + gap), width, height)
         canvas.y += max(heights) + 8
-        for j, (caption, _) in enumerate(row):
-            canvas.write(
-                MARGIN + j * (width + gap), canvas.cut(caption, face, width), face, LIGHT.quiet
-            )
-        canvas.y += 16
+        captions = [canvas.lines(caption, face, width) for caption, _ in row]
+        for nth in range(max(map(len, captions))):
+            for j, lines in enumerate(captions):
+                text = lines[nth] if nth < len(lines) else ""
+                canvas.write(MARGIN + j * (width + gap), text, face, LIGHT.quiet)
+            canvas.y += 11
+        canvas.y += 5
 
 
 # -- several attributions --------------------------------------------------------------------
@@ -186,7 +251,11 @@ def _draw_pictures(canvas: Canvas, shown: Sequence[tuple[str, Tensor]], per_row:
 
 def _draw_comparison(canvas: Canvas, sample: ComparedSample) -> None:
     first, several = sample.contents[0], len(sample.labels) > 1
-    facts = [("method", first.method) if several else ("output", number(first.output))]
+    facts = [("output", number(first.output)), *_chance(first)]
+    if several:
+        chances = [f"{c.label} {c.chance}" for c in sample.contents if c.chance]
+        facts = [("method", first.method), *([("probability", ", ".join(dict.fromkeys(chances)))])]
+        facts = facts if chances else facts[:1]
     _draw_head(canvas, sample.labels, [*facts, *([("model", first.model)] if first.model else [])])
     for panels in sample.rows:
         if len(sample.rows) > 1:
@@ -196,7 +265,7 @@ def _draw_comparison(canvas: Canvas, sample: ComparedSample) -> None:
         if texts:
             _draw_table(canvas, sample.choices, texts)
         else:
-            shown = overlay_row(sample.choices, images)
+            shown = overlay_row(sample.choices, images, canvas.theme)
             _draw_pictures(canvas, shown, per_row=min(5, len(shown)))
     canvas.write_paragraph(sample.scales, font(7.5), LIGHT.quiet)
     canvas.y += 8
@@ -204,21 +273,29 @@ def _draw_comparison(canvas: Canvas, sample: ComparedSample) -> None:
 
 def _draw_table(canvas: Canvas, titles: Sequence[str], panels: Sequence[TextPanel]) -> None:
     """Draw a table: words down, methods across, scores on their colour. It wraps if wide."""
-    face, small, per_row = font(8), font(7.5, "bold"), 7
+    face, small = font(8), font(7.5, "bold")
     names = [canvas.cut(word.text, face, WIDTH / 4) for word in panels[0].words]
     left = MARGIN + max(canvas.width(name, face) for name in names) + 10
+    room = WIDTH - MARGIN - left
+    # No title is cut: a column is as wide as the longest word in one.
+    longest = max(canvas.width(word, small) for title in titles for word in title.split(" "))
+    per_row = max(1, min(7, int(room / min(room, longest + 6))))
     for i in range(0, len(panels), per_row):
         some = list(zip(titles, panels, strict=True))[i : i + per_row]
-        width = min(115.0, (WIDTH - MARGIN - left) / len(some))
-        for j, (title, _) in enumerate(some):
-            cut = canvas.cut(title, small, width - 4)
-            canvas.write(left + (j + 0.5) * width, cut, small, LIGHT.text, align="center")
-        canvas.y += 14
+        width = min(115.0, room / len(some)) if longest + 6 <= 115 else room / len(some)
+        heads = [canvas.lines(title, small, width - 4) for title, _ in some]
+        for nth in range(max(map(len, heads))):
+            for j, lines in enumerate(heads):
+                at = nth - max(map(len, heads)) + len(lines)  # the last lines stand side by side
+                text = lines[at] if at >= 0 else ""
+                canvas.write(left + (j + 0.5) * width, text, small, LIGHT.text, align="center")
+            canvas.y += 10
+        canvas.y += 4
         for k, name in enumerate(names):
             canvas.write(MARGIN, name, face, LIGHT.text)
             for j, (_, panel) in enumerate(some):
                 word = panel.words[k]
-                ground = word_colour(panel, word)
+                ground = word_colour(panel, word, canvas.theme)
                 canvas.box(left + j * width + 1, width - 2, 12, ground, dashed=False)
                 text = number(word.score, panel.span)
                 canvas.write(left + (j + 0.5) * width, text, face, ink(ground), align="center")

@@ -14,7 +14,7 @@ STRIP, ROW = 16.0, 13.5  # heights in points
 def draw_sentences(canvas: Canvas, panel: TextPanel) -> None:
     """Draw the strip at the current y, and below it the strongest sentences in their order."""
     sentences, scores, span = panel.sentences, panel.sentence_scores, panel.sentence_span
-    colours = [_colour(score / span) for score in scores]
+    colours = [_colour(canvas, score / span) for score in scores]
     room, x = WIDTH - 2 * MARGIN, MARGIN
     canvas.y += STRIP / 2
     for (start, end), colour in zip(sentences, colours, strict=True):
@@ -46,5 +46,5 @@ def _draw_line(canvas: Canvas, text: str, score: str, colour: Colour) -> None:
     canvas.y += ROW / 2
 
 
-def _colour(share: float) -> Colour:
-    return LIGHT.colour(step(share) / STEPS)
+def _colour(canvas: Canvas, share: float) -> Colour:
+    return canvas.theme.colour(step(share) / STEPS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from whyformer.render.colours import BROKEN, LIGHT, STEPS, Colour, ink, step
+from whyformer.render.colours import BROKEN, STEPS, Colour, Theme, ink, step
 from whyformer.render.panels import TextPanel, Word
 from whyformer.render.picture.canvas import Canvas, font
 from whyformer.render.sentences import ends_line
@@ -48,7 +48,7 @@ class WordBoxes:
         top = canvas.y
         for placed in self.placed:
             canvas.y = top + (placed.line + 0.5) * self.line
-            ground = word_colour(self.panel, placed.word)
+            ground = word_colour(self.panel, placed.word, canvas.theme)
             dashed = self.panel.is_beyond(placed.word)
             canvas.box(left + placed.x, placed.width, 1.45 * self.size, ground, dashed=dashed)
             x = left + placed.x + _padding(self.size)
@@ -56,9 +56,9 @@ class WordBoxes:
         canvas.y = top + self.height
 
 
-def word_colour(panel: TextPanel, word: Word) -> Colour:
+def word_colour(panel: TextPanel, word: Word, theme: Theme) -> Colour:
     """Return the background of a word."""
-    return BROKEN if word.broken else LIGHT.colour(step(panel.share(word)) / STEPS)
+    return BROKEN if word.broken else theme.colour(step(panel.share(word)) / STEPS)
 
 
 def word_boxes(canvas: Canvas, panel: TextPanel, room: float, size: float) -> WordBoxes:

@@ -15,6 +15,7 @@ from whyformer.render.panels import NOISE, Panel, TextPanel, Word, strongest_row
 from whyformer.render.terminal.ink_box import InkBox, keep_left_to_right
 
 LONGEST, SHORTEST = 30, 4  # characters of a full bar
+BEYOND = 1.1  # the share of a bar that ends with an arrow
 NAME, SCORE = 28, 14  # characters of a name, at most, and of the column of scores
 
 
@@ -57,7 +58,14 @@ def bar_table(
 def strongest_bars(box: InkBox, panel: Panel, count: int) -> Table:
     """Return the strongest words or patches, with bars in proportion."""
     rows = strongest_rows(panel.rows, count)
-    bars = [(Text(keep_left_to_right(row.name)), row.score, row.length) for row in rows]
+    bars = [
+        (
+            Text(keep_left_to_right(row.name), style="italic" if row.apart else ""),
+            row.score,
+            row.length * (BEYOND if row.beyond else 1),
+        )
+        for row in rows
+    ]
     return bar_table(box, f"strongest {panel.unit}", panel, bars)
 
 

@@ -48,7 +48,10 @@ def side_by_side(box: InkBox, sample: ComparedSample, bars: bool) -> RenderableT
     """
     first = sample.contents[0]
     models = {content.model for content in sample.contents}
-    facts = f"output {number(first.output)}" + f"  model {first.model}" * bool(first.model)
+    chances = dict.fromkeys(f"{c.label} {c.chance}" for c in sample.contents if c.chance)
+    output = f"output {number(first.output)}" if len(sample.labels) == 1 else ""
+    known = f"probability {', '.join(chances)}" if chances else ""
+    facts = "  ".join(filter(None, (output, known, f"model {first.model}" * bool(first.model))))
     if len(models) > 1:  # their names are in the titles
         facts = ""
     parts: list[RenderableType] = [Rule(headline(first), align="left", style="")]

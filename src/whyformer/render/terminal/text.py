@@ -99,7 +99,8 @@ def _sample(box: InkBox, content: SampleContent, bars: bool) -> RenderableType:
 
 
 def _facts(content: SampleContent) -> Text:
-    facts = [f"output {number(content.output)}", f"method {content.method}"]
+    chance = [f"probability {content.chance}"] if content.chance else []
+    facts = [f"output {number(content.output)}", *chance, f"method {content.method}"]
     return Text("  ".join(facts + ([f"model {content.model}"] if content.model else [])))
 
 

@@ -13,7 +13,7 @@ from whyformer.render.picture.picture import PictureView
     suffix=".pdf",
     media_type="application/pdf",
     is_picture=True,
-    options=("subwords",),
+    options=("subwords", "colours", "specials", "photo"),
     comparison_options=("scale",),
 )
 class Pdf(PictureView):

@@ -13,7 +13,7 @@ from whyformer.render.picture.picture import PictureView
     suffix=".png",
     media_type="image/png",
     is_picture=True,
-    options=("subwords",),
+    options=("subwords", "size", "dpi", "colours", "specials", "photo"),
     comparison_options=("scale",),
 )
 class Png(PictureView):

@@ -13,7 +13,7 @@ from whyformer.render.picture.picture import PictureView
     suffix=".svg",
     media_type="image/svg+xml",
     is_picture=True,
-    options=("subwords",),
+    options=("subwords", "colours", "specials", "photo"),
     comparison_options=("scale",),
 )
 class Svg(PictureView):

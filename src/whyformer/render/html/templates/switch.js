@@ -29,9 +29,9 @@ function setUpComparison(card) {
   });
 
   function show(chosen) {
-    const {label, output, method, accounted} = data.readings[chosen];
+    const {label, output, chance, method, accounted} = data.readings[chosen];
     const why = ["Why ", element("strong", label), "? "];
-    answer.replaceChildren(...(several ? why : []), `Output ${output}, by ${method}. ${accounted}`);
+    answer.replaceChildren(...(several ? why : []), `Output ${output}${chance && `, probability ${chance}`}, by ${method}. ${accounted}`);
     for (const panel of panels) {
       const values = panel.values[chosen].map((v) => v * panel.units[chosen]), span = panel.spans[chosen];
       panel.painter?.show(values, span);
