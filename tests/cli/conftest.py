@@ -112,9 +112,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs `whyformer` with a line of arguments, in a folder of its own."""
     monkeypatch.chdir(tmp_path)
 
-    def run_line(line: str, stdin: str | bytes | None = None) -> Result:
+    def run_line(line: str, stdin: str | bytes | None = None, width: int = 200) -> Result:
         # Wide, so that no sentence is broken where a test looks for it.
-        return CliRunner(env={"COLUMNS": "200"}).invoke(
+        return CliRunner(env={"COLUMNS": str(width)}).invoke(
             application(), shlex.split(line), input=stdin, prog_name="whyformer"
         )
 

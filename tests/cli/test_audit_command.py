@@ -20,7 +20,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The models that were asked for; all are one tiny one."""
     fake_explain: list[Any] = []
 
-    def load(model: Any, processor: Any, inputs: Any) -> Loaded:
+    def load(model: Any, *more: Any) -> Loaded:
         fake_explain.append(model)
         return Loaded(classifier(), wordpiece(), model or "its name")
 
@@ -49,6 +49,16 @@ def test_names(run: Run, files: Path) -> None:
     for title in ("Relevance of names, by group", "Differences between groups", "Replaced names"):
         assert title in result.stdout
     assert "note: Only 1 name per group" in result.stderr
+
+
+def test_every_label_is_there_at_80_columns(run: Run, files: Path) -> None:
+    result = run(OWN, width=80)
+    assert result.exit_code == 0, result.stderr
+    assert "…" not in result.stdout
+    lines = result.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    for piece in ("group a, minus group b", "libragrad  relevance", "model      output", "Anna"):
+        assert piece in result.stdout
 
 
 def test_names_without_any_option(run: Run, tiny: list[Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -60,3 +61,13 @@ def test_subwords_reach_terminal_and_pictures(
     assert "goodbad" not in shown
     assert "·bad" in shown
     assert (tmp_path / "whole.png").read_bytes() != (tmp_path / "apart.png").read_bytes()
+
+
+def test_scores_as_a_table(run: Run, fake_explain: Any, tmp_path: Path) -> None:
+    assert run("explain 'a film' --csv a.csv").exit_code == 0
+    with (tmp_path / "a.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["text"], float(row["score"])) for row in rows] == [("good", 0.75), ("bad", -0.5)]
+    assert run("compare 'a film' --methods gae,rollout --csv b.csv").exit_code == 0
+    with (tmp_path / "b.csv").open(newline="", encoding="utf-8") as file:
+        assert [row["method"] for row in csv.DictReader(file)] == ["gae"] * 2 + ["rollout"] * 2
