@@ -18,7 +18,7 @@ export HF_HUB_OFFLINE := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv dist demo test test-all test-slow test-numeric check format docs site bench clean
+.PHONY: help venv dist demo test test-all test-slow test-numeric fuzz check format docs site bench clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -58,6 +58,9 @@ test-slow: $(READY) ## run the tests that `make test` leaves out
 
 test-numeric: $(READY) ## run the quick tests of what depends on the processor's arithmetic
 	$(PYTEST) $(NUMERIC)
+
+fuzz: $(READY) ## feed 50,000 damaged files, models, command lines and requests
+	$(PYTHON) -m tests.fuzz.fuzz --cases 50000
 
 check: $(READY) ## check lint, formatting and types
 	$(PYTHON) -m ruff check $(CODE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import importlib.util
+import os
 import pkgutil
 import threading
 from collections.abc import Iterable, Iterator, Mapping
@@ -30,6 +31,8 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
         self._entries: dict[str, Entry] = {}
         self._scanned = False
         self._lock = threading.RLock()
+        if hasattr(os, "register_at_fork"):  # a thread that holds it is not in the child
+            os.register_at_fork(after_in_child=self._lock._at_fork_reinit)  # type: ignore[attr-defined]
 
     def register(self, name: str, entry: Entry) -> Entry:
         """Add an entry and return it; raise ValueError if the name is already registered."""

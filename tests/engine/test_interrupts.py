@@ -48,7 +48,7 @@ def in_own_thread(work: Callable[[], None]) -> None:
 
     thread = threading.Thread(target=run)
     thread.start()
-    thread.join(timeout=60)
+    thread.join(timeout=900)
     assert not thread.is_alive(), "the thread hangs"
     if errors:
         raise errors[0]

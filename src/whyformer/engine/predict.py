@@ -166,7 +166,7 @@ def _call(module: nn.Module, batch: Batch, instead: str) -> Any:
         return module(**narrow_to_module(batch.arguments, module))
     except WhyformerError:
         raise
-    except (RuntimeError, ValueError, IndexError, TypeError) as error:
+    except Exception as error:  # the model's own code
         reason = (str(error).strip().splitlines() or ["no message"])[0]
         raise ModelError(
             f"{type(module).__name__} failed on inputs with tokens removed, with"

@@ -16,13 +16,14 @@ import torch
 from torch import nn
 
 from whyformer.errors import NestedCaptureError
+from whyformer.models.fork_safe import fork_safe
 from whyformer.models.parts import modules_of
 from whyformer.models.plain_execution import Execution, plain_execution
 from whyformer.models.undo import Change, undo_changes
 
 # Only the thread that holds an RLock can release it, so that a loan may be returned twice.
 _locks: weakref.WeakKeyDictionary[nn.Module, threading.RLock] = weakref.WeakKeyDictionary()
-_locks_guard = threading.Lock()
+_locks_guard = fork_safe(threading.Lock())
 _this_thread = threading.local()
 
 
@@ -48,7 +49,8 @@ class _Loan:
         for part in self.training:
             part.training = True
         self.borrower = None
-        _this_thread.loan = None
+        if getattr(_this_thread, "loan", None) is self:
+            _this_thread.loan = None
         with suppress(RuntimeError):  # not taken, or given back before
             self.lock.release()
 
@@ -134,9 +136,7 @@ def _remove_hooks(hooks: list[tuple[nn.Module, str, Any]]) -> None:
 
 def _renew_locks() -> None:
     """Forget the locks after a fork: the threads that held them do not exist in the child."""
-    global _locks_guard
     _locks.clear()
-    _locks_guard = threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):

@@ -134,11 +134,17 @@ def _check_file(item: Any) -> Path:
             argument="inputs",
             remedy=f"Check the path{hint}",
         )
-    if not path.is_file():
+    if path.is_dir():
         raise InputError(
             f"{str(item)!r} is a folder, not an image",
             argument="inputs",
             remedy="Pass the files in it",
+        )
+    if not path.is_file():
+        raise InputError(
+            f"{str(item)!r} is a pipe or a device, not an image file",
+            argument="inputs",
+            remedy="Pass a file",
         )
     return path
 

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from whyformer.models.fork_safe import fork_safe
 from whyformer.models.quiet import quiet_transformers
 from whyformer.models.undo import Change
 
 # A fast tokenizer stores truncation and padding as state: one call at a time.
-_lock = threading.RLock()
+_lock = fork_safe(threading.RLock())
 
 
 @contextmanager

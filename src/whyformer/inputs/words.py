@@ -11,6 +11,8 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from whyformer.models.fork_safe import fork_safe
+
 CONTINUES, BYTE_SPACE, PIECE_SPACE = "##", "Ġ", "▁"
 WORDPIECE, BYTES, SENTENCEPIECE, PLAIN = "wordpiece", "bytes", "sentencepiece", "plain"
 LINE_BREAKS = {"\n": "⏎", "\r": "⏎", "\t": "⇥"}
@@ -19,7 +21,7 @@ VISIBLE_SPACE = str.maketrans({" ": "␣", **LINE_BREAKS})
 CONTINUED = "⋯"  # a token with the later bytes of a character that is shown before it
 
 _schemes: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
-_lock = threading.Lock()
+_lock = fork_safe(threading.Lock())
 
 
 def read_words(

@@ -21,18 +21,20 @@ from torch import nn
 from whyformer.errors import InputError, ModelError
 from whyformer.models import bundled
 from whyformer.models.families import Family, family_of
+from whyformer.models.fork_safe import fork_safe
 from whyformer.models.packed_weights import PACKED, read_packed
 from whyformer.models.placement import read_placement, refuse_placement
 from whyformer.models.processors import (
     cached_processor,
     check_processor,
     first_line,
+    is_folder,
     load_processor,
 )
 from whyformer.models.quiet import quiet_loading
 from whyformer.models.undo import undo_leftovers
 from whyformer.models.unwrap import unwrap
-from whyformer.models.weight_files import check_hub_index, check_weight_files
+from whyformer.models.weight_files import check_hub_files, check_weight_files
 from whyformer.registry import nearest
 
 # The default model for each kind of inputs (see `inputs.detect.kind_of`).
@@ -41,7 +43,7 @@ DEFAULTS = {"text": "sst2", "image": "mnist", "text+image": "lxmert_shapes"}
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 
 _bundled: dict[Path, tuple[nn.Module, Any]] = {}
-_lock = threading.RLock()
+_lock = fork_safe(threading.RLock())
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ def load_model(
         module, own = _load_bundled(known[name])
         if place:
             module = copy.deepcopy(module)  # other callers share it
-    elif Path(name).expanduser().is_dir():
+    elif is_folder(name):
         folder = Path(name).expanduser()
         module = load_folder(folder)
         own = load_processor(folder) if processor is None else None
@@ -220,7 +222,7 @@ def _from_pretrained(source: str, **options: Any) -> nn.Module:
     import transformers
 
     with quiet_loading():
-        check_hub_index(source, options["local_files_only"])
+        check_hub_files(source, options["local_files_only"])
         config = transformers.AutoConfig.from_pretrained(
             source, local_files_only=options["local_files_only"], trust_remote_code=False
         )

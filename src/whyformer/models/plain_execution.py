@@ -57,8 +57,8 @@ def plain_execution(module: nn.Module) -> Iterator[Execution]:
     state = TorchState(*devices)
     compiles = "torch._dynamo" in sys.modules and hasattr(torch.compiler, "set_stance")
     with (
-        Change(partial(setattr, _this_thread, "execution", None)),
-        Change(state.restore),
+        Change(partial(setattr, _this_thread, "execution", None), thread_only=True),
+        Change(state.restore, thread_only=True),
         _eager() if compiles else nullcontext(),
         _direct(),
     ):

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 from torch import nn
 
 from whyformer.errors import InputError, ModelError
+from whyformer.models.fork_safe import fork_safe
 from whyformer.models.quiet import quiet_loading
 from whyformer.models.signature import config_of, stream_of
 
@@ -28,7 +29,7 @@ IMAGE_FILES = ("preprocessor_config.json",)
 COMBINED_FILES = ("processor_config.json",)
 
 _found: WeakKeyDictionary[nn.Module, tuple[str, Any]] = WeakKeyDictionary()
-_lock = threading.RLock()
+_lock = fork_safe(threading.RLock())
 
 
 @dataclass(frozen=True)
@@ -61,10 +62,18 @@ def is_image_processor(thing: Any) -> bool:
     return callable(thing) and hasattr(thing, "preprocess")
 
 
+def is_folder(name: str | os.PathLike[str]) -> bool:
+    """Whether this names a folder; no error for a name that no file can have."""
+    try:
+        return Path(name).expanduser().is_dir()
+    except (OSError, ValueError, RuntimeError):
+        return False
+
+
 def check_processor(processor: Any) -> Any:
     """Return the processor, loaded if it is a folder; raise InputError if it is none."""
     if isinstance(processor, str | os.PathLike):
-        found = load_processor(Path(processor)) if Path(processor).is_dir() else None
+        found = load_processor(Path(processor)) if is_folder(processor) else None
         if found is None:
             raise InputError(
                 f"processor={str(processor)!r} is not a folder with a tokenizer or an image"

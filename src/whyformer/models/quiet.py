@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
+from whyformer.models.fork_safe import fork_safe
 from whyformer.models.shared_scope import SharedScope
 from whyformer.models.undo import Change
 
 # from_pretrained changes global torch state: one load at a time.
-_loading = threading.RLock()
+_loading = fork_safe(threading.RLock())
 
 
 def _save_logs() -> Callable[[], None]:

@@ -9,9 +9,10 @@ from weakref import WeakValueDictionary
 from torch import Tensor, nn
 
 from whyformer.errors import ModelError
+from whyformer.models.fork_safe import fork_safe
 
 _encoders: WeakValueDictionary[int, SentenceEncoder] = WeakValueDictionary()
-_lock = threading.Lock()
+_lock = fork_safe(threading.Lock())
 
 
 class SentenceEncoder(nn.Module):

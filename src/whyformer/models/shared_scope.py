@@ -5,11 +5,11 @@ The first thread that enters changes the process, the last one that leaves resto
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from whyformer.models.fork_safe import fork_safe
 from whyformer.models.undo import Change
 
 
@@ -25,11 +25,9 @@ class SharedScope:
         """
         self._save = save
         self._change = change
-        self._lock = threading.Lock()
+        self._lock = fork_safe(threading.Lock())
         self._inside: list[Change] = []
         self._restore: Callable[[], None] | None = None
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._forget_other_threads)
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
@@ -54,11 +52,3 @@ class SharedScope:
             if not self._inside and self._restore is not None:
                 self._restore()
                 self._restore = None
-
-    def _forget_other_threads(self) -> None:
-        """Restore the process after a fork, if threads that are not in the child changed it."""
-        self._lock = threading.Lock()
-        here = threading.get_ident()
-        others = [member for member in self._inside if member.thread != here]
-        for member in others:
-            self._leave(member)

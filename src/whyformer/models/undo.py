@@ -9,6 +9,7 @@ or at the latest the next explanation in that thread.
 from __future__ import annotations
 
 import functools
+import os
 import threading
 import traceback
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from typing import ParamSpec, TypeVar
 import torch
 from torch.overrides import TorchFunctionMode
 
+from whyformer.models import fork_safe  # noqa: F401 - its locks are renewed first
 from whyformer.models.torch_state import TorchState, drop_mode
 
 P = ParamSpec("P")
@@ -33,6 +35,7 @@ class _Notes(threading.local):
 
 
 _this_thread = _Notes()
+_of_all_threads: dict[Change, None] = {}
 
 
 class Change:
@@ -41,13 +44,21 @@ class Change:
     `undo` may run when the change was not made, was made in part, or was undone before.
     """
 
-    def __init__(self, undo: Callable[[], None]) -> None:
+    def __init__(self, undo: Callable[[], None], thread_only: bool = False) -> None:
+        """Prepare the scope.
+
+        Args:
+            undo: Undoes the change.
+            thread_only: Whether the change is one of this thread's state alone.
+        """
         self._undo = undo
+        self.thread_only = thread_only
         self._notes = _this_thread.changes
         self.thread = threading.get_ident()
 
     def __enter__(self) -> Change:
         self._notes.append(self)
+        _of_all_threads[self] = None
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -57,7 +68,21 @@ class Change:
         """Undo the change, unless that is done; another thread's state is left alone."""
         if self in self._notes and threading.get_ident() == self.thread:
             self._undo()
+            _of_all_threads.pop(self, None)
             self._notes.remove(self)
+
+
+def _undo_other_threads() -> None:
+    """Undo in a forked child what threads changed that do not exist there."""
+    for change in reversed([*_of_all_threads]):
+        if change.thread != threading.get_ident():
+            if not change.thread_only:
+                change._undo()
+            del _of_all_threads[change]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_undo_other_threads)
 
 
 def noted_changes() -> int:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from whyformer.errors import ModelError
+from whyformer.models.config_limits import check_config
 from whyformer.models.packed_weights import PACKED
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -20,6 +21,7 @@ def check_weight_files(folder: Path) -> None:
             argument="model",
             remedy="Pass a folder that save_pretrained wrote",
         )
+    check_config(folder / "config.json")
     if any((folder / name).is_file() for name in (WEIGHTS, PACKED)):
         return
     if (folder / INDEX).is_file():
@@ -47,22 +49,23 @@ def check_weight_files(folder: Path) -> None:
     )
 
 
-def check_hub_index(source: str, local_files_only: bool) -> None:
-    """Raise ModelError if the index of a model in the hub or its cache names other files."""
+def check_hub_files(source: str, local_files_only: bool) -> None:
+    """Raise ModelError if config or index of a model in the hub or its cache are damaged."""
     from transformers.utils import cached_file
 
     if Path(source).is_dir():
         return  # checked before
-    index = cached_file(
-        source,
-        INDEX,
-        local_files_only=local_files_only,
-        _raise_exceptions_for_missing_entries=False,
-        _raise_exceptions_for_connection_errors=False,
-        _raise_exceptions_for_gated_repo=False,
-    )
-    if index is not None:
-        read_shards(Path(index))
+    for name, check in (("config.json", check_config), (INDEX, read_shards)):
+        file = cached_file(
+            source,
+            name,
+            local_files_only=local_files_only,
+            _raise_exceptions_for_missing_entries=False,
+            _raise_exceptions_for_connection_errors=False,
+            _raise_exceptions_for_gated_repo=False,
+        )
+        if file is not None:
+            check(Path(file))
 
 
 def read_shards(index: Path) -> list[str]:

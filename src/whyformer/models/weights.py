@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from whyformer.errors import ModelError
+from whyformer.models.fork_safe import fork_safe
 from whyformer.models.offload import offloaded_names
 from whyformer.models.parts import modules_of
 from whyformer.models.quantized import dequantise, is_quantised
@@ -19,7 +20,7 @@ from whyformer.models.quantized import dequantise, is_quantised
 Seen = list[tuple[ref[Tensor], int, int]]
 _checked: WeakKeyDictionary[nn.Module, Seen] = WeakKeyDictionary()
 _versions: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()
-_lock = threading.Lock()
+_lock = fork_safe(threading.Lock())
 
 
 def check_weights(module: nn.Module, again: bool = False) -> None:

@@ -142,6 +142,7 @@ class Ledger:
         """
         found = [*self.sinks.values(), *self.leaks.values(), *(one.sum(1) for one in scores)]
         found += [one.sum(1) for one in self.token_sinks.values()]
+        found = [one.to(value.device) for one in found]
         return wide(value.detach()) - sum(found[1:], found[0])
 
     def book_hidden(self, value: Tensor, scores: Iterable[Tensor]) -> None:
@@ -314,5 +315,7 @@ def sum_by_account(bookings: Mapping[Booking, Tensor]) -> dict[str, Tensor]:
     """The bookings of all places together, by account."""
     sums: dict[str, Tensor] = {}
     for (account, _), amount in bookings.items():
-        sums[account] = sums[account] + amount if account in sums else amount
+        if account in sums:  # the blocks of one model may be on several devices
+            amount = sums[account] + amount.to(sums[account].device)
+        sums[account] = amount
     return sums

@@ -21,13 +21,14 @@ from whyformer.engine.plain_forward import plain_value
 from whyformer.engine.result import MethodResult
 from whyformer.engine.run import Run
 from whyformer.errors import WhyformerError
+from whyformer.models.fork_safe import fork_safe
 from whyformer.models.weights import weights_version
 from whyformer.pipeline.checks.tolerances import tolerance_of
 from whyformer.pipeline.request import Request
 
 # What was found for a module: the version of its weights, and the finding by kind of call.
 _found: WeakKeyDictionary[nn.Module, tuple[int, dict[Hashable, Reason]]] = WeakKeyDictionary()
-_lock = threading.Lock()
+_lock = fork_safe(threading.Lock())
 _SAME = Reason("forward", "ok", "The model computes the same value as without whyformer.")
 
 
