@@ -25,11 +25,13 @@ NAMES = [name for name, (known, _) in tiny_models().items() if any(s.tower for s
 ASKED = {"llava", "qwen2_vl", "paligemma", "idefics3", "idefics3_smolvlm", "internvl"}
 GRIDS = {
     "blip_2": (3, 3),
+    "blip_2_t5": (3, 3),
     "gemma3_vision": (4, 4),
     "idefics2": (3, 3),
     "idefics3": (4, 4),
     "idefics3_smolvlm": (4, 4),
     "instructblip": (3, 3),
+    "instructblip_t5": (3, 3),
     "internvl": (4, 4),
     "llava": (3, 3),
     "llava_siglip": (3, 3),
@@ -99,7 +101,7 @@ def test_without_rules_it_is_the_plain_gradient(name: str) -> None:
     run = Run(
         whole.module, whole.batch.take([1]), whole.stacks, None, whole.family, image_scale="patches"
     )
-    soft, (track,) = run.batch.soft, run.stacks.tracks.values()
+    soft, track = run.batch.soft, run.stacks.tracks["text"]
     assert soft is not None
     assert soft.patches is not None
     seen: dict[str, Tensor] = {}
@@ -283,7 +285,7 @@ def test_an_encoder_that_reads_other_states_is_refused(monkeypatch: pytest.Monke
     assert run.batch.soft is not None
     assert run.batch.soft.patches is not None
     monkeypatch.setitem(run.batch.soft.patches.__dict__, "counts", (12, 12))
-    (track,) = run.stacks.tracks.values()
+    track = run.stacks.tracks["text"]
     width = run.batch.arguments["input_ids"].shape[1]
     with (
         borrow_model(run.module),

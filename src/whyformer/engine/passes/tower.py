@@ -21,7 +21,7 @@ from whyformer.engine.rules.ledger import Ledger
 from whyformer.engine.rules.operations import tensor_tags as tags
 from whyformer.engine.rules.operations.stabilise import wide
 from whyformer.engine.run import Run
-from whyformer.engine.stacks import Stacks
+from whyformer.engine.stacks import Stacks, Track
 from whyformer.engine.state_hooks import first_floating
 from whyformer.errors import ModelError, OptionError
 
@@ -80,7 +80,7 @@ def tower_relevance(run: Run, table: Table, slopes: States) -> TowerRelevance | 
             remedy="Pass one sample at a time, or leave out image_scale=",
         )
     recordings = run.record(("tower", table), lambda: [_record(run, table, i) for i in samples])
-    ((_, slope),) = slopes.items()
+    slope = slopes[_track(run).name]
     names = {one.name for one in soft.patches.streams}
     found = []
     for sample, recording in enumerate(recordings):
@@ -122,7 +122,7 @@ def _record(run: Run, table: Table, sample: int) -> _Recording | None:
         if states is not None:
             raise _Reached(states)
 
-    (track,) = run.stacks.tracks.values()
+    track = _track(run)
     first = find_blocks(run.module, soft.patches.blocks)[0]
     hooks: list[Hook] = [(first, "before", enter), (track.chain[0], "before", arrive)]
     interception = make_interception(alone, table, ledger)
@@ -142,6 +142,12 @@ def _record(run: Run, table: Table, sample: int) -> _Recording | None:
             f" {soft.patches.counts[sample]} patches were expected",
         )
     return _Recording(leaves[0], states, ledger)
+
+
+def _track(run: Run) -> Track:
+    """The stack that reads the soft tokens."""
+    tracks = run.stacks.tracks.values()
+    return next(track for track in tracks if run.batch.stream in track.stack.streams)
 
 
 def _explain(run: Run, recording: _Recording | None, start: Tensor, sample: int) -> TowerRelevance:

@@ -1,6 +1,6 @@
 """BLIP-2 (Li et al., 2023): a set of queries reads the image, without places.
 
-With T5 as its language model it is no family: its text and its answer are two stacks.
+With T5 as its language model, its text and its answer are two stacks: see blip_2_t5.py.
 """
 
 from __future__ import annotations

@@ -20,6 +20,8 @@ def _tiny(config: Any, samples: int, generator: torch.Generator) -> dict[str, Te
     return {**tiny_pixels(config, samples, generator), **own}
 
 
+INSTRUCTED_QUERIES = replace(QUERIES, tiny=_tiny)
+
 instructblip = vision_language(
     "instructblip",
     title="InstructBLIP with a decoder",
@@ -27,7 +29,7 @@ instructblip = vision_language(
     classes=("InstructBlipForConditionalGeneration",),
     when=has_decoder,
     blocks="language_model.**",
-    soft=replace(QUERIES, tiny=_tiny),
+    soft=INSTRUCTED_QUERIES,
     tiny=tiny_vlm(
         "InstructBlipForConditionalGeneration",
         VISION,
