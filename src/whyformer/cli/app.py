@@ -49,11 +49,13 @@ def command(name: str, *, heading: Heading, examples: tuple[str, ...] = ()) -> C
 class ErrorReportingGroup(FrontGroup):
     """Print a `WhyformerError` as one line; other exceptions are bugs and keep their traceback."""
 
-    def make_context(self, info_name: str | None, args: list[str], **more: Any) -> Any:
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: Any = None, **more: Any
+    ) -> Any:
         if not args:  # the help page
-            return super().make_context(info_name, args, **more)
+            return super().make_context(info_name, args, parent, **more)
         try:
-            return super().make_context(info_name, args, **more)
+            return super().make_context(info_name, args, parent, **more)
         except USAGE_ERROR as error:  # of the program itself, as an unknown option
             print_error(OptionError(error.format_message(), remedy="See whyformer --help"))
             raise typer.Exit(REFUSED) from error
