@@ -213,7 +213,10 @@ class _BulkRun:
         """The scores of the rows of a window that do not harm their worker."""
         alone = {str(one.start): one for one in window.alone()}
         chunks = (Chunk(name, one) for name, one in alone.items())
-        rows, skipped, doubts, before = [], [], [], len(self.failed)
+        rows: list[Any] = []
+        skipped: list[str] = []
+        doubts: list[str] = []
+        before = len(self.failed)
         for finished in engine.run(task, chunks, len(alone)):
             if finished.failure is not None:
                 name = alone[finished.name].samples[0].id
