@@ -21,12 +21,12 @@ def name_unknown_tokens(batch: Batch, texts: Sequence[Text], tokenizer: Any) -> 
     the tokens were cut otherwise, the unknown token keeps its name.
     """
     unknown = getattr(tokenizer, "unk_token_id", None)
-    ids = batch.arguments.get(batch.carrier)
     if unknown is None or batch.tokens is None or not getattr(tokenizer, "is_fast", False):
         return batch
     name = str(tokenizer.unk_token)
-    rows: list[list[int]] = ids.tolist()
-    tokens, found = list(batch.tokens), []
+    rows: list[list[int]] = batch.arguments[batch.carrier].tolist()
+    tokens = list(batch.tokens)
+    found: list[str] = []
     for sample, text in enumerate(texts):
         if unknown not in rows[sample]:
             continue
