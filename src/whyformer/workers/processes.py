@@ -56,7 +56,7 @@ class ProcessEngine:
         order = cloudpickle.dumps((task, self.threads))
         pool: list[_Worker] = []
         source, again = iter(chunks), deque[tuple[Chunk, int]]()
-        deaths = 0
+        deaths, is_exhausted = 0, False
         try:
             pool += [_start(order) for _ in range(max(1, min(self.workers, count)))]
             while True:
@@ -64,9 +64,10 @@ class ProcessEngine:
                     if worker.is_ready and worker.chunk is None:
                         chunk, attempts = again.popleft() if again else (next(source, None), 0)
                         if chunk is None:
+                            is_exhausted = True
                             break
                         _send(worker, chunk, attempts + 1)
-                if all(one.is_ready and one.chunk is None for one in pool):
+                if is_exhausted and not again and all(one.chunk is None for one in pool):
                     return
                 for worker in _speaking(pool):
                     answer = _receive(worker)
