@@ -18,7 +18,7 @@ export HF_HUB_OFFLINE := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv dist demo test test-all test-slow test-numeric fuzz check format docs site bench clean
+.PHONY: help venv dist demo test test-all test-slow test-numeric test-oldest fuzz check format docs site bench clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -61,6 +61,22 @@ test-numeric: $(READY) ## run the quick tests of what depends on the processor's
 
 fuzz: $(READY) ## feed 50,000 damaged files, models, command lines and requests
 	$(PYTHON) -m tests.fuzz.fuzz --cases 50000
+
+# The lower bounds of pyproject.toml, installed apart. torch stays at the tested version: older ones
+# need another Python or platform here. Old and new packages warn about each other.
+OLDEST := .venv-oldest
+OLDEST_TESTS := tests/test_explain.py tests/test_attribution.py tests/test_compare.py \
+	tests/models/test_packed_weights.py tests/cli/test_explain_command.py tests/cli/test_front_page.py
+
+$(OLDEST)/.ready: $(READY) pyproject.toml
+	python3 -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet -c constraints.txt torch==2.13.0
+	$(VENV)/bin/uv pip install --quiet --python $(OLDEST)/bin/python --resolution lowest-direct \
+		torch==2.13.0 -e . "click==8.2.1" "pytest==9.0.0" "hypothesis>=6.170" "pytest-xdist>=3.6" "html5lib>=1.1"
+	@touch $@
+
+test-oldest: $(OLDEST)/.ready ## run some tests with the oldest versions that pyproject.toml allows
+	$(OLDEST)/bin/python -m pytest -n 2 -W ignore::DeprecationWarning $(OLDEST_TESTS)
 
 check: $(READY) ## check lint, formatting and types
 	$(PYTHON) -m ruff check $(CODE)

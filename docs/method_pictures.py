@@ -1,12 +1,13 @@
 """Draw the small picture on each method's page: a sentence and a digit, coloured by their scores.
 
-    python docs/method_pictures.py
+    python docs/method_pictures.py [NAME ...]
 
-Writes docs/images/methods/NAME.svg for every method.
+Writes docs/images/methods/NAME.svg, by default for every method.
 """
 
 from __future__ import annotations
 
+import sys
 import warnings
 from pathlib import Path
 from xml.sax.saxutils import escape
@@ -46,7 +47,7 @@ def draw_patches(scores: list[list[float]]) -> list[str]:
     largest = max(abs(score) for row in scores for score in row) or 1
     return [
         f'<rect x="{column * CELL}" y="{LINE + 8 + row * CELL}" width="{CELL}" height="{CELL}"'
-        f' fill="{colour(score / largest)}"/>'
+        f' fill="{colour(score / largest)}" stroke="#dddddd"/>'
         for row, values in enumerate(scores)
         for column, score in enumerate(values)
     ]
@@ -72,7 +73,7 @@ def main() -> None:
     """Write the pictures of all methods."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     warnings.simplefilter("ignore")
-    for name in wf.methods():
+    for name in sys.argv[1:] or wf.methods():
         (FOLDER / f"{name}.svg").write_text(picture(name), encoding="utf-8")
         print(f"wrote {name}.svg", flush=True)
 

@@ -23,6 +23,8 @@ def run_notebook(path: Path) -> Any:
     """Return the notebook with the outputs of a run from top to bottom."""
     notebook = nbformat.read(path, as_version=4)
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    # transformers imports tqdm's bars for notebooks, which say that ipywidgets is not installed.
+    os.environ["PYTHONWARNINGS"] = "ignore:IProgress not found"
     client = NotebookClient(notebook, timeout=600, record_timing=False)
     client.execute(cwd=str(path.parent))
     notebook.metadata.pop("widgets", None)

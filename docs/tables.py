@@ -95,7 +95,7 @@ def method_facts(name: str) -> str:
         ("options", code(options) or "none"),
         ("call", code([f'wf.explain(inputs, model, method="{name}")'])),
     ]
-    return f"{known.title}.\n\n{table(('', ''), rows)}"
+    return f"{known.title}.\n\n{table(('property', 'value'), rows)}"
 
 
 def families() -> str:
