@@ -164,3 +164,22 @@ def test_the_answer_to_a_question_is_in_the_context(
     assert found.tokens is not None
     assert int(found.target) > found.tokens[0].index("[SEP]"), "never a part of the question"
     assert 0 < float(found.probability) < 1
+
+
+def test_the_label_of_an_answer_is_the_same_answer_as_target() -> None:
+    prompt = wf.models()["reader"].samples()[0]
+    found = wf.explain(prompt, "reader")
+    again = wf.explain(prompt, "reader", target=found.labels[0])
+    assert again.labels == found.labels
+    (said,), (before,) = again.streams["generated"].said, found.streams["generated"].said
+    assert said == before[: len(said)], "a label has no end-of-text token"
+    rows = found.maps["generated", "text"][0, : len(said)]
+    assert torch.allclose(again.maps["generated", "text"][0], rows, atol=1e-4)
+
+
+def test_a_leading_space_stays_in_the_label(gpt2: nn.Module, byte_bpe: Any) -> None:
+    found = wf.explain("a gripping", gpt2, tokenizer=byte_bpe, target=" film")
+    assert found.labels == (" film",)
+    again = wf.explain("a gripping", gpt2, tokenizer=byte_bpe, target=found.labels[0])
+    assert torch.equal(again.scores, found.scores)
+    assert 'Why <strong dir="auto">film</strong>' in found.to_html()

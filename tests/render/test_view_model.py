@@ -64,9 +64,10 @@ def test_only_a_score_below_zero_makes_a_signed_scale(text: Make, low: float, si
 
 def test_bars_are_in_true_proportion(sentence: Make) -> None:
     rows = strongest_rows(panel_of(sentence()).rows, 2)
-    assert [row.name for row in rows] == ["[SEP]", "gripping"]
+    assert [row.name for row in rows] == ["gripping", "dull", "[SEP]", "[CLS]"]
     assert rows[0].length == 1.0
-    assert rows[1].length == pytest.approx(0.2)
+    assert rows[1].length == pytest.approx(-0.5)
+    assert rows[3].length == pytest.approx(0.125)
 
 
 def test_tokens_without_text_are_numbered() -> None:

@@ -102,7 +102,7 @@ def _read_one(attribution: Attribution, index: int) -> SampleContent:
     panels = tuple(part.panel for part in parts.values())
     together = one.conservation is not None
     return SampleContent(
-        label=visible(one.labels[0]),
+        label=visible(one.labels[0].strip() or one.labels[0]),
         output=float(one.output[0]),
         chance=chance(None if one.probability is None else float(one.probability[0])),
         method=visible(one.method),

@@ -130,7 +130,7 @@ def _read_generation(batch: Batch, rows: IdRows, prompt: int | None = None) -> G
         ids=tuple(map(tuple, rows)),
         columns=_score_columns(batch, prompt),
         tokens=tuple(token_texts(row, batch.tokenizer) for row in rows),
-        texts=tuple(output_text(row, batch.tokenizer) for row in rows),
+        texts=tuple(output_text(row, batch.tokenizer, prompt is not None) for row in rows),
         prompt=prompt,
     )
 

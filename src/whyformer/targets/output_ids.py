@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from whyformer.errors import InputError, TargetError
 from whyformer.inputs.detect import texts_of
 from whyformer.inputs.tokenizer_scope import tokenizer_scope
-from whyformer.inputs.words import token_texts
+from whyformer.inputs.words import exact_pieces, token_texts
 from whyformer.models.families import Source
 from whyformer.targets.answer_text import check_written
 from whyformer.targets.specs import Answer
@@ -119,9 +119,20 @@ def start_id(module: nn.Module, source: Source) -> int:
     return found
 
 
-def output_text(row: Sequence[int], tokenizer: Any) -> str:
-    """All tokens of an output as text, without special tokens if others remain."""
+def output_text(row: Sequence[int], tokenizer: Any, continues: bool = False) -> str:
+    """All tokens of an output as text, without special tokens if others remain.
+
+    If it `continues` a prompt, its white space is kept: after "The capital is", " Berlin" is
+    another answer than "Berlin".
+    """
     if tokenizer is None:
         return " ".join(map(str, row))
-    text = str(tokenizer.decode(list(row), skip_special_tokens=True)).strip()
-    return text or " ".join(token_texts(row, tokenizer))
+    whole = str(tokenizer.decode(list(row), skip_special_tokens=True))
+    text = whole.strip()
+    if not text:
+        return " ".join(token_texts(row, tokenizer))
+    if not continues:
+        return text
+    # Some tokenizers leave out the space before the first word.
+    first = exact_pieces(tokenizer, row[:1], [True])[0]
+    return f" {whole}" if first[:1] == " " != whole[:1] else whole
