@@ -25,6 +25,7 @@ from typer.testing import CliRunner
 import whyformer as wf
 from tests.untouched import used_model
 from whyformer.cli.app import application
+from whyformer.engine.rules.ledger import Place, sum_by_account
 from whyformer.errors import ModelError, TrustError
 from whyformer.models.families import families
 from whyformer.models.families.tiny import tiny_inputs
@@ -123,6 +124,23 @@ def test_an_index_cannot_name_pickled_weights(tmp_path: Path) -> None:
         wf.explain({"input_ids": torch.ones(1, 3, dtype=torch.long)}, str(tmp_path))
 
 
+def test_code_in_a_model_folder_does_not_run(tmp_path: Path) -> None:
+    families["bert"].tiny().save_pretrained(tmp_path)
+    mark = tmp_path / "ran"
+    code = f"import pathlib\npathlib.Path({str(mark)!r}).touch()\nclass Evil: pass\n"
+    (tmp_path / "evil.py").write_text(code, encoding="utf-8")
+    config = json.loads((tmp_path / "config.json").read_text("utf-8"))
+    config |= {
+        "model_type": "evil",
+        "architectures": ["Evil"],
+        "auto_map": {"AutoConfig": "evil.Evil", "AutoModel": "evil.Evil"},
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    with pytest.raises(ModelError):
+        wf.explain({"input_ids": torch.ones(1, 3, dtype=torch.long)}, str(tmp_path))
+    assert not mark.exists()
+
+
 # -- 8. small files, unbounded work ----------------------------------------------------------------
 
 
@@ -219,3 +237,12 @@ def test_nan_is_no_share() -> None:
     panel = TextPanel("text", (Word("film", math.nan),), 1.0, signed=True)
     assert panel.share(panel.words[0]) == 0
     assert "1 of 1 words (purple)" in panel.note
+
+
+def test_sinks_on_several_devices_are_added() -> None:
+    """f9a6b34: an error of torch. The meta device stands for a second one."""
+    bookings = {
+        ("bias", None): torch.ones(2, device="meta"),
+        ("bias", Place("text", 0, 4)): torch.ones(2),
+    }
+    assert sum_by_account(bookings)["bias"].device.type == "meta"

@@ -181,9 +181,9 @@ def model_folder(draw: random.Random, folder: Path) -> None:
 
 WORDS = (
     "explain", "compare", "methods", "models", "evaluate", "audit", "recommend", "--model", "sst2",
-    "--method", "gae", "--target", "1", "--json", "--html", "out.html", "--input", "x.csv", "--text",
-    "--help", "-", "--", "--batch-size", "-1", "0", "1e9", "~", ".", "..", "/dev/null", "no such",
-    *TEXTS,
+    "--method", "gae", "--target", "1", "--json", "--html", "out.html", "--input", "x.csv",
+    "--text", "--help", "-", "--", "--batch-size", "-1", "0", "1e9", "~", ".", "..", "/dev/null",
+    "no such", *TEXTS,
 )  # fmt: skip
 # Commands that would really run a model for long are left to their own tests.
 CHEAP = ("methods", "models", "families", "metrics", "datasets", "explain", "compare")
