@@ -98,7 +98,7 @@ def spread(relevance: Tensor, walked: Tensor, share: float) -> Tensor:
     positive = [max(float(one), 0.0) for one in relevance]
     mean = sum(positive) / len(positive)
     weights = [
-        float(walk) * p / (p + mean) if p > 0 else 0.0
+        float(walk) ** 0.75 * p**2 / (p**2 + mean**2) if p > 0 else 0.0
         for walk, p in zip(walked, positive, strict=True)
     ]
     for one, p, weight in zip(relevance, positive, weights, strict=True):

@@ -18,6 +18,7 @@ from whyformer.methods.attention.generic import generic_relevance
 from whyformer.methods.method import check_share, method
 
 IMAGE_SHARE = 0.5
+WALK_POWER = 0.75  # below 1, so that the walk's few highest tokens do not take everything
 
 
 @method(
@@ -35,10 +36,10 @@ def blend(run: Run, *, share: float | None = None, start_layer: int | None = Non
 
     Relevance is averaged over the inputs of the blocks from `start_layer` on: by default all blocks
     but the lowest third for images, and all for everything else, as in `libragrad`. Of the positive
-    relevance p of each stream, `share` is spread over its tokens in proportion to
-    walk x p / (p + mean of p), where the walk is generic attention relevance: a token takes part if
-    both find it relevant. Sums and negative relevance stay. By default images share half and other
-    streams nothing.
+    relevance of each stream, `share` is spread over its tokens in proportion to
+    walk^0.75 x q^2 / (1 + q^2), where the walk is generic attention relevance and q is positive
+    relevance over its mean: a token takes part if both find it relevant. Sums and negative
+    relevance stay. By default images share half and other streams nothing.
     """
     if share is not None:
         check_share("share", share)
@@ -116,8 +117,8 @@ def _spread(
         own = relevance[:, segment.columns]
         positive = own.clamp(min=0) * segment.mask
         total = positive.sum(1, keepdim=True)
-        middle = ratio(total, segment.mask.sum(1, keepdim=True))
-        weights = walked[:, segment.columns].clamp(min=0) * ratio(positive, positive + middle)
+        size = ratio(positive, ratio(total, segment.mask.sum(1, keepdim=True))).square()
+        weights = walked[:, segment.columns].clamp(min=0).pow(WALK_POWER) * (size / (1 + size))
         sum_of_weights = weights.sum(1, keepdim=True)
         moved = total * ratio(weights, sum_of_weights)
         # A stream that the walk does not reach keeps its relevance.
