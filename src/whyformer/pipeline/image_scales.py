@@ -26,7 +26,7 @@ def check_scale(run: Run) -> None:
     if run.image_scale == "tokens" or (soft is not None and soft.patches is not None):
         return
     why = "the inputs have no image"
-    if soft is not None or run.family is None or not any(s.tower for s in run.family.soft):
+    if run.family is None or not any(one.tower for one in run.family.soft):
         why = f"no family declares the image encoder of {run.name} below its language model"
     raise OptionError(
         f"image_scale={run.image_scale!r} reads the patches of images, and {why}",
