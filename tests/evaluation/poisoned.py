@@ -5,36 +5,33 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from torch import Tensor, nn
+
 from tests.evaluation.making import classifier, sentences, tokenizer
 from whyformer.models.load import Loaded
 
 
-class Poisoned:
-    """Makes a classifier that ends its process on one sample, and raises on another."""
+class PoisonedEmbedding(nn.Embedding):
+    """Ends its process on one sentence, and raises on another."""
 
-    @staticmethod
-    def loaded(dies: str, breaks: str) -> Loaded:
-        """The classifier; samples are named by their ids in `sentences`."""
-        texts = {sample.id: sample.inputs for sample in sentences(60)}
-        sound = classifier()
-        guard = _Guard(_ids(texts[dies]), _ids(texts[breaks]))
-        sound.module.register_forward_pre_hook(guard, with_kwargs=True)
-        return sound
+    dies: list[int]
+    breaks: list[int]
 
-
-def _ids(text: str) -> list[int]:
-    found: list[int] = tokenizer()(text)["input_ids"]
-    return found
-
-
-class _Guard:
-    def __init__(self, dies: list[int], breaks: list[int]) -> None:
-        self.dies, self.breaks = dies, breaks
-
-    def __call__(self, module: Any, args: Any, kwargs: Any) -> None:
-        ids = kwargs.get("input_ids", args[0] if args else None)
-        rows = ids.tolist() if ids is not None else []
+    def forward(self, input: Tensor) -> Tensor:
+        rows = input.tolist()
         if self.dies in rows:
             os._exit(9)
         if self.breaks in rows:
             raise RuntimeError("poisoned")
+        return super().forward(input)
+
+
+def poisoned_classifier(dies: str, breaks: str) -> Loaded:
+    """Return a classifier that the named samples of `sentences` harm."""
+    texts = {sample.id: sample.inputs for sample in sentences(60)}
+    loaded = classifier()
+    module: Any = loaded.module
+    known = module.bert.embeddings.word_embeddings
+    known.__class__ = PoisonedEmbedding
+    known.dies, known.breaks = (tokenizer()(texts[name])["input_ids"] for name in (dies, breaks))
+    return loaded

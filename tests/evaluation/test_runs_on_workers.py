@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.evaluation.making import classifier, plan, save, sentences
-from tests.evaluation.poisoned import Poisoned
+from tests.evaluation.poisoned import poisoned_classifier
 from whyformer.errors import ModelError, SkippedWarning
 from whyformer.evaluation import sample_batches
 from whyformer.evaluation.evaluate import evaluate
@@ -91,17 +91,14 @@ def test_identical_tables_on_processes_and_from_memory(tmp_path: Path, model: Pa
 
 def test_a_worker_dies_and_an_input_is_poisoned(tmp_path: Path) -> None:
     run(classifier(), tmp_path / "sound", EngineOptions(), count=12)
-    poisoned = Poisoned.loaded(dies="dev/5", breaks="dev/9")
+    poisoned = poisoned_classifier(dies="dev/5", breaks="dev/9")
     with pytest.warns(SkippedWarning, match="2 of 12 samples could not be evaluated"):
         results = run(poisoned, tmp_path / "run", PROCESSES, count=12)
     by_sample = {one["sample"]: one for one in results.failures}
     assert list(by_sample) == ["dev/5", "dev/9"]
     assert "its worker died 3 times (exit code 9)" in by_sample["dev/5"]["error"]
-    assert by_sample["dev/9"] == {
-        "sample": "dev/9",
-        "error": "RuntimeError: poisoned",
-        "attempts": 3,
-    }
+    assert "RuntimeError: poisoned" in by_sample["dev/9"]["error"]
+    assert by_sample["dev/9"]["attempts"] == 3
     table = (tmp_path / "run" / "table.md").read_text("utf-8")
     assert "dev/5: its worker died" in table
     assert len({row["sample"] for row in results.rows}) == 10

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,8 +45,9 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
     s3fs.S3FileSystem.clear_instance_cache()
-    s3fs.S3FileSystem(endpoint_url=settings["AWS_ENDPOINT_URL"]).mkdir("bucket")
-    yield "s3://bucket"
+    name = f"bucket-{secrets.token_hex(4)}"  # moto keeps buckets as long as the process lives
+    s3fs.S3FileSystem(endpoint_url=settings["AWS_ENDPOINT_URL"]).mkdir(name)
+    yield f"s3://{name}"
     s3fs.S3FileSystem.clear_instance_cache()
     server.stop()
 
@@ -103,10 +105,11 @@ def test_a_bucket_that_is_not_there_or_may_not_be_written(
     evaluate(classifier(), sentences(2), plan(), place, report=False)
     import s3fs
 
-    def denied(*arguments: Any, **more: Any) -> None:
+    async def denied(*arguments: Any, **more: Any) -> None:
         raise PermissionError("Access Denied")
 
-    monkeypatch.setattr(s3fs.S3FileSystem, "pipe_file", denied)
+    monkeypatch.setattr(s3fs.S3FileSystem, "_pipe_file", denied)
+    s3fs.S3FileSystem.clear_instance_cache()  # an instance holds its methods
     with pytest.raises(StoreError, match=r"Access Denied. The 4 finished rows are kept"):
         evaluate(classifier(), sentences(4), plan(), place, report=False)
 

@@ -10,7 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from whyformer.errors import InputError, ModelError, TargetError, WhyformerError
+from whyformer.errors import (
+    ModelError,
+    OptionError,
+    UnknownNameError,
+    UnsuitableMethodError,
+    WhyformerError,
+)
 from whyformer.evaluation.batch_evaluation import BatchEvaluation
 from whyformer.evaluation.plan import MethodSpec, MetricSpec, Plan
 from whyformer.evaluation.sample_batches import SampleBatch
@@ -19,6 +25,9 @@ from whyformer.models.load import load_model
 from whyformer.models.quiet import silence_transformers
 from whyformer.workers.chunk import Chunk as Piece
 from whyformer.workers.chunk import Failure, Work, attempt
+
+# About the plan and the model, not about one sample: every sample would fail.
+FATAL = (OptionError, UnknownNameError, UnsuitableMethodError)
 
 Pending = Mapping[str, Sequence[MetricSpec]]  # by target the metrics to compute
 
@@ -95,7 +104,7 @@ def measure_samples(
         finished = attempt(partial(_measure, model, plan, raised), Piece(one.name, one))
         if finished.failure is None:
             found.rows.extend(finished.result)
-        elif raised and not isinstance(raised[0], InputError | TargetError):
+        elif raised and isinstance(raised[0], FATAL):
             return ChunkRows(found.rows, found.failures, raised[0])  # the next one would fail too
         else:
             error = raised[0] if raised else None

@@ -72,6 +72,6 @@ def attempt(work: Work, chunk: Chunk, attempts: int = ATTEMPTS) -> Finished:
         except Exception as error:
             details = traceback.format_exc()[-SHOWN:]
             failure = Failure(describe(error), count, details=details)
-            if isinstance(error, WhyformerError):
+            if isinstance(error, WhyformerError) and not isinstance(error, RuntimeError):
                 break  # it says what is wrong with the input: the next attempt says the same
     return Finished(chunk.name, failure=failure)
