@@ -280,6 +280,8 @@ def run_scenes(place: str, process: int, given: argparse.Namespace) -> dict[str,
     for number in range(given.rounds):
         for name, attack in attacks.items():
             scene = recorders[name].scene
+            for _ in range(3):
+                ask(place, TEXT)  # what the scene before left behind is over
             with watch_memory(process, scene), attack(scene):
                 visit(recorders[name], given.seconds / given.rounds, rate, number)
     scenes = {name: recorder.scene for name, recorder in recorders.items()}
