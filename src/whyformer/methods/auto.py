@@ -10,7 +10,7 @@ from whyformer.methods.blend import blend
 from whyformer.methods.libragrad import libragrad
 from whyformer.methods.method import method
 
-IMAGES = Choice("blend", {}, "images: it segments best and is level with the best on perturbation")
+IMAGES = Choice("blend", {}, "images: level with libragrad on perturbation, and it segments better")
 TEXT = Choice("libragrad", {}, "no image: its scores sum to the output and keep their sign")
 PROMPT = Choice("libragrad", {}, "a language model: its scores sum to the output, with their sign")
 
