@@ -1,7 +1,7 @@
 """How often the sentence that an answer comes from has the most relevance.
 
-    python benchmarks/answers_truth.py [--questions 500] [--methods a,b,...] [--batch 25]
-                                       [--threads 1] [--json FILE]
+    python benchmarks/answers_truth.py [--questions 500] [--slow-questions 100]
+                                       [--methods a,b,...] [--batch 25] [--threads 1] [--json FILE]
 
 The bundled chat model `reader` answers questions about held-out passages
 (`whyformer.reproduce.passages`), where it is known which sentence gives the answer. One question is
@@ -17,7 +17,8 @@ sentences that lies in the supporting one. The row "chance" is the expected scor
 drawn at random.
 
 Each figure is in per cent, with one standard error over the questions. Times are CPU milliseconds
-for a question, explained in batches. Methods that refuse the model are listed below the table.
+for a question, explained in batches. Slow methods get the first `--slow-questions` alone, and the
+table says how many. Methods that refuse the model are listed below the table.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ from whyformer.errors import TrustWarning, WhyformerError
 from whyformer.reproduce.passages import Passage, PassageQuestion, held_out_questions
 
 NAME = "reader"
+SLOW = ("attention_flow", "kernel_shap", "partition_shap")  # seconds for a question
 COLUMNS = ("hit", "where", "who", "colour", "what", "signed", "mass", "ms")
 
 
@@ -75,6 +77,10 @@ class Reading:
         """The share of right words."""
         pairs = zip(self.prompts, self.written, strict=True)
         return sum(prompt.value == word for prompt, word in pairs) / len(self.prompts)
+
+    def take(self, count: int) -> Reading:
+        """Return the first prompts."""
+        return Reading(self.model, self.prompts[:count], self.written[:count])
 
 
 def read_prompt(tokenizer: Any, read: Passage, question: PassageQuestion) -> Prompt:
@@ -150,7 +156,8 @@ def measure(reading: Reading, contender: Contender, batch: int) -> dict[str, Any
     spent = time.process_time() - started
     figures: dict[str, Any] = {key: Figure.of(torch.tensor(one)) for key, one in hits.items()}
     figures["mass"] = Figure.of(torch.tensor(mass))
-    return figures | {"ms": 1000 * spent / len(reading.prompts)}
+    count = len(reading.prompts)
+    return figures | {"ms": 1000 * spent / count, "questions": count}
 
 
 def sentence_sums(prompt: Prompt, scores: Tensor) -> Tensor:
@@ -173,11 +180,17 @@ def chance(reading: Reading) -> dict[str, Figure]:
     return {key: Figure.of(torch.tensor(values)) for key, values in shares.items()}
 
 
+def title(name: str, count: int, whole: int) -> str:
+    """The name of a row, with the number of questions if it is not that of the others."""
+    return f"`{name}`" if count == whole else f"`{name}` ({count} questions)"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--questions", type=int, default=500)
+    parser.add_argument("--slow-questions", type=int, default=100, help="of slow methods")
     parser.add_argument("--methods", help="all, by default")
     parser.add_argument("--batch", type=int, default=25)
     parser.add_argument("--threads", type=int, default=1)
@@ -198,13 +211,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name in names:
             bar.update(task, advance=1, description=f"{NAME}: {name}")
             try:
-                found[name] = measure(reading, CONTENDERS[name], options.batch)
+                most = options.slow_questions if name in SLOW else options.questions
+                found[name] = measure(reading.take(most), CONTENDERS[name], options.batch)
             except WhyformerError as error:
                 refused[name] = str(error)
     by_chance = chance(reading)
     print(f"{NAME}: {options.questions} questions, {100 * reading.right:.1f} % of words right\n")
     best = sorted(found, key=lambda name: -found[name]["hit"].mean)
-    rows = [(f"`{name}`", found[name]) for name in best]
+    rows = [
+        (title(name, found[name]["questions"], options.questions), found[name]) for name in best
+    ]
     print(table(COLUMNS, [*rows, ("chance", by_chance)]))
     for name, why in refused.items():
         print(f"\n`{name}` refused: {why}")

@@ -54,10 +54,15 @@ def test_prompts_end_before_the_word_and_know_their_sentences(truth: Any) -> Non
 def test_it_runs_on_few_questions(truth: Any, tmp_path: Path) -> None:
     path = tmp_path / "truth.json"
     chosen = ["--questions", "8", "--methods", "auto,random,attention_flow", "--json", str(path)]
-    assert truth.main(chosen) == 0
+    assert truth.main([*chosen, "--slow-questions", "4"]) == 0
     found = json.loads(path.read_text(encoding="utf-8"))
     assert found["right"] == 1
     assert {*found["methods"], *found["refused"]} == {"auto", "random", "attention_flow"}
+    assert {name: one["questions"] for name, one in found["methods"].items()} == {
+        "auto": 8,
+        "random": 8,
+        "attention_flow": 4,
+    }
     assert found["methods"]["auto"]["hit"]["mean"] >= 0.75
     assert found["chance"]["hit"]["mean"] < 0.35
     assert truth.main(["--methods", "nonsense"]) == 2
