@@ -152,7 +152,7 @@ def _watch_writes(folder: Path, outside: list[str]) -> None:
 
 def main() -> None:
     """Run the fuzzer from the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cases", type=int, default=50_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", type=int)
