@@ -163,8 +163,8 @@ def _model() -> dict[str, bytes]:
     from tempfile import TemporaryDirectory
 
     with TemporaryDirectory() as folder:
-        model: Any = families["bert"].tiny()
-        model.save_pretrained(folder)
+        build: Any = families["bert"].tiny
+        build().save_pretrained(folder)
         return {file.name: file.read_bytes() for file in Path(folder).iterdir()}
 
 
