@@ -85,7 +85,7 @@ LEAN = {
     "errors": set(),
     "registry": set(),
     "options": set(),
-    "attribution": {"torch", "safetensors"},
+    "attribution": {"torch", "safetensors", "numpy"},  # numpy for the arrays of shap
     "engine": {"torch"},
 }
 
