@@ -23,6 +23,8 @@ from whyformer.models.signature import Forward
 DEEP_MODES = ("I", "F")  # more than 8 bits per channel: conversion would clip
 MODES = {1: "L", 3: "RGB"}
 
+MOST_PIXELS = 89_478_485  # where Pillow warns of a bomb
+
 
 @dataclass(frozen=True)
 class PlainImageProcessor:
@@ -97,6 +99,13 @@ def open_image(item: Any, mode: str) -> Any:
             image = item
         else:
             with Image.open(_check_file(item)) as file:
+                if file.width * file.height > MOST_PIXELS:  # before it is decoded
+                    raise InputError(
+                        f"{name} states {file.width} x {file.height} pixels; at most"
+                        f" {MOST_PIXELS:,} are read",
+                        argument="inputs",
+                        remedy="Scale the image down first",
+                    )
                 image = ImageOps.exif_transpose(file)
         if image.mode.startswith(DEEP_MODES):
             raise InputError(
