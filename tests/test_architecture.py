@@ -40,11 +40,13 @@ def written(name: str) -> str:
     return match[1]
 
 
+@pytest.mark.slow
 def test_no_call_points_the_wrong_way_and_nothing_is_loaded_twice(traced: dict[str, Any]) -> None:
     assert traced["problems"] == []
 
 
 @pytest.mark.parametrize("name", ["explanation", "evaluation"])
+@pytest.mark.slow
 def test_the_hop_lists_are_those_of_the_code(traced: dict[str, Any], name: str) -> None:
     assert written(name) == traced["lists"][name], "run `python docs/trace.py --write`"
 

@@ -116,6 +116,9 @@ def test_the_guide_has_an_example_of_each_in_the_folder_that_its_registry_scans(
     assert found == wanted
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What every list of a process says in which the examples are there."""

@@ -146,6 +146,7 @@ def test_with_a_batch_of_one_little_is_read_ahead(model: Any, tokenizer: Any) ->
     found.close()
 
 
+@pytest.mark.slow
 def test_nothing_is_held_behind_a_long_series(model: Any, tokenizer: Any) -> None:
     def alive() -> int:
         gc.collect()

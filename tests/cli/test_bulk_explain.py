@@ -108,6 +108,7 @@ def test_targets_stand_in_a_column(run: Run) -> None:
 
 
 @pytest.mark.parametrize("out", ["out.parquet", "out.jsonl"])
+@pytest.mark.slow
 def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(
     run: Run, out: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,6 +194,7 @@ def test_an_input_that_has_changed_is_noticed(run: Run, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("out", ["o.jsonl", "o.parquet"])
+@pytest.mark.slow
 def test_damaged_parts_are_computed_again(
     run: Run, monkeypatch: pytest.MonkeyPatch, out: str
 ) -> None:

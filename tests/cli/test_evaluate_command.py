@@ -82,6 +82,8 @@ def test_a_table_on_stdout_and_the_rest_on_stderr(run: Run, folder: Path, review
     assert settings["fill"] == "mask"
     assert settings["model"]["fingerprint"]
     assert {p.name for p in (reviews.parent / "run").iterdir()} == {
+        "command.json",
+        "ledger",
         "parts",
         "report.html",
         "results.parquet",
@@ -148,7 +150,11 @@ def test_labels_by_name_and_rows_left_out(run: Run, folder: Path, tmp_path: Path
 def test_long_texts(run: Run, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "my.csv").write_text(f"text\na good film\n{'good film ' * 40}\n")
     command = line(folder, "--metrics auac -q", "csv:my.csv")
-    refused(run(command), "sample '", "82 tokens, the model takes 40", "--truncation")
+    result = run(command)
+    assert result.exit_code == 0
+    for piece in ("1 of 2 samples could not be evaluated", "82 tokens, the model takes 40"):
+        assert piece in result.stderr
+    assert len(Results.read(tmp_path / "run").failures) == 1
     assert run(f"{command} --truncation").exit_code == 0
     assert Results.read(tmp_path / "run").settings["truncation"] is True
 
@@ -258,11 +264,11 @@ def test_nowhere_to_write(run: Run, folder: Path, reviews: Path) -> None:
 def test_a_damaged_part(run: Run, folder: Path, reviews: Path) -> None:
     command = line(folder, "--metrics auac -q")
     assert run(command).exit_code == 0
-    (part,) = (reviews.parent / "run" / "parts").iterdir()
-    part.write_bytes(b"")
-    refused(run(command), part.name, "cannot be read", "delete it")
-    part.unlink()
+    before = (reviews.parent / "run" / "results.parquet").read_bytes()
+    for part in (reviews.parent / "run" / "parts").iterdir():
+        part.write_bytes(b"")
     assert run(command).exit_code == 0
+    assert (reviews.parent / "run" / "results.parquet").read_bytes() == before
 
 
 def test_a_broken_image(run: Run, tmp_path: Path) -> None:
@@ -272,12 +278,15 @@ def test_a_broken_image(run: Run, tmp_path: Path) -> None:
     broken = tmp_path / "data" / "7" / "b.png"
     broken.write_bytes(broken.read_bytes()[:40])
     result = run("evaluate --model mnist --data image_folder:data -M gae --metrics auac -o run -q")
-    refused(result, "sample 'val/7/b'", "b.png' cannot be read as an image")
+    assert result.exit_code == 0
+    assert "1 of 2 samples could not be evaluated" in result.stderr
+    assert "b.png' cannot be read as an image" in result.stderr
 
 
 # -- without data ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_without_data_every_bundled_model_is_measured(run: Run, tmp_path: Path) -> None:
     result = run("evaluate --methods random,gae --limit 1 --out here")
     assert result.exit_code == 0, result.output

@@ -201,6 +201,7 @@ def interrupt_each(name: str, method: str, stride: int, **options: Any) -> None:
 
 
 @pytest.mark.parametrize(("case", "options"), CASES[:3])
+@pytest.mark.slow
 def test_interrupts_at_some_steps_of_the_scopes(case: str, options: Any) -> None:
     interrupt_each(*case.split(), 41, **options)
 

@@ -29,6 +29,7 @@ def alive() -> int:
 @pytest.mark.parametrize(
     "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in NAMES]
 )
+@pytest.mark.slow
 def test_nothing_is_left_behind(name: str, memory: str) -> None:
     model = tiny_models()[name][1]()
     inputs = tiny_inputs(model, (5, 4))

@@ -88,6 +88,7 @@ TEXT_METRICS = (
 )
 
 
+@pytest.mark.slow
 def test_values_are_those_of_single_samples_by_hand(loaded: Loaded, tmp_path: Path) -> None:
     samples = sentences(5)
     run_plan = plan(SIGNED, TEXT_METRICS, ("predicted", "label"))
@@ -264,6 +265,7 @@ def test_the_same_again_does_nothing_and_writes_the_same(
 
 
 @pytest.mark.parametrize("stops", [1, 8, 17, 25])
+@pytest.mark.slow
 def test_stopped_and_continued_is_as_if_it_never_stopped(
     loaded: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stops: int
 ) -> None:

@@ -160,6 +160,7 @@ TEXT_METRICS = ("auac", "au_mse", "perturbation_positive", "comprehensiveness", 
 
 
 @pytest.mark.parametrize("first", [slice(40), slice(0, None, 3), slice(None, None, -1)])
+@pytest.mark.slow
 def test_what_ran_before_changes_no_bit(
     loaded: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: slice
 ) -> None:

@@ -55,6 +55,7 @@ def test_english_and_nothing_at_all_pass(text: str) -> None:
     assert foreign_reason(text) is None
 
 
+@pytest.mark.slow
 def test_samples_of_bundled_models_pass() -> None:
     for name, model in wf.models().items():
         assert name in TRAINING

@@ -6,12 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.chromium import CHROMIUM
-from tests.devtools import Browser
+from tests.browser import Browser, needs_chromium
 from whyformer.attribution import Attribution
 
 Make = Callable[..., Attribution]
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+pytestmark = needs_chromium
 
 # Pairs of texts of the facts that lie on each other.
 OVERPRINTED = """(() => {

@@ -9,6 +9,7 @@ import torch
 
 from whyformer.render.colours import (
     BLACK,
+    BROKEN,
     DARK,
     EITHER,
     LIGHT,
@@ -55,7 +56,7 @@ def test_the_ends_are_what_the_theme_says(theme: Theme) -> None:
     assert theme.colour(-1.0) == theme.cool
     assert theme.colour(0.0) == theme.neutral
     assert theme.colour(7.0) == theme.warm
-    assert theme.colour(math.nan) == theme.neutral
+    assert theme.colour(math.nan) == BROKEN
 
 
 @themes

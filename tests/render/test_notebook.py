@@ -146,6 +146,7 @@ def test_a_notebook_stores_a_picture_beside_the_html(sentence: Make) -> None:
         assert set(shown._repr_mimebundle_(exclude={"image/png"})) == {"text/html"}
 
 
+@pytest.mark.slow
 def test_the_picture_of_a_large_batch_is_cut_too() -> None:
     cut, whole = batch(40)._repr_mimebundle_()["image/png"], batch(MOST).to_png()
     with Image.open(BytesIO(cut)) as one, Image.open(BytesIO(whole)) as other:

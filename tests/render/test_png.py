@@ -108,6 +108,7 @@ def test_settings_of_the_user_change_nothing(sentence: Make) -> None:
         assert views["png"].render(sentence()) == before
 
 
+@pytest.mark.slow
 def test_pyplot_stays_out() -> None:
     script = (
         "import sys, torch\n"

@@ -79,6 +79,7 @@ def test_nothing_is_wider_than_the_terminal(
     assert max(map(len, terminal(made, width).split("\n"))) <= width
 
 
+@pytest.mark.slow
 def test_every_kind_can_be_compared_with_itself(made: Attribution) -> None:
     for name in views:
         assert views[name].render_comparison([made, made])

@@ -60,7 +60,7 @@ def test_a_result_refuses_unknown_views_options_and_folders(sentence: Make, tmp_
     with pytest.raises(OptionError, match="no option 'bars'") as refused:
         sentence().render("png", bars=True)
     assert refused.value.argument == "bars"
-    assert refused.value.remedy == "Pass one of subwords"
+    assert refused.value.remedy == "Pass one of subwords, size, dpi, colours, specials, photo"
     with pytest.raises(InputError, match="there is no folder") as refused_folder:
         sentence().to_html(tmp_path / "nowhere" / "why.html")
     assert refused_folder.value.argument == "path"

@@ -210,6 +210,7 @@ def test_the_part_s_own_limit_holds_without_another(
 # -- models that read text and images --------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_bundled_models_stand_in(tmp_path: Path) -> None:
     found = outcomes(
         reproduce(SEVERAL, tmp_path, tmp_path / "out", methods=["gae", "random"], limit=3)
@@ -229,6 +230,10 @@ def test_bundled_models_stand_in(tmp_path: Path) -> None:
 
 
 Seen = list[dict[str, Any]]
+
+
+def same_values(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return one.shape == other.shape and torch.equal(one, other)
 
 
 @pytest.fixture
@@ -258,20 +263,15 @@ def test_lxmert_reads_the_published_files(tmp_path: Path, seen: Seen, counts: An
         assert one.results is not None
         assert one.results.settings["data"]["samples"] == 4
         assert one.results.settings["model"]["family"] == "lxmert"
-    explained = [asked for asked in seen if len(asked["input_ids"]) == 4]
-    assert explained
-    asked = explained[0]
-    # Samples run by the length of their question: words and [CLS] and [SEP].
-    order = [1, 4, 3, 2]
-    for row, image in enumerate(order):
+    alone = [asked for asked in seen if len(asked["input_ids"]) == 1]
+    for image in (1, 2, 3, 4):
         features, boxes = (torch.from_numpy(part) for part in regions(image, counts[image - 1]))
         height, width = SIZES[image - 1]
         shares = boxes / torch.tensor([width, height, width, height])
-        assert torch.equal(asked["visual_feats"][row, : len(features)], features)
-        torch.testing.assert_close(asked["visual_pos"][row, : len(boxes)], shares)
+        own = [one for one in alone if same_values(one["visual_feats"][0], features)]
+        assert own, f"image {image} was not read"
+        torch.testing.assert_close(own[0]["visual_pos"][0], shares)
         assert 0 <= shares.min() <= shares.max() <= 1
-        if len(set(counts)) > 1:
-            assert asked["visual_attention_mask"][row].sum() == len(features)
 
 
 def test_a_batch_of_differing_regions_equals_one_at_a_time(tmp_path: Path) -> None:
@@ -307,9 +307,10 @@ def test_visualbert_reads_the_published_files(tmp_path: Path, seen: Seen) -> Non
         SEVERAL, tmp_path, tmp_path / "out", parts=["visualbert-vqa-image"], methods=["gae"]
     )
     assert found[0].results is not None
-    asked = next(asked for asked in seen if len(asked["input_ids"]) == 4)
-    features = [torch.from_numpy(regions(image)[0]) for image in (1, 4, 3, 2)]
-    assert torch.equal(asked["visual_embeds"], torch.stack(features))
+    alone = [asked for asked in seen if len(asked["input_ids"]) == 1]
+    for image in (1, 2, 3, 4):
+        features = torch.from_numpy(regions(image)[0])
+        assert any(same_values(one["visual_embeds"][0], features) for one in alone)
 
 
 def test_features_that_do_not_fit_are_listed(tmp_path: Path) -> None:
@@ -343,7 +344,9 @@ def test_features_of_another_width_are_told(
     questions(tmp_path)
     answerer(tmp_path / "lxmert-vqa", "lxmert")
     (one,) = reproduce(SEVERAL, tmp_path, tmp_path / "out", parts=["lxmert-vqa-text"])
-    assert re.search(message, one.missing)
+    # If all samples fail, the part is missing; a single one is left out and listed.
+    listed = one.missing or str(one.results and one.results.failures)
+    assert re.search(message, listed)
     if len(odd) == 1:
         with pytest.raises(InputError, match="12 features in one image and 13 in another"):
             _explained(tmp_path, [0, 1])
