@@ -35,14 +35,12 @@ NEEDS_DOUBLE = {"kosmos_2"}
 WITHOUT_REMOVAL = {"deformable_detr", "mllama"}
 # Their attention is no map between all tokens; `blend` then leaves out its walk over maps.
 WITHOUT_MAPS = [name for name, (known, _) in tiny_models().items() if known.without_maps]
-# Speech models write zeros at padding, detectors add to boxes, experts add to a sum: relevance
+# Speech models write zeros at padding, detectors add to boxes: relevance
 # rules cannot follow.
 WRITES_IN_PLACE = {
     "conditional_detr",
-    "deepseek_v3",
     "deformable_detr",
     "hubert",
-    "switch_transformers",
     "unispeech",
     "unispeech_sat",
     "wav2vec2",
