@@ -155,7 +155,7 @@ def test_a_killed_driver_loses_and_doubles_nothing(tmp_path: Path, model: Path) 
     assert len(units) == len(set(units)) == 60 * 3 * 4
 
 
-@pytest.mark.skip(reason="ray.init waits without end for the cluster of ray.cluster_utils; open")
+@pytest.mark.skip(reason="Ray replaces 127.0.0.1 by an address where this cluster does not listen")
 def test_identical_tables_on_ray_also_if_a_node_is_killed(
     tmp_path: Path, model: Path, cluster: Any
 ) -> None:
