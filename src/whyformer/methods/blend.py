@@ -47,8 +47,8 @@ def blend(run: Run, *, share: float | None = None, start_layer: int | None = Non
     segments = seen.layout.segments
     found = seen.average(
         {
-            stack: range(count)[_first(count, segments.get(stack, ()), start_layer) :]
-            for stack, count in seen.block_counts.items()
+            stack: _averaged_blocks(seen, stack, segments.get(stack, ()), start_layer)
+            for stack in seen.block_counts
         }
     )
     walked = _walk(seen) if seen.layers else {}
@@ -92,12 +92,17 @@ def _share(stream: str, share: float | None) -> float:
     return IMAGE_SHARE if stream == "image" else 0.0
 
 
-def _first(blocks: int, segments: tuple[Segment, ...], start_layer: int | None) -> int:
-    """The number of the first block that is averaged."""
+def _averaged_blocks(
+    seen: Balanced, stack: str, segments: tuple[Segment, ...], start_layer: int | None
+) -> range:
+    """The numbers of the blocks that are averaged."""
+    every = range(seen.block_counts[stack])
     if start_layer is not None:
-        return start_layer
+        return every[start_layer:]
     images = bool(segments) and all(one.stream == "image" for one in segments)
-    return blocks // 3 if images else 0
+    upper = every[len(every) // 3 :] if images else every
+    # Models that merge patches may have their first tokens in the lowest blocks only.
+    return upper if set(upper) & set(seen.like_the_first(stack)) else every
 
 
 def _walk(seen: Balanced) -> dict[str, Tensor]:

@@ -133,13 +133,18 @@ class Balanced(Attentions):
                 above = missing
         return losses
 
+    def like_the_first(self, stack: str) -> tuple[int, ...]:
+        """Return the blocks of a stack with the same tokens as the first one."""
+        blocks = self.blocks[stack]
+        shape = next(one.shape for one in blocks if one is not None)
+        return tuple(i for i, one in enumerate(blocks) if one is not None and one.shape == shape)
+
     def _readable(self, stack: str, wanted: Sequence[int]) -> tuple[int, ...]:
         """The wanted blocks of a stack that can be averaged."""
         blocks = self.blocks[stack]
         if self.run.stacks.reads_another(stack):
             return (0,)
-        shape = next(one.shape for one in blocks if one is not None)
-        same = [i for i, one in enumerate(blocks) if one is not None and one.shape == shape]
+        same = self.like_the_first(stack)
         chosen = tuple(i for i in wanted if i in same)
         if not chosen:
             raise OptionError(
