@@ -96,7 +96,7 @@ def _masked(inputs: Any, answer: Any) -> _Question:
     return _Question(inputs, int(_first(answer)["token"]))
 
 
-def _written(inputs: Any, answer: Any) -> _Question:
+def _generated_text(inputs: Any, answer: Any) -> _Question:
     one = _first(answer)
     text = one["generated_text"]
     if is_chat(text):
@@ -113,5 +113,5 @@ _TASKS: dict[str, Callable[[Any, Any], _Question]] = {
     "token-classification": _entity,
     "ner": _entity,
     "fill-mask": _masked,
-    "text-generation": _written,
+    "text-generation": _generated_text,
 }
