@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 import warnings
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -42,6 +43,16 @@ def fork_and_explain(model: nn.Module, expected: torch.Tensor, before: object) -
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
+@pytest.fixture
+def two_torch_threads() -> Iterator[None]:
+    """Let torch use two threads per operation, which a child does not have."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("two_torch_threads")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 @pytest.mark.parametrize("threads", [1, pytest.param(8, marks=pytest.mark.slow)])
 def test_a_child_that_is_forked_while_threads_explain(threads: int) -> None:

@@ -134,10 +134,15 @@ def _remove_hooks(hooks: list[tuple[nn.Module, str, Any]]) -> None:
             del found[key]
 
 
-def _renew_locks() -> None:
-    """Forget the locks after a fork: the threads that held them do not exist in the child."""
+def _renew_threads() -> None:
+    """Forget after a fork what belonged to the parent's threads: the child has none of them.
+
+    OpenMP would wait for ever for the threads of earlier explanations, so torch uses one thread.
+    """
+    if _locks:
+        torch.set_num_threads(1)
     _locks.clear()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_locks)
+    os.register_at_fork(after_in_child=_renew_threads)
