@@ -14,6 +14,8 @@ os.environ.update(
     # One thread in each of two workers on two cores, unless .ci/run asks for more.
     OMP_NUM_THREADS=os.environ.get("WHYFORMER_TEST_THREADS", "1"),
     MPLBACKEND="agg",
+    # Ray's workers would wait for the other tests.
+    RAY_worker_niceness="0",
     # Processes that a test starts import the same source.
     PYTHONPATH=str(Path(__file__).parent.parent / "src"),
 )
@@ -54,13 +56,17 @@ def same_numbers() -> None:
     torch.manual_seed(0)
 
 
+# Addresses of this machine. A test whose servers listen on another one adds it.
+THIS_MACHINE = {"127.0.0.1", "::1", "localhost"}
+
+
 @pytest.fixture(autouse=True)
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fail a test that connects to another machine."""
     connect = socket.socket.connect
 
     def local_only(self: socket.socket, address: Any) -> None:
-        if self.family != socket.AF_UNIX and address[0] not in ("127.0.0.1", "::1", "localhost"):
+        if self.family != socket.AF_UNIX and address[0] not in THIS_MACHINE:
             raise AssertionError(f"a test tried to reach {address}: tests use no network")
         connect(self, address)
 

@@ -14,15 +14,16 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import THIS_MACHINE
 from tests.evaluation.making import classifier, plan, save, sentences
 from tests.evaluation.poisoned import poisoned_classifier
 from whyformer.errors import ModelError, SkippedWarning
 from whyformer.evaluation import sample_batches
-from whyformer.evaluation.evaluate import evaluate
+from whyformer.evaluation.evaluate import RunOptions, evaluate, run_evaluation
 from whyformer.evaluation.results import RESULTS, SETTINGS, Results
 from whyformer.evaluation.store import PARTS, Store
 from whyformer.models.load import Loaded, load_model
-from whyformer.workers import EngineOptions
+from whyformer.workers import EngineError, EngineOptions
 
 pytestmark = [
     pytest.mark.slow,
@@ -57,20 +58,19 @@ def run(model: Any, out: Path, engine: EngineOptions, count: int = 14, **more: A
     return evaluate(loaded, sentences(count), run_plan, out, report=False, engine=engine, **more)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def cluster() -> Iterator[Any]:
-    """A Ray cluster of two nodes on this machine."""
+    """A Ray cluster of two nodes on this machine, at the address that Ray finds."""
     pytest.importorskip("ray")
+    import ray
     from ray.cluster_utils import Cluster
 
     nodes = Cluster(
-        initialize_head=True,
-        head_node_args={"num_cpus": 1, "include_dashboard": False, "node_ip_address": "127.0.0.1"},
+        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
     )
-    nodes.second = nodes.add_node(num_cpus=1, node_ip_address="127.0.0.1")
+    THIS_MACHINE.add(nodes.address.rpartition(":")[0])
+    nodes.second = nodes.add_node(num_cpus=1)
     yield nodes
-    import ray
-
     ray.shutdown()
     nodes.shutdown()
 
@@ -155,19 +155,15 @@ def test_a_killed_driver_loses_and_doubles_nothing(tmp_path: Path, model: Path) 
     assert len(units) == len(set(units)) == 60 * 3 * 4
 
 
-@pytest.mark.skip(reason="Ray replaces 127.0.0.1 by an address where this cluster does not listen")
 def test_identical_tables_on_ray_also_if_a_node_is_killed(
     tmp_path: Path, model: Path, cluster: Any
 ) -> None:
     run(model, tmp_path / "local", EngineOptions(), count=24)
-    address = cluster.address
-    one = EngineOptions("ray", 1, address=address)
+    one = EngineOptions("ray", 1, address=cluster.address)
     run(model, tmp_path / "one", one, count=24)
     assert tables(tmp_path / "one") == tables(tmp_path / "local")
-    two = EngineOptions("ray", 2, address=address)
+    two = EngineOptions("ray", 2, address=cluster.address)
     loaded, run_plan = load_model(model), plan(METHODS, METRICS)
-    from whyformer.evaluation.evaluate import RunOptions, run_evaluation
-
     killed = False
     options = RunOptions(report=False, engine=two)
     for event in run_evaluation(loaded, sentences(24), run_plan, tmp_path / "two", options):
@@ -178,6 +174,35 @@ def test_identical_tables_on_ray_also_if_a_node_is_killed(
     assert tables(tmp_path / "two") == tables(tmp_path / "local")
     units = [row["unit"] for row in Results.read(tmp_path / "two").rows]
     assert len(units) == len(set(units)) == 24 * 3 * 4
+
+
+# Python imports this in every process of a node whose path has it first.
+WITHOUT_WHYFORMER = """
+import importlib.metadata, sys
+found = importlib.metadata.version
+def version(name):
+    if name == "whyformer":
+        raise importlib.metadata.PackageNotFoundError(name)
+    return found(name)
+importlib.metadata.version = version
+sys.modules["whyformer"] = None
+"""
+
+
+@pytest.fixture
+def bare_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let processes that start from now on not find whyformer."""
+    folder = tmp_path / "path"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(WITHOUT_WHYFORMER, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+
+
+@pytest.mark.usefixtures("bare_path")
+def test_a_cluster_without_whyformer(tmp_path: Path, model: Path, cluster: Any) -> None:
+    message = r"whyformer is not installed on node .*runtime_env="
+    with pytest.raises(EngineError, match=message):
+        run(model, tmp_path / "run", EngineOptions("ray", 1, address=cluster.address))
 
 
 def test_versions_and_damage_on_resume(tmp_path: Path, model: Path) -> None:

@@ -14,7 +14,15 @@ import torch
 
 from tests.workers.jobs import Square
 from whyformer.errors import ModelError, OptionError
-from whyformer.workers import ATTEMPTS, Chunk, EngineError, EngineOptions, Finished, open_engine
+from whyformer.workers import (
+    ATTEMPTS,
+    Chunk,
+    EngineError,
+    EngineOptions,
+    Finished,
+    on_ray,
+    open_engine,
+)
 
 RAY = pytest.mark.slow
 ENGINES = [
@@ -85,6 +93,30 @@ def test_a_worker_that_dies(options: EngineOptions, tmp_path: Path) -> None:
     assert failure.died
     assert failure.attempts == ATTEMPTS
     assert "died 3 times" in failure.error
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("ray_here")
+def test_a_node_takes_the_dataset_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = pytest.importorskip("ray")
+    whole = on_ray._results
+    ends_after = [2, 1, 100]
+
+    def ends(*arguments: Any) -> Iterator[Any]:
+        left = ends_after.pop(0)
+        for one in whole(*arguments):
+            if not left:
+                raise ray.exceptions.ActorDiedError
+            left -= 1
+            yield one
+
+    monkeypatch.setattr(on_ray, "_results", ends)
+    found = run(EngineOptions("ray", 1), list(range(9)))
+    assert [found[str(number)].result for number in range(9)] == [n * n for n in range(9)]
+    assert not ends_after
+    ends_after += [0, 0, 0]
+    with pytest.raises(EngineError, match=r"stopped the work 3 times.*Finished work is kept"):
+        run(EngineOptions("ray", 1), [1])
 
 
 @pytest.mark.parametrize("options", ENGINES)

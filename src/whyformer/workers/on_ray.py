@@ -3,13 +3,15 @@
 The dataset is a row of tickets. A worker takes the chunk of its ticket from the feeder, which the
 driver fills a little ahead of the results that it has read: so inputs are streamed, and nothing
 piles up. If a worker dies, Ray runs its ticket again, and the feeder gives out the same chunk, up
-to `ATTEMPTS` times. Ray's own checkpoints and splits are not used: the caller's store knows what
+to `ATTEMPTS` times. If the loss of a node ends the dataset itself, another one runs what is not
+finished. Ray's own checkpoints and splits are not used: the caller's store knows what
 is finished.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import os
 import socket
@@ -52,6 +54,33 @@ class RayEngine:
                 ray.shutdown()
 
     def _run(self, ray: Any, task: Task, chunks: Iterator[Chunk], count: int) -> Iterator[Finished]:
+        """Yield the finished chunks; start again with the rest if a node takes Ray Data down."""
+        given: dict[str, Chunk] = {}  # not finished yet
+
+        def ahead(source: Iterable[Chunk]) -> Iterator[Chunk]:
+            for chunk in source:
+                given[chunk.name] = chunk
+                yield chunk
+
+        for number in range(ATTEMPTS):
+            rest = itertools.chain([*given.values()], chunks)
+            try:
+                for finished in self._round(ray, task, ahead(rest), count):
+                    del given[finished.name]
+                    count -= 1
+                    yield finished
+                return
+            except ray.exceptions.RayError as error:
+                if number == ATTEMPTS - 1:
+                    raise EngineError(
+                        f"the Ray cluster stopped the work {ATTEMPTS} times: {describe(error)}",
+                        argument="engine",
+                        remedy="Finished work is kept: run the same command again to resume it",
+                    ) from error
+
+    def _round(
+        self, ray: Any, task: Task, chunks: Iterator[Chunk], count: int
+    ) -> Iterator[Finished]:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
@@ -103,16 +132,9 @@ def _results(
             num_gpus=options.gpus or None,
             zero_copy_batch=False,
         )
-    try:
-        for batch in found.iter_batches(batch_size=1, prefetch_batches=0):
-            for content in batch["result"]:
-                yield cloudpickle.loads(bytes(content))
-    except ray.exceptions.RayError as error:
-        raise EngineError(
-            f"the Ray cluster stopped the work: {describe(error)}",
-            argument="engine",
-            remedy="Finished work is kept: run the same command again to resume it",
-        ) from error
+    for batch in found.iter_batches(batch_size=1, prefetch_batches=0):
+        for content in batch["result"]:
+            yield cloudpickle.loads(bytes(content))
 
 
 def _feed(ray: Any, feeder: Any, chunks: Iterator[Chunk], most: int) -> None:
@@ -291,14 +313,12 @@ def _check_nodes(ray: Any, options: EngineOptions) -> None:
 
     here = _installed(SAME)
     nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
-    probe = ray.remote(_installed).options(num_cpus=0)
-    asked = {
-        node["NodeManagerAddress"]: probe.options(
-            scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-        ).remote(SAME)
-        for node in nodes
-    }
-    for address, reply in asked.items():
+    asked = []
+    for node in nodes:
+        there_only = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+        probe = ray.remote(_installed).options(num_cpus=0, scheduling_strategy=there_only)
+        asked.append((node["NodeManagerAddress"], probe.remote(SAME)))
+    for address, reply in asked:
         try:
             there = ray.get(reply, timeout=PROBE)
         except ray.exceptions.RayError as error:
