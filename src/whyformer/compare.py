@@ -11,10 +11,10 @@ from torch import nn
 
 from whyformer.attribution import Attribution, View, Viewable
 from whyformer.errors import InputError
-from whyformer.explain import Ask, explain_each
 from whyformer.methods import methods as known
 from whyformer.models.load import Loaded
 from whyformer.options import DEFAULT_METHOD, refuse_positional
+from whyformer.pipeline.explain_each import Ask, explain_each
 from whyformer.render.comparison import OWN, check_scale
 
 # One of each kind: conservative twice, plain gradient, attention with gradient, attention alone.

@@ -1,49 +1,40 @@
-"""`explain` and `explain_each`: inputs -> model -> batch -> method -> `Attribution`."""
+"""`explain`: inputs -> model -> batch -> method -> `Attribution`."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, overload
 
 import torch
 from torch import nn
 
-from whyformer.attribution import Attribution, Reason
+from whyformer.attribution import Attribution
 from whyformer.batching.series import (
-    InOrder,
-    SeriesBatch,
-    SeriesItem,
-    SeriesPlanner,
-    SeriesReader,
     check_series_settings,
     is_series,
-    read_batches,
     refuse_series_settings,
     series_length,
 )
 from whyformer.datasets import Dataset
-from whyformer.errors import SkippedWarning, TrustWarning, WhyformerError, warn_caller
-from whyformer.inputs.batch import Batch
 from whyformer.inputs.containers import plain_inputs
-from whyformer.inputs.detect import kind_of
-from whyformer.inputs.familiar import TRAINING, unfamiliar_reasons
-from whyformer.inputs.prepare import prepare
 from whyformer.methods import methods
 from whyformer.models.load import Loaded, load_model
 from whyformer.models.processors import merge_processors
-from whyformer.models.sentence_encoder import SentenceEncoder
 from whyformer.models.undo import undo_leftovers
 from whyformer.options import DEFAULT_METHOD, refuse_positional
-from whyformer.pipeline.answers import Writing, check_writing, with_answers
-from whyformer.pipeline.chat_roles import with_roles
-from whyformer.pipeline.explain_batch import Advance, explain_batch
+from whyformer.pipeline.answers import Writing, check_writing
+from whyformer.pipeline.explain_inputs import (
+    default_kind,
+    explain_answers,
+    judge_inputs,
+    prepare_inputs,
+)
+from whyformer.pipeline.explain_series import Series, explain_series
 from whyformer.pipeline.found_streams import with_found_streams
-from whyformer.pipeline.request import Request, make_request
-from whyformer.pipeline.sentence_pairs import PairSimilarity, pair_similarity, split_pairs
+from whyformer.pipeline.request import make_request
 
 log = logging.getLogger("whyformer")
 
@@ -192,254 +183,27 @@ def explain(
     if is_series(inputs):
         check_series_settings(batch_size, on_error)
         place = {"device": device, "dtype": dtype}
-        series = _Series(inputs, target, model, processor, place, truncation, tokens, batch_size)
-        attributions = _explain_series(request, writing, series, on_error)
+        series = Series(inputs, target, model, processor, place, truncation, tokens, batch_size)
+        attributions = explain_series(request, writing, series, on_error)
         return _show_progress(attributions, series_length(inputs)) if progress else attributions
     refuse_series_settings(batch_size, on_error)
     inputs = plain_inputs(inputs)
-    kind = _default_kind(model, inputs)
+    kind = default_kind(model, inputs)
     loaded = with_found_streams(load_model(model, processor, kind, device, dtype), inputs)
-    batch, implied = _prepare(inputs, loaded, truncation, tokens, kind)
+    batch, implied = prepare_inputs(inputs, loaded, truncation, tokens, kind)
     target = implied if target is None else target
     if not progress:
-        found = _explain_answers(request, writing, loaded, batch, target)
+        found = explain_answers(request, writing, loaded, batch, target)
     else:
         with _progress_bar() as bar:
             task = bar.add_task("", total=batch.size)
             advance = partial(bar.advance, task)
-            found = _explain_answers(request, writing, loaded, batch, target, advance)
+            found = explain_answers(request, writing, loaded, batch, target, advance)
             bar.update(task, completed=batch.size)
     seconds = time.perf_counter() - start
     name = type(loaded.module).__name__
     log.info("%s: %d samples by %s in %.2f s", name, len(found), found.method, seconds)
-    return _judge_inputs(found, inputs, loaded, by_default=model is None)
-
-
-def _explain_answers(
-    request: Request,
-    writing: Writing,
-    loaded: Loaded,
-    batch: Batch,
-    target: Any,
-    advance: Advance | None = None,
-) -> Attribution:
-    """The attribution of one batch; a language model writes its answer first, if none is given."""
-    batch, target = with_answers(loaded, batch, target, writing)
-    return with_roles(explain_batch(request, loaded, batch, target, advance), batch, target)
-
-
-def _judge_inputs(
-    attribution: Attribution, inputs: Any, loaded: Loaded, by_default: bool
-) -> Attribution:
-    """Note on inputs that are not like what a bundled model was trained on.
-
-    Warn if the user did not choose the model: `by_default`.
-    """
-    found = unfamiliar_reasons(inputs, loaded.name)
-    if not found or max(found) >= len(attribution):
-        return attribution
-    chosen = f"No model was named, so that {loaded.name} was used. " if by_default else ""
-    reasons = []
-    for reason in dict.fromkeys(found.values()):
-        samples = tuple(index for index, one in found.items() if one == reason)
-        text = (
-            f"{chosen}{reason[0].upper()}{reason[1:]}, and"
-            f" {loaded.name} was trained on {TRAINING[loaded.name].data}: its answer may mean"
-            " nothing. Choose a model that fits."
-        )
-        every = None if len(samples) == len(attribution) else samples
-        reasons.append(Reason("inputs", "note", text, samples=every))
-        if by_default:
-            warn_caller(text, TrustWarning)
-    return replace(attribution, trust=attribution.trust.add(reasons))
-
-
-def _default_kind(model: nn.Module | str | Loaded | None, inputs: Any) -> str | None:
-    """The kind of inputs that chooses the bundled model; None if the user named a model."""
-    return kind_of(inputs) if model is None else None
-
-
-@undo_leftovers
-def _prepare(
-    inputs: Any, loaded: Loaded, truncation: bool, tokens: str | None, kind: str | None
-) -> tuple[Batch, PairSimilarity | None]:
-    """The inputs as one batch of what the model's forward takes, and the target of pairs."""
-    module = loaded.module
-    texts = split_pairs(inputs, module)
-    batch = prepare(
-        inputs if texts is None else texts,
-        module,
-        loaded.processor,
-        loaded.family,
-        truncation,
-        tokens,
-        kind=kind,
-    )
-    if texts is None or not isinstance(module, SentenceEncoder):
-        return batch, None
-    return batch, pair_similarity(module, batch)
-
-
-@dataclass(frozen=True)
-class Ask:
-    """One method on one target, with its options and with settings of `make_request`."""
-
-    method: str
-    target: Any = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Answer:
-    """The attribution for one `Ask`, or its error, and how long it took."""
-
-    ask: Ask
-    attribution: Attribution | None
-    error: WhyformerError | None
-    seconds: float
-
-
-def explain_each(
-    inputs: Any,
-    model: nn.Module | str | Loaded | None,
-    asks: Iterable[Ask],
-    *,
-    processor: Any = None,
-    truncation: bool = False,
-    tokens: str | None = None,
-    on_error: str = "raise",
-    max_new_tokens: int | None = None,
-    **settings: Any,
-) -> Iterator[Answer]:
-    """Explain one input with several methods or targets, one after the other.
-
-    The model is loaded and the input prepared once. A language model writes its answer once, for
-    all asks without a target.
-
-    Args:
-        inputs: One batch of inputs, as in `explain`, or a prepared `Batch`. A language model
-            writes no answer to a prepared batch: its next token is explained.
-        model: As in `explain`.
-        asks: The methods and targets.
-        processor: As in `explain`.
-        truncation: As in `explain`.
-        tokens: As in `explain`.
-        on_error: "raise" stops at the first error; "return" puts the error into the answer.
-        max_new_tokens: As in `explain`.
-        **settings: `keep`, `memory`, `blocks`, `batch_first`, `deciding`, `strict`,
-            `check_precision`, `each` and `image_scale`, as in `explain`.
-
-    Returns:
-        An iterator of one `Answer` per ask.
-    """
-    inputs = plain_inputs(inputs)
-    kind = _default_kind(model, inputs)
-    loaded = with_found_streams(load_model(model, processor, kind), inputs)
-    batch, implied = inputs, None
-    prepared = isinstance(inputs, Batch)
-    if not prepared:
-        batch, implied = _prepare(inputs, loaded, truncation, tokens, kind)
-    writing = Writing(max_new_tokens)
-    check_writing(writing)
-    written: tuple[Batch, Any] | None = None
-    for ask in asks:
-        start = time.perf_counter()
-        attribution, error = None, None
-        try:
-            request = make_request(ask.method, **{**settings, **ask.options})
-            if prepared:
-                attribution = explain_batch(request, loaded, batch, ask.target)
-            elif ask.target is not None:
-                attribution = _explain_answers(request, Writing(), loaded, batch, ask.target)
-            else:
-                written = written or with_answers(loaded, batch, implied, writing)
-                attribution = with_roles(explain_batch(request, loaded, *written), *written)
-            if not prepared:
-                attribution = _judge_inputs(attribution, inputs, loaded, model is None)
-        except WhyformerError as failure:
-            if on_error == "raise":
-                raise
-            error = failure
-        yield Answer(ask, attribution, error, time.perf_counter() - start)
-
-
-@dataclass(frozen=True)
-class _Series:
-    """The inputs of a series, and how they are read."""
-
-    inputs: Any
-    target: Any
-    model: nn.Module | str | Loaded | None
-    processor: Any
-    place: Mapping[str, Any]
-    truncation: bool
-    tokens: str | None
-    batch_size: int | None
-
-
-def _explain_series(
-    request: Request, writing: Writing, series: _Series, on_error: str
-) -> Iterator[Attribution]:
-    """One attribution per input, in order, each as soon as all earlier ones are done."""
-    reader = SeriesReader(series.inputs, series.target)
-    first = reader.read(1)
-    if first:
-        kind = _default_kind(series.model, first[0].inputs)
-        loaded = load_model(series.model, series.processor, kind, **series.place)
-        loaded = with_found_streams(loaded, first[0].inputs)
-        planner = SeriesPlanner(loaded, series.batch_size, series.truncation, series.tokens)
-        results = InOrder()
-        for batch in read_batches(reader, planner, first, sort=not request.keep):
-            for item, result in _explain_items(request, writing, planner, reader, batch):
-                if isinstance(result, Attribution):
-                    result = _judge_inputs(result, item.inputs, loaded, series.model is None)
-                results.add(item.index, _with_place(item, result))
-            for result in results.ready():
-                if isinstance(result, Attribution):
-                    yield result
-                elif on_error == "raise":
-                    raise result
-                else:
-                    warn_caller(f"left out {result}", SkippedWarning)
-    if reader.failure is not None:
-        raise reader.failure
-
-
-def _explain_items(
-    request: Request,
-    writing: Writing,
-    planner: SeriesPlanner,
-    reader: SeriesReader,
-    batch: SeriesBatch,
-) -> Iterator[tuple[SeriesItem, Attribution | WhyformerError]]:
-    """Each input of a batch with its attribution, or with its error."""
-    if batch.batch is None:
-        assert batch.error is not None
-        yield batch.items[0], batch.error
-        return
-    try:
-        target = reader.targets(batch.items)
-        found = _explain_answers(request, writing, planner.loaded, batch.batch, target)
-    except WhyformerError as error:
-        if len(batch.items) == 1:
-            yield batch.items[0], error
-            return
-        for one in planner.one_by_one(batch):
-            yield from _explain_items(request, writing, planner, reader, one)
-        return
-    yield from [(batch.items[0], found)] if batch.is_alone else zip(batch.items, found, strict=True)
-
-
-def _with_place(
-    item: SeriesItem, result: Attribution | WhyformerError
-) -> Attribution | WhyformerError:
-    """The result with its position in the series, and its id if it has one."""
-    if isinstance(result, WhyformerError):
-        return result.with_prefix(str(item))
-    place: dict[str, Any] = {"index": item.index}
-    if item.id is not None:
-        place["id"] = item.id
-    return replace(result, provenance={**result.provenance, **place})
+    return judge_inputs(found, inputs, loaded, by_default=model is None)
 
 
 def _show_progress(attributions: Iterator[Attribution], count: int | None) -> Iterator[Attribution]:

@@ -16,8 +16,8 @@ import whyformer
 from whyformer.attribution import Attribution, Stream
 from whyformer.cli.app import application
 from whyformer.errors import WhyformerError
-from whyformer.explain import Answer, Ask
 from whyformer.models.load import Loaded
+from whyformer.pipeline.explain_each import Answer, Ask
 
 Run = Callable[..., Result]
 

@@ -30,10 +30,10 @@ from whyformer.evaluation.plan import MethodSpec, MetricSpec, Plan
 from whyformer.evaluation.results import RESULTS, SETTINGS, Results
 from whyformer.evaluation.sample_batches import split_samples
 from whyformer.evaluation.store import PARTS, StoreError
-from whyformer.explain import explain_each
 from whyformer.metrics import metrics
 from whyformer.models.families.tiny import tiny_models
 from whyformer.models.load import Loaded
+from whyformer.pipeline.explain_each import explain_each
 
 FILES = (RESULTS, SETTINGS, "table.md")
 

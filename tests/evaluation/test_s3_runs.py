@@ -15,7 +15,7 @@ from whyformer.evaluation import batch_evaluation, sample_batches
 from whyformer.evaluation.evaluate import evaluate
 from whyformer.evaluation.results import RESULTS, Results
 from whyformer.evaluation.store import PARTS, Store, StoreError
-from whyformer.explain import explain_each
+from whyformer.pipeline.explain_each import explain_each
 from whyformer.storage import open_folder
 from whyformer.storage.ledger import LEDGER
 

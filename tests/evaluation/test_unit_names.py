@@ -15,11 +15,11 @@ from tests.evaluation.making import classifier, plan, sentences
 from whyformer.evaluation import batch_evaluation, code_version, sample_batches, units
 from whyformer.evaluation.evaluate import evaluate
 from whyformer.evaluation.results import RESULTS
-from whyformer.explain import explain_each
 from whyformer.methods import methods
 from whyformer.metrics import metrics
 from whyformer.models.load import Loaded
 from whyformer.models.versions import version_of
+from whyformer.pipeline.explain_each import explain_each
 
 
 @pytest.fixture

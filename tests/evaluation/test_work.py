@@ -23,10 +23,10 @@ from whyformer.evaluation.fingerprint import of_model, of_sample
 from whyformer.evaluation.plan import Plan
 from whyformer.evaluation.sample_batches import SampleBatch
 from whyformer.evaluation.units import EvaluatedModel
-from whyformer.explain import explain_each
 from whyformer.metrics import metrics
 from whyformer.models.families.tiny import tiny_model, tiny_models
 from whyformer.models.load import Loaded
+from whyformer.pipeline.explain_each import explain_each
 
 
 def bench(

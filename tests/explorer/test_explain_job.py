@@ -11,7 +11,6 @@ import whyformer as wf
 from tests.explorer.conftest import Client
 from tests.wordpiece import wordpiece_of
 from whyformer.engine.rerun import Rerun
-from whyformer.explain import Answer, Ask, explain_each
 from whyformer.explorer.catalogue import Catalogue, OfferedModel
 from whyformer.explorer.deletion_curve import STEPS
 from whyformer.explorer.explain_job import explain_job
@@ -23,6 +22,7 @@ from whyformer.inputs.removal import Removal
 from whyformer.metrics import metrics
 from whyformer.models.families import family_of
 from whyformer.models.load import load_model
+from whyformer.pipeline.explain_each import Answer, Ask, explain_each
 
 Told = list[dict[str, Any]]
 Do = Callable[..., Told]

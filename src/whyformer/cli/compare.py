@@ -39,8 +39,8 @@ from whyformer.cli.target_options import Occurrence, SpanText, TargetOptions, To
 from whyformer.cli.view_files import NO_FILES, ViewFiles, write_views
 from whyformer.compare import DEFAULT_METHODS, default_methods
 from whyformer.errors import InputError, OptionError
-from whyformer.explain import Answer, Ask, explain_each
 from whyformer.methods import methods as known
+from whyformer.pipeline.explain_each import Answer, Ask, explain_each
 from whyformer.render.comparison import OWN, check_scale, same_inputs
 from whyformer.render.terminal.text import comparison_text, sample_text
 

@@ -17,7 +17,6 @@ from whyformer.evaluation.plan import MethodSpec, MetricSpec, Plan
 from whyformer.evaluation.randomised_models import randomise_weights
 from whyformer.evaluation.sample_batches import SampleBatch
 from whyformer.evaluation.units import EvaluatedModel, ResultRow, row_facts, row_label, unit_id
-from whyformer.explain import Ask, explain_each
 from whyformer.inputs.batch import Batch
 from whyformer.inputs.images import plain_processor
 from whyformer.inputs.prepare import prepare
@@ -26,6 +25,7 @@ from whyformer.metrics import Rerun, Score, metrics
 from whyformer.metrics.needs import Need
 from whyformer.models.load import Loaded
 from whyformer.models.processors import image_processor_of
+from whyformer.pipeline.explain_each import Ask, explain_each
 
 Pair = tuple[MethodSpec, str]  # a method and a target
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from whyformer.attribution import Attribution, View, views
 from whyformer.errors import WhyformerError
-from whyformer.explain import Ask, explain_each
 from whyformer.explorer.deletion_curve import STEPS, DeletionCurves
 from whyformer.explorer.error_text import error_text
 from whyformer.explorer.explain_request import ExplainRequest
@@ -19,6 +18,7 @@ from whyformer.explorer.result_cache import Result, ResultCache
 from whyformer.methods import methods
 from whyformer.models.load import Loaded
 from whyformer.models.processors import tokenizer_of
+from whyformer.pipeline.explain_each import Ask, explain_each
 from whyformer.render.answer import read_answer
 from whyformer.render.html.fragment import Page
 from whyformer.render.html.page import build_answers_page, build_comparison_page, build_page
