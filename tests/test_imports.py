@@ -62,7 +62,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     # Metrics run the model again on inputs with tokens removed.
     "metrics": _BELOW["methods"] | {"statistics"},
     "evaluation": _MEASURED,
-    "audit": _MEASURED,
+    "audit": _MEASURED | {"evaluation"},
     "evaluate": _MEASURED | {"evaluation"},
     # Interfaces of other libraries.
     "captum": _BELOW["compare"],
@@ -71,7 +71,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "recommend": _MEASURED | {"evaluation"},
     "reproduce": _MEASURED | {"evaluation"},
     "explorer": _MEASURED | {"whyformer", "evaluation"},
-    "summarize": _MEASURED | {"audit"},
+    "summarize": _MEASURED | {"evaluation", "audit"},
     "cli": _MEASURED
     | {"whyformer", "evaluation", "recommend", "reproduce", "audit", "summarize", "explorer"},
     "__main__": frozenset({"cli"}),

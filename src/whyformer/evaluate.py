@@ -75,7 +75,7 @@ def evaluate(
                 argument=name,
                 remedy=f"Pass a list: {name}=[{value!r}]",
             )
-    read = read_samples(data, model, limit, seed)
+    read = read_samples(data, model, limit=limit, seed=seed)
     samples = read.samples[:limit]
     loaded = load_model(model, processor)
     chosen = metrics

@@ -183,7 +183,7 @@ def test_several_methods_and_progress(tiny: Loaded) -> None:
         "gae",
         "model",
     }
-    assert heard == [Progress(DOING, done, 24) for done in range(25)]
+    assert heard == [Progress(DOING, done, 24) for done in (0, 10, 20, 24)]
 
 
 def test_the_same_seed_is_the_same_audit(tiny: Loaded) -> None:

@@ -232,7 +232,7 @@ def test_own_function_words(tiny: Loaded, tmp_path: Path) -> None:
 def test_what_is_no_text_is_refused(tiny: Loaded) -> None:
     with pytest.raises(InputError, match="sample 7 is a dict"):
         audit_terms([Sample("7", {"image": "x.png"})], tiny)
-    with pytest.raises(InputError, match="has no samples"):
+    with pytest.raises(InputError, match="there are no samples"):
         audit_terms([], tiny)
     with pytest.raises(InputError, match="names no dataset"):
         audit_terms("nowhere", tiny)

@@ -77,14 +77,14 @@ def test_findings_are_written_and_become_tables(found: Any, tmp_path: Path) -> N
 def test_progress_comes_before_the_result() -> None:
     *steps, last = run_summary(TEXTS, min_count=1, draws=5, batch=2)
     done = [(step.done, step.total) for step in steps if isinstance(step, Progress)]
-    assert done == [(2, 4), (4, 4)]
+    assert done == [(0, 4), (2, 4), (4, 4)]
     assert last.kind == "summary"
 
 
 @pytest.mark.parametrize(
     ("data", "options", "error", "message"),
     [
-        ([], {}, InputError, "has no samples"),
+        ([], {}, InputError, "there are no samples"),
         (["", " "], {}, InputError, "are empty"),
         (TEXTS, {"unit": "positions"}, OptionError, "'words' or 'sentences'"),
         (TEXTS, {"min_count": 0}, OptionError, "min_count=0"),

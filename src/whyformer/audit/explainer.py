@@ -65,12 +65,7 @@ class TextExplainer:
     def __init__(
         self, model: Any, processor: Any = None, *, truncation: bool = False, batch: int = BATCH
     ) -> None:
-        if isinstance(batch, bool) or batch < 1:
-            raise OptionError(
-                f"batch={batch!r} is not a number of texts",
-                argument="batch",
-                remedy="Pass a whole number from 1",
-            )
+        check_batch(batch)
         self.loaded = model if isinstance(model, Loaded) else load_model(model, processor, "text")
         self.module = self.loaded.module
         self.tokenizer: Any = tokenizer_of(self.loaded.processor, self.module)
@@ -162,6 +157,16 @@ class TextExplainer:
                 argument="model",
                 remedy=remedy,
             ) from error
+
+
+def check_batch(batch: int) -> None:
+    """Raise OptionError if `batch` is not a number of samples."""
+    if isinstance(batch, bool) or batch < 1:
+        raise OptionError(
+            f"batch={batch!r} is not a number of texts",
+            argument="batch",
+            remedy="Pass a whole number from 1",
+        )
 
 
 def check_methods(methods: str | Sequence[str]) -> tuple[str, ...]:

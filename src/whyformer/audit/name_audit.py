@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from operator import itemgetter
 from statistics import fmean
 from typing import Any
 
 from whyformer.audit.class_target import ClassTarget, Prediction, choose_class, predictions
-from whyformer.audit.explainer import BATCH, ExplainedText, TextExplainer, check_methods
+from whyformer.audit.explain_samples import SampleResults, explain_samples
+from whyformer.audit.explainer import BATCH, ExplainedText, check_batch, check_methods
 from whyformer.audit.findings import Audit, AuditExample, AuditTable
 from whyformer.audit.grid import NameGrid
 from whyformer.audit.name_summary import charts, headline
 from whyformer.audit.name_tables import name_tables
+from whyformer.audit.sample_explainer import ExplainSettings, SampleExplainer
 from whyformer.audit.token_spans import tokens_within
 from whyformer.audit.word_lists import Template, WordGroups, read_names, read_templates
 from whyformer.batching.progress import Progress, without_progress
+from whyformer.datasets import Sample
+from whyformer.models.load import load_model
 from whyformer.statistics.bootstrap import Bootstrap
+from whyformer.workers import EngineOptions
 
 DEFAULT_NAMES = "us_gender"
 DOING = "explaining for the audit of names"
 FEW = 5  # with fewer names or templates than this, an interval is unreliable
+PLACES = "places of the name"  # in the extras of a sample
 FIRST = ("groups", "differences", "swaps", "extremes")
 
 Places = tuple[tuple[int, int], ...]
@@ -39,6 +46,7 @@ def run_name_audit(
     batch: int = BATCH,
     draws: int = 1000,
     seed: int = 0,
+    engine: EngineOptions | None = None,
 ) -> Iterator[Progress | Audit]:
     """Measure how much a decision depends on a name, by group of names.
 
@@ -58,9 +66,11 @@ def run_name_audit(
         batch: The most texts in one batch.
         draws: Bootstrap draws behind each interval.
         seed: The seed of the draws.
+        engine: Where to explain: in this process if None, in several, or on a Ray cluster. The
+            findings are the same.
 
     Yields:
-        Progress after every text, and the `Audit` at the end: tables, sentences, charts, examples,
+        Progress after every batch, and the `Audit` at the end: tables, sentences, charts, examples,
         and one row per explanation. `audit_names` returns the audit alone.
 
     Raises:
@@ -78,24 +88,38 @@ def run_name_audit(
     groups = read_names(names).first(per_group)
     sentences = read_templates(templates)
     bootstrap = Bootstrap(draws, seed)
-    explainer = TextExplainer(model, processor, truncation=truncation, batch=batch)
+    check_batch(batch)
+    settings = ExplainSettings("text", truncation, batch)
+    explainer = SampleExplainer(load_model(model, processor, "text"), settings)
     filled = _fill_templates(sentences, groups)
-    texts = [text for text, _ in filled]
-    scores = explainer.predict(texts)
-    compared = choose_class(explainer.module, scores.shape[1], target)
-    predicted = predictions(scores, compared, explainer.module)
-    yield Progress(DOING, 0, len(chosen) * len(texts))
-    rows: list[Mapping[str, Any]] = []
-    versions: Mapping[str, str] = {}
-    for number, method in enumerate(chosen):
-        measures = {}
-        for at, found in enumerate(explainer.explain(texts, method, compared.target)):
-            measures[filled[at]] = _measures(found, filled[at][1], predicted[at], compared)
-            versions = found.attribution.provenance.get("versions", {})
-            yield Progress(DOING, number * len(texts) + at + 1, len(chosen) * len(texts))
-        rows += _rows(method, sentences, groups, measures)
+    samples = [Sample(text, text, extras={PLACES: places}) for text, places in filled]
+    compared = _compared_class(explainer, filled[0][0], target)
+    steps = len(chosen) * len(samples)
+    yield Progress(DOING, 0, steps)
+    for event in explain_samples(
+        explainer.loaded,
+        settings,
+        partial(_measure_names, chosen, compared),
+        samples,
+        engine or EngineOptions(),
+    ):
+        if isinstance(event, SampleResults):
+            explained = event
+        else:
+            yield Progress(DOING, event * len(chosen), steps)
+    rows = [
+        row
+        for method in chosen
+        for row in _rows(
+            method,
+            sentences,
+            groups,
+            {filled[place]: one[method] for place, one in explained.findings.items()},
+        )
+    ]
     grids = {method: NameGrid(rows, method, sentences, groups) for method in chosen}
     tables = name_tables(grids, bootstrap, compared.name)
+    examples = _examples(explainer, chosen[0], compared, rows)
     yield Audit(
         kind="names",
         title=f"Names in {explainer.name}",
@@ -114,11 +138,11 @@ def run_name_audit(
             "draws": draws,
             "seed": seed,
             "level": bootstrap.level,
-            "versions": dict(versions),
+            "versions": dict(examples[0].attribution.provenance.get("versions", {})),
         },
         notes=_notes(grids[chosen[0]], tables),
         charts=charts(tables),
-        examples=_examples(explainer, chosen[0], compared, rows),
+        examples=examples,
         first=FIRST,
     )
 
@@ -153,6 +177,31 @@ def _rows(
         for group, members in names.groups.items()
         for name in members
     ]
+
+
+def _compared_class(explainer: SampleExplainer, text: str, target: Any) -> ClassTarget:
+    """The class to compare; one text shows how many classes there are."""
+    assert explainer.texts is not None
+    count = explainer.texts.predict([text]).shape[1]
+    return choose_class(explainer.loaded.module, count, target)
+
+
+def _measure_names(
+    methods: Sequence[str],
+    compared: ClassTarget,
+    explainer: SampleExplainer,
+    samples: Sequence[Sample],
+) -> list[dict[str, dict[str, Any]]]:
+    """For every sentence its measures by method."""
+    assert explainer.texts is not None
+    scores = explainer.texts.predict([sample.inputs for sample in samples])
+    predicted = predictions(scores, compared, explainer.loaded.module)
+    measures: list[dict[str, dict[str, Any]]] = [{} for _ in samples]
+    for method in methods:
+        found = explainer.explain_texts(samples, method, compared.target)
+        for own, (sample, text), one in zip(measures, found, predicted, strict=True):
+            own[method] = _measures(text, sample.extras[PLACES], one, compared)
+    return measures
 
 
 def _measures(
@@ -208,7 +257,7 @@ def _notes(grid: NameGrid, tables: Mapping[str, AuditTable]) -> tuple[str, ...]:
 
 
 def _examples(
-    explainer: TextExplainer,
+    explainer: SampleExplainer,
     method: str,
     compared: ClassTarget,
     rows: Sequence[Mapping[str, Any]],
@@ -220,12 +269,12 @@ def _examples(
         "Name with the lowest relevance": min(own, key=itemgetter("relevance")),
         "Name with the largest share": max(own, key=itemgetter("share")),
     }
-    texts = [row["text"] for row in captions.values()]
-    explained = explainer.explain(texts, method, compared.target)
+    samples = [Sample(row["text"], row["text"]) for row in captions.values()]
+    explained = explainer.explain_texts(samples, method, compared.target)
     return tuple(
         AuditExample(
             f"{caption}: {row['name']} ({row['group']}), relevance {row['relevance']:+.4f}.",
             found.attribution,
         )
-        for (caption, row), found in zip(captions.items(), explained, strict=True)
+        for (caption, row), (_, found) in zip(captions.items(), explained, strict=True)
     )

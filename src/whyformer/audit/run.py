@@ -10,7 +10,6 @@ from whyformer.audit.findings import Audit
 from whyformer.audit.name_audit import audit_names
 from whyformer.audit.term_audit import audit_terms
 from whyformer.errors import OptionError
-from whyformer.inputs.containers import plain_inputs
 
 KINDS = ("names", "terms")
 
@@ -31,10 +30,10 @@ def audit(
         model: A text classifier: a module, a folder, a name; the bundled one if None.
         data: For "terms": a dataset such as "sst2:PATH" or "csv:my.csv", or a list of texts.
         out: A folder for audit.json, rows.parquet and report.html. By default nothing is written.
-        **settings: For both: `methods`, `target`, `processor`, `truncation`, `batch`, `draws` and
-            `seed`. For "names": `names`, `templates` and `per_group`. For "terms": `terms`,
-            `split`, `limit`, `on_error`, `function_words` and `min_count`. They are described at
-            `whyformer.audit.name_audit.run_name_audit` and
+        **settings: For both: `methods`, `target`, `processor`, `truncation`, `batch`, `draws`,
+            `seed` and `engine`. For "names": `names`, `templates` and `per_group`. For "terms":
+            `terms`, `split`, `limit`, `on_error`, `function_words` and `min_count`. They are
+            described at `whyformer.audit.name_audit.run_name_audit` and
             `whyformer.audit.term_audit.run_term_audit`.
 
     Returns:
@@ -79,7 +78,7 @@ def audit(
     if what == "names":
         found = audit_names(model, **settings)
     else:
-        found = audit_terms(plain_inputs(data), model, **settings)
+        found = audit_terms(data, model, **settings)
     if out is not None:
         found.save(Path(out))
     return found

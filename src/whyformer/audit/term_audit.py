@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from whyformer.audit.explainer import BATCH, ExplainedText, TextExplainer, check_methods
+from whyformer.audit.explain_samples import (
+    FailedSample,
+    SampleResults,
+    explain_samples,
+    failure_facts,
+    failure_notes,
+)
+from whyformer.audit.explainer import BATCH, ExplainedText, check_batch, check_methods
 from whyformer.audit.findings import Audit, AuditExample
+from whyformer.audit.sample_explainer import ExplainSettings, SampleExplainer
 from whyformer.audit.scored_words import CONTENT, KINDS, Hit, ScoredText, term_pattern
 from whyformer.audit.term_tables import (
     MethodFindings,
@@ -20,10 +29,12 @@ from whyformer.audit.term_tables import (
 from whyformer.audit.token_spans import text_parts
 from whyformer.audit.word_lists import WordGroups, read_function_words, read_terms
 from whyformer.batching.progress import Progress, without_progress
-from whyformer.datasets import Dataset, Sample, open_dataset
+from whyformer.datasets import Sample
 from whyformer.errors import InputError
-from whyformer.inputs.detect import Text
+from whyformer.evaluation.sample_sources import read_samples
+from whyformer.models.load import load_model
 from whyformer.statistics.bootstrap import Bootstrap
+from whyformer.workers import EngineOptions
 
 DOING = "explaining for the audit of terms"
 EXAMPLES = 3
@@ -47,6 +58,7 @@ def run_term_audit(
     batch: int = BATCH,
     draws: int = 1000,
     seed: int = 0,
+    engine: EngineOptions | None = None,
 ) -> Iterator[Progress | Audit]:
     """Find out which words of a dataset a model's decisions depend on.
 
@@ -60,20 +72,22 @@ def run_term_audit(
         processor: The model's tokenizer, if it does not come with the model.
         split: The split of the dataset.
         limit: Draw this many samples, by `seed`; all if None.
-        on_error: What to do with rows that cannot be read, "raise" or "skip".
+        on_error: What to do with rows that cannot be read or explained, "raise" or "skip".
         function_words: Words without content: a file or a list; bundled English ones if None.
         min_count: Rank only words that occur in at least this many samples.
         truncation: Whether to cut texts that are too long for the model.
         batch: The most texts in one batch.
         draws: Bootstrap draws behind each interval.
         seed: The seed of the draws and of the samples.
+        engine: Where to explain: in this process if None, in several, or on a Ray cluster. The
+            findings are the same.
 
     Yields:
-        Progress after every text, and the `Audit` at the end. `audit_terms` returns the audit
+        Progress after every batch, and the `Audit` at the end. `audit_terms` returns the audit
         alone.
 
     Raises:
-        InputError: A list or the dataset cannot be read, or has no text.
+        InputError: A list or the dataset cannot be read, or has no text that can be explained.
         OptionError: `methods`, `batch` or `draws` is out of range.
 
     Example:
@@ -85,27 +99,33 @@ def run_term_audit(
     groups = read_terms(terms)
     empty_words = read_function_words(function_words)
     bootstrap = Bootstrap(draws, seed)
-    samples, origin, damaged = _samples(data, split, limit, seed, on_error)
-    explainer = TextExplainer(model, processor, truncation=truncation, batch=batch)
-    kept = [sample for sample in samples if explainer.has_content(sample.inputs)]
-    if not kept:
-        raise InputError(
-            f"{origin} has no text that can be explained: all {len(samples)} are empty",
-            argument="data",
-        )
-    texts: list[Text] = [sample.inputs for sample in kept]
+    check_batch(batch)
+    read = read_samples(data, model, split=split, limit=limit, seed=seed, on_error=on_error)
+    for sample in read.samples:
+        _check_text(sample)
+    settings = ExplainSettings("text", truncation, batch)
+    explainer = SampleExplainer(load_model(model, processor, "text"), settings)
+    chosen_samples = explainer.select(read, limit)
+    empty = len(read.samples[:limit]) - len(chosen_samples)
     patterns = {term: term_pattern(term) for term in _all_terms(groups)}
-    findings: dict[str, MethodFindings] = {}
-    versions: Mapping[str, str] = {}
-    for number, method in enumerate(chosen):
-        each: list[SampleFindings] = []
-        for at, found in enumerate(explainer.explain(texts, method, target)):
-            each.append(_sample_findings(method, at, kept[at], found, patterns, empty_words))
-            versions = found.attribution.provenance.get("versions", {})
-            yield Progress(DOING, number * len(texts) + at + 1, len(chosen) * len(texts))
-        findings[method] = collect_findings(each, patterns)
+    reduce = partial(_findings, chosen, target, patterns, empty_words)
+    steps = len(chosen) * len(chosen_samples)
+    yield Progress(DOING, 0, steps)
+    for event in explain_samples(
+        explainer.loaded, settings, reduce, chosen_samples, engine or EngineOptions(), on_error
+    ):
+        if isinstance(event, SampleResults):
+            explained = event
+        else:
+            yield Progress(DOING, event * len(chosen), steps)
+    kept = [chosen_samples[place] for place in explained.findings]
+    failed = tuple(explained.failed.values())
+    findings = {
+        method: collect_findings([one[method] for one in explained.findings.values()], patterns)
+        for method in chosen
+    }
     tables = term_tables(findings, groups, bootstrap, min_count)
-    empty = len(samples) - len(kept)
+    examples = _examples(explainer, chosen[0], target, kept, findings[chosen[0]])
     yield Audit(
         kind="terms",
         title=f"Words that drive the decisions of {explainer.name}",
@@ -116,57 +136,29 @@ def run_term_audit(
             "model": explainer.name,
             "methods": list(chosen),
             "target": "predicted class" if target is None else str(target),
-            "data": origin,
+            "data": read.source,
             "split": split,
             "limit": limit,
             "samples": len(kept),
             "skipped because empty": empty,
-            "skipped because unreadable": damaged,
+            "skipped because unreadable": read.unreadable,
+            "failures": failure_facts(failed),
             "terms": None if groups is None else {g: list(t) for g, t in groups.groups.items()},
             "min_count": min_count,
             "truncation": truncation,
             "draws": draws,
             "seed": seed,
             "level": bootstrap.level,
-            "versions": dict(versions),
+            "versions": dict(examples[0].attribution.provenance.get("versions", {})),
         },
-        notes=_notes(findings[chosen[0]], groups, empty, damaged),
+        notes=_notes(findings[chosen[0]], groups, empty, read.unreadable, failed),
         charts=charts(tables),
-        examples=_examples(explainer, chosen[0], target, kept, findings[chosen[0]]),
+        examples=examples,
         first=FIRST,
     )
 
 
 audit_terms = without_progress(run_term_audit, "audit_terms")
-
-
-def _samples(
-    data: Any, split: str | None, limit: int | None, seed: int, on_error: str
-) -> tuple[list[Sample], str, int]:
-    """The samples, where they are from, and how many rows could not be read."""
-    if isinstance(data, Sequence) and not isinstance(data, str):
-        texts = list(data)[:limit]
-        samples = [
-            text if isinstance(text, Sample) else Sample(str(i), text)
-            for i, text in enumerate(texts)
-        ]
-        origin, damaged = "a list of texts", 0
-    else:
-        opened = data
-        if not isinstance(data, Dataset):
-            # With a seed, `limit` samples are drawn; without a limit all are taken.
-            drawn = None if limit is None else seed
-            opened = open_dataset(data, split, limit=limit, seed=drawn, on_error=on_error)
-        samples = list(opened)
-        origin = data if isinstance(data, str) else repr(opened)
-        damaged = len(opened.report.skipped)
-    for sample in samples:
-        _check_text(sample)
-    if not samples:
-        raise InputError(
-            f"{origin} has no samples", argument="data", remedy="Pass at least one text"
-        )
-    return samples, origin, damaged
 
 
 def _check_text(sample: Sample) -> None:
@@ -179,18 +171,36 @@ def _check_text(sample: Sample) -> None:
         )
 
 
+def _findings(
+    methods: Sequence[str],
+    target: Any,
+    patterns: Mapping[str, re.Pattern[str]],
+    function_words: frozenset[str],
+    explainer: SampleExplainer,
+    samples: Sequence[Sample],
+) -> list[dict[str, SampleFindings]]:
+    """For every sample its findings by method."""
+    by_method = {
+        method: [
+            _sample_findings(method, sample, found, patterns, function_words)
+            for sample, found in explainer.explain_texts(samples, method, target)
+        ]
+        for method in methods
+    }
+    return [{method: by_method[method][i] for method in methods} for i in range(len(samples))]
+
+
 def _sample_findings(
     method: str,
-    index: int,
     sample: Sample,
     found: ExplainedText,
     patterns: Mapping[str, re.Pattern[str]],
     function_words: frozenset[str],
 ) -> SampleFindings:
     scored = ScoredText(found, function_words)
-    hits = {term: hit for term, one in patterns.items() if (hit := scored.find(index, one))}
+    hits = {term: hit for term, one in patterns.items() if (hit := scored.find(0, one))}
     row = _row(method, sample, found, scored, hits)
-    return SampleFindings(row, hits, scored.every_word(index))
+    return SampleFindings(row, hits, scored.every_word(0))
 
 
 def _all_terms(terms: WordGroups | None) -> Iterable[str]:
@@ -229,13 +239,18 @@ def _row(
 
 
 def _notes(
-    found: MethodFindings, terms: WordGroups | None, empty: int, damaged: int
+    found: MethodFindings,
+    terms: WordGroups | None,
+    empty: int,
+    damaged: int,
+    failed: Sequence[FailedSample],
 ) -> tuple[str, ...]:
     notes = []
     if empty:
         notes.append(f"{empty} texts are empty or have no tokens, and were skipped.")
     if damaged:
         notes.append(f"{damaged} rows of the dataset could not be read, and were skipped.")
+    notes += failure_notes(failed)
     absent = [term for term, hits in found.terms.items() if not hits]
     if absent:
         more = f" and {len(absent) - 10} more" if len(absent) > 10 else ""
@@ -249,7 +264,7 @@ def _notes(
 
 
 def _examples(
-    explainer: TextExplainer,
+    explainer: SampleExplainer,
     method: str,
     target: Any,
     samples: Sequence[Sample],
@@ -274,9 +289,8 @@ def _examples(
     for sample in away[:EXAMPLES]:
         share = 100 * found.rows[sample]["away"]
         captions.setdefault(sample, f"{samples[sample].id}: {share:.1f} % is not on content words.")
-    texts = [samples[sample].inputs for sample in captions]
-    explained = explainer.explain(texts, method, target)
+    explained = explainer.explain_texts([samples[place] for place in captions], method, target)
     return tuple(
         AuditExample(caption, found.attribution)
-        for caption, found in zip(captions.values(), explained, strict=True)
+        for caption, (_, found) in zip(captions.values(), explained, strict=True)
     )

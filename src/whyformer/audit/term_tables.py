@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from statistics import fmean
 from typing import Any
@@ -56,14 +56,17 @@ class MethodFindings:
 
 
 def collect_findings(samples: Sequence[SampleFindings], terms: Iterable[str]) -> MethodFindings:
-    """Return the hits of every term and word over all samples; a term may have none."""
+    """Return the hits of every term and word over all samples; a term may have none.
+
+    `Hit.sample` becomes the place of its sample: who explained it knew only some of the samples.
+    """
     by_term: dict[str, list[Hit]] = {term: [] for term in terms}
     by_word: dict[str, list[Hit]] = {}
-    for sample in samples:
+    for place, sample in enumerate(samples):
         for term, hit in sample.terms.items():
-            by_term[term].append(hit)
+            by_term[term].append(replace(hit, sample=place))
         for word, hit in sample.words.items():
-            by_word.setdefault(word, []).append(hit)
+            by_word.setdefault(word, []).append(replace(hit, sample=place))
     return MethodFindings(tuple(sample.row for sample in samples), by_term, by_word)
 
 

@@ -15,10 +15,9 @@ from typing import Any
 import whyformer
 from whyformer.cli.score_writer import Row, score_row
 from whyformer.datasets import Sample
-from whyformer.errors import ModelError, SkippedWarning, TrustWarning, WhyformerError
-from whyformer.evaluation import fingerprint
-from whyformer.models.load import Loaded, load_model
-from whyformer.models.quiet import silence_transformers
+from whyformer.errors import SkippedWarning, TrustWarning, WhyformerError
+from whyformer.evaluation.sent_model import load_again
+from whyformer.models.load import Loaded
 from whyformer.workers.chunk import Work
 
 
@@ -68,15 +67,7 @@ class ExplainTask:
         """Load the model; return the function from a window to its scores."""
         if isinstance(self.model, Loaded):
             return partial(explain_window, self.model, self.settings, self.labelled)
-        silence_transformers()
-        loaded = load_model(self.model)
-        if fingerprint.of_loaded(loaded) != self.weights:
-            raise ModelError(
-                f"a worker loaded another model {self.model!r}: its weights or its processor differ"
-                " from those where the run was started",
-                argument="model",
-                remedy="Put the same files on every machine",
-            )
+        loaded = load_again(self.model, self.weights)
         return partial(explain_window, loaded, self.settings, self.labelled)
 
 

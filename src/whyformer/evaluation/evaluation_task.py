@@ -10,19 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from whyformer.errors import (
-    ModelError,
-    OptionError,
-    UnknownNameError,
-    UnsuitableMethodError,
-    WhyformerError,
-)
+from whyformer.errors import OptionError, UnknownNameError, UnsuitableMethodError, WhyformerError
 from whyformer.evaluation.batch_evaluation import BatchEvaluation
 from whyformer.evaluation.plan import MethodSpec, MetricSpec, Plan
 from whyformer.evaluation.sample_batches import SampleBatch
-from whyformer.evaluation.units import EvaluatedModel, ResultRow
-from whyformer.models.load import load_model
-from whyformer.models.quiet import silence_transformers
+from whyformer.evaluation.sent_model import load_again
+from whyformer.evaluation.units import EvaluatedModel, ResultRow, runs_on
 from whyformer.workers.chunk import Chunk as Piece
 from whyformer.workers.chunk import Failure, Work, attempt
 
@@ -80,15 +73,8 @@ class EvaluationTask:
     def open(self) -> Work:
         """Load the model; return the function from pending samples to their rows."""
         if isinstance(self.model, str):
-            silence_transformers()
-            model = EvaluatedModel.of(load_model(self.model))
-            if model.fingerprint != self.fingerprint:
-                raise ModelError(
-                    f"a worker loaded another model {self.model!r}: its weights or its processor"
-                    " differ from those where the run was started",
-                    argument="model",
-                    remedy="Put the same files on every machine, or pass the module itself",
-                )
+            loaded = load_again(self.model, self.fingerprint)
+            model = EvaluatedModel(loaded, self.fingerprint, runs_on(loaded))
         else:
             model = self.model
         return partial(measure_samples, model, self.plan)

@@ -14,30 +14,72 @@ from whyformer.evaluation.bundled_samples import bundled_samples
 from whyformer.inputs.containers import plain_inputs
 from whyformer.models import bundled
 
+SHOWN = 200  # characters of a path
+
 
 @dataclass(frozen=True)
 class SampleSource:
-    """Samples, the dataset's names of its labels, and where they come from."""
+    """Samples, and what is known about them.
+
+    Args:
+        samples: The samples; there is at least one.
+        names: The dataset's names of its labels.
+        source: Where they come from, as text for the user.
+        unreadable: How many rows of a dataset were skipped because they cannot be read.
+    """
 
     samples: tuple[Sample, ...]
     names: tuple[str, ...]
     source: str
+    unreadable: int = 0
 
 
-def read_samples(data: Any, model: Any, limit: int | None = None, seed: int = 0) -> SampleSource:
-    """Return the samples; `limit` and `seed` draw some of a dataset that is opened by its name.
+def read_samples(
+    data: Any,
+    model: Any = None,
+    *,
+    split: str | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+    on_error: str = "raise",
+) -> SampleSource:
+    """Return the samples of whatever a user passes as data.
+
+    Args:
+        data: "name:PATH", an object of the library `datasets`, a `Dataset`, or inputs in a list, a
+            column or an iterator. None for the samples that come with a bundled model.
+        model: The name of a bundled model; used only if `data` is None.
+        split: The split of a dataset that is opened here.
+        limit: Draw this many rows of a dataset that is opened here; all if None. A list is
+            returned whole: its callers take the first samples, or draw some.
+        seed: The seed of the draw.
+        on_error: What to do with rows that cannot be read, "raise" or "skip".
 
     Raises:
         InputError: The data cannot be read, or there is none.
     """
+    found = _read(data, model, split, limit, seed, on_error)
+    if not found.samples:
+        raise InputError(
+            f"there are no samples in {found.source}",
+            argument="data",
+            remedy="Pass at least one, or check the split",
+        )
+    return found
+
+
+def _read(
+    data: Any, model: Any, split: str | None, limit: int | None, seed: int, on_error: str
+) -> SampleSource:
     if data is None:
         return SampleSource(tuple(_bundled(model)), (), "bundled samples")
-    if isinstance(data, str | os.PathLike) or is_huggingface(data):
-        data = open_dataset(data, limit=limit, seed=seed)
-        return SampleSource(tuple(data), data.labels, repr(data))
+    source = str(data)[:SHOWN] if isinstance(data, str | os.PathLike) else ""
+    if source or is_huggingface(data):
+        data = open_dataset(data, split, limit=limit, seed=seed, on_error=on_error)
     if isinstance(data, Dataset):
-        return SampleSource(tuple(data), data.labels, repr(data))
-    return SampleSource(tuple(_inputs(data)), (), "inputs")
+        samples = tuple(data)
+        return SampleSource(samples, data.labels, source or repr(data), len(data.report.skipped))
+    return SampleSource(tuple(_inputs(data)), (), "a list of inputs")
 
 
 def _bundled(model: Any) -> list[Sample]:

@@ -31,9 +31,14 @@ class EvaluatedModel:
     @classmethod
     def of(cls, loaded: Loaded) -> EvaluatedModel:
         """Return the model with its fingerprint."""
-        device = device_and_dtype(loaded.module)[0].type
-        attention = getattr(getattr(loaded.module, "config", None), "_attn_implementation", None)
-        return cls(loaded, of_loaded(loaded), f"{device} {attention}")
+        return cls(loaded, of_loaded(loaded), runs_on(loaded))
+
+
+def runs_on(loaded: Loaded) -> str:
+    """The device and the kind of attention of a model."""
+    device = device_and_dtype(loaded.module)[0].type
+    attention = getattr(getattr(loaded.module, "config", None), "_attn_implementation", None)
+    return f"{device} {attention}"
 
 
 def unit_id(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from dataclasses import dataclass
 from typing import Any
@@ -38,14 +37,12 @@ def read_data(data: Any, model: Any, most: int | None, seed: int) -> RecommendDa
             remedy="Pass a whole number from 2, better from 32",
         )
     limit = MOST if most is None else most
-    read = read_samples(data, model, limit, seed)
-    found, source = read.samples, read.source
-    if isinstance(data, str | os.PathLike):
-        source = str(data)[:200]
+    read = read_samples(data, model, limit=limit, seed=seed)
+    found = read.samples
     check_count(len(found))
     check_ids(found)
     order = random.Random(seed).sample(range(len(found)), min(limit, len(found)))
-    return RecommendData(tuple(found[i] for i in order), read.names, source)
+    return RecommendData(tuple(found[i] for i in order), read.names, read.source)
 
 
 def check_count(count: int) -> None:

@@ -1,16 +1,18 @@
-"""The parts of one explanation that a summary counts: words, sentences or positions of patches."""
+"""The parts of explanations that a summary counts: words, sentences or positions of patches."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from whyformer.attribution import Attribution
 from whyformer.audit.explainer import ExplainedText
+from whyformer.audit.sample_explainer import SampleExplainer
 from whyformer.audit.scored_words import ScoredText
 from whyformer.audit.token_spans import tokens_within
+from whyformer.datasets import Sample
 
 Unit = Literal["words", "sentences", "positions"]
 UNITS: tuple[Unit, ...] = ("words", "sentences", "positions")
@@ -82,6 +84,55 @@ def term_share(found: ExplainedText, patterns: Iterable[re.Pattern[str]]) -> flo
         for token in tokens_within(found.spans, part, *match.span())
     }
     return sum(found.shares[token] for token in tokens)
+
+
+TEXT_SHARES: Mapping[str, Callable[[ExplainedText], dict[str, float]]] = {
+    "words": word_shares,
+    "sentences": sentence_shares,
+}
+
+
+def reduce_to_parts(
+    method: str,
+    target: Any,
+    unit: Unit,
+    patterns: Sequence[re.Pattern[str]] | None,
+    explainer: SampleExplainer,
+    samples: Sequence[Sample],
+) -> list[ExplainedSample]:
+    """Explain samples and return their parts.
+
+    Args:
+        method: The method to explain with.
+        target: The class to explain; the predicted one if None.
+        unit: Which parts to keep.
+        patterns: The terms whose share is measured; None if there is no list.
+        explainer: The model.
+        samples: The samples.
+    """
+    return [
+        _parts(sample, attribution, text, unit, patterns)
+        for sample, attribution, text in explainer.explain(samples, method, target)
+    ]
+
+
+def _parts(
+    sample: Sample,
+    attribution: Attribution,
+    text: ExplainedText | None,
+    unit: Unit,
+    patterns: Sequence[re.Pattern[str]] | None,
+) -> ExplainedSample:
+    shares = position_shares(attribution) if text is None else TEXT_SHARES[unit](text)
+    conservation = attribution.conservation
+    return ExplainedSample(
+        sample.id,
+        attribution.labels[0],
+        float(attribution.output[0]),
+        shares,
+        None if text is None or patterns is None else term_share(text, patterns),
+        None if conservation is None else float(conservation[0]),
+    )
 
 
 def _total(scores: Sequence[float]) -> float:

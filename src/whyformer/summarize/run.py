@@ -4,23 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, get_args
 
-from whyformer.audit.explainer import BATCH, check_methods
+from whyformer.audit.explain_samples import (
+    FailedSample,
+    SampleResults,
+    explain_samples,
+    failure_facts,
+    failure_notes,
+)
+from whyformer.audit.explainer import BATCH, check_batch, check_methods
 from whyformer.audit.findings import Audit, AuditExample
+from whyformer.audit.sample_explainer import ExplainSettings, SampleExplainer
 from whyformer.audit.scored_words import term_pattern
 from whyformer.audit.word_lists import read_terms
 from whyformer.batching.progress import Progress, without_progress
-from whyformer.datasets import Dataset, Sample, open_dataset
+from whyformer.datasets import Sample
 from whyformer.errors import InputError, OptionError
+from whyformer.evaluation.sample_sources import read_samples
 from whyformer.inputs.detect import kind_of
 from whyformer.models.load import Loaded, load_model
 from whyformer.statistics.bootstrap import Bootstrap
-from whyformer.summarize.parts import UNITS, ExplainedSample, Unit
+from whyformer.summarize.parts import UNITS, ExplainedSample, Unit, reduce_to_parts
 from whyformer.summarize.ranking import ClassRanking, compare_models, rank_parts
 from whyformer.summarize.tables import charts, headline, summary_tables
-from whyformer.summarize.task import ExplainSettings, SampleExplainer, SummaryTask
-from whyformer.workers import Chunk, EngineOptions, Finished, open_engine
+from whyformer.workers import EngineOptions
 
 DOING = "explaining for the summary"
 KINDS = ("text", "image")
@@ -64,7 +73,7 @@ def run_summary(
         processor: The tokenizer or image processor, if it does not come with the model.
         split: The split of the dataset.
         limit: Draw this many samples, by `seed`; all if None.
-        on_error: What to do with rows that cannot be read, "raise" or "skip".
+        on_error: What to do with rows that cannot be read or explained, "raise" or "skip".
         min_count: Rank only parts that occur in at least this many samples of a class.
         truncation: Whether to cut texts that are too long for the model.
         batch: The most samples in one batch.
@@ -97,32 +106,43 @@ def run_summary(
     groups = read_terms(terms)
     patterns = [term_pattern(t) for own in groups.groups.values() for t in own] if groups else None
     bootstrap = Bootstrap(draws, seed)
-    engine = engine or EngineOptions()
-    samples, origin, damaged = read_samples(data, split, limit, seed, on_error)
-    kind = _common_kind(samples, origin)
+    check_batch(batch)
+    read = read_samples(data, model, split=split, limit=limit, seed=seed, on_error=on_error)
+    kind = _common_kind(read.samples[:limit], read.source)
     unit = _unit_for(kind, unit)
     if patterns and kind != "text":
         raise OptionError(
             "terms= needs texts, and the data has images", argument="terms", remedy="Leave it out"
         )
     loaded = _load_models((model, other), processor, kind)
-    settings = ExplainSettings(kind, method, target, truncation, batch)
+    settings = ExplainSettings(kind, truncation, batch)
     shown = SampleExplainer(next(iter(loaded.values())), settings)
-    whole = len(samples)
-    samples = [sample for sample in samples if shown.has_content(sample)]
-    skipped = whole - len(samples)
-    if not samples:
-        raise InputError(f"all {whole} texts of {origin} are empty", argument="data")
-    explained: dict[str, list[ExplainedSample]] = {}
+    chosen = shown.select(read, limit)
+    empty = len(read.samples[:limit]) - len(chosen)
+    reduce = partial(reduce_to_parts, method, target, unit, patterns)
+    steps = len(loaded) * len(chosen)
+    yield Progress(DOING, 0, steps)
+    results: dict[str, SampleResults] = {}
     for number, (name, one) in enumerate(loaded.items()):
-        in_process = engine.engine == "local" and engine.workers == 1
-        task = SummaryTask(one if in_process else one.source or one, settings, unit, patterns)
-        found: dict[str, list[ExplainedSample]] = {}
-        for finished in _run_chunks(task, samples, engine):
-            found[finished.name] = finished.result
-            done = number * len(samples) + sum(map(len, found.values()))
-            yield Progress(DOING, done, len(loaded) * len(samples))
-        explained[name] = [sample for chunk in sorted(found) for sample in found[chunk]]
+        for event in explain_samples(
+            one, settings, reduce, chosen, engine or EngineOptions(), on_error
+        ):
+            if isinstance(event, SampleResults):
+                results[name] = event
+            else:
+                yield Progress(DOING, number * len(chosen) + event, steps)
+    # What one model cannot explain is left out for both, so that they can be compared.
+    by_place = {place: bad for one in results.values() for place, bad in one.failed.items()}
+    failed = tuple(by_place[place] for place in sorted(by_place))
+    samples = [sample for place, sample in enumerate(chosen) if place not in by_place]
+    if not samples:
+        raise InputError(
+            f"no sample can be explained by both models: {failed[0].error}", argument="data"
+        )
+    explained: dict[str, list[ExplainedSample]] = {
+        name: [found for place, found in one.findings.items() if place not in by_place]
+        for name, one in results.items()
+    }
     rankings = {name: rank_parts(own, bootstrap, min_count) for name, own in explained.items()}
     first, *others = explained
     differences = (
@@ -143,12 +163,13 @@ def run_summary(
             "methods": [method],
             "target": "predicted class" if target is None else str(target),
             "unit": unit,
-            "data": origin,
+            "data": read.source,
             "split": split,
             "limit": limit,
             "samples": len(samples),
-            "skipped because empty": skipped,
-            "skipped because unreadable": damaged,
+            "skipped because empty": empty,
+            "skipped because unreadable": read.unreadable,
+            "failures": failure_facts(failed),
             "terms": None if groups is None else {g: list(t) for g, t in groups.groups.items()},
             "min_count": min_count,
             "truncation": truncation,
@@ -156,55 +177,20 @@ def run_summary(
             "seed": seed,
             "level": bootstrap.level,
         },
-        notes=_notes(rankings, min_count, skipped, damaged),
+        notes=_notes(rankings, min_count, empty, read.unreadable, failed),
         charts=charts(rankings),
-        examples=_examples(shown, {sample.id: sample for sample in samples}, rankings[first]),
+        examples=_examples(
+            shown,
+            {sample.id: sample for sample in samples},
+            rankings[first],
+            method,
+            target,
+        ),
         first=FIRST,
     )
 
 
 summarize = without_progress(run_summary, "summarize")
-
-
-def _run_chunks(
-    task: SummaryTask, samples: Sequence[Sample], options: EngineOptions
-) -> Iterator[Finished]:
-    """Explain samples in chunks, always cut in the same way; raise if one cannot be explained."""
-    size = task.settings.batch
-    starts = range(0, len(samples), size)
-    chunks = [Chunk(f"{start:012d}", list(samples[start : start + size])) for start in starts]
-    for finished in open_engine(options).run(task, iter(chunks), len(chunks)):
-        if finished.failure is not None:
-            first = samples[int(finished.name)].id
-            raise InputError(
-                f"the samples from {first} on cannot be explained: {finished.failure.error}",
-                argument="data",
-                remedy="Correct or leave out these samples",
-            )
-        yield finished
-
-
-def read_samples(
-    data: Any, split: str | None, limit: int | None, seed: int, on_error: str
-) -> tuple[list[Sample], str, int]:
-    """Return the samples, where they are from, and how many rows could not be read."""
-    if isinstance(data, Sequence) and not isinstance(data, str):
-        listed = list(data)[:limit]
-        samples = [
-            one if isinstance(one, Sample) else Sample(str(i), one) for i, one in enumerate(listed)
-        ]
-        origin, damaged = "a list of inputs", 0
-    else:
-        opened = data
-        if not isinstance(data, Dataset):
-            drawn = None if limit is None else seed
-            opened = open_dataset(data, split, limit=limit, seed=drawn, on_error=on_error)
-        samples = list(opened)
-        origin = data if isinstance(data, str) else repr(opened)
-        damaged = len(opened.report.skipped)
-    if not samples:
-        raise InputError(f"{origin} has no samples", argument="data", remedy="Pass at least one")
-    return samples, origin, damaged
 
 
 def _common_kind(samples: Sequence[Sample], origin: str) -> str:
@@ -266,13 +252,18 @@ def _row(model: str, one: ExplainedSample) -> dict[str, Any]:
 
 
 def _notes(
-    rankings: Mapping[str, Sequence[ClassRanking]], min_count: int, empty: int, damaged: int
+    rankings: Mapping[str, Sequence[ClassRanking]],
+    min_count: int,
+    empty: int,
+    damaged: int,
+    failed: Sequence[FailedSample],
 ) -> tuple[str, ...]:
     notes = []
     if empty:
         notes.append(f"{empty} texts are empty or have no tokens, and were skipped.")
     if damaged:
         notes.append(f"{damaged} rows of the dataset could not be read, and were skipped.")
+    notes += failure_notes(failed)
     bare = [
         ranking.label
         for classes in rankings.values()
@@ -288,7 +279,11 @@ def _notes(
 
 
 def _examples(
-    explainer: SampleExplainer, samples: Mapping[str, Sample], rankings: Sequence[ClassRanking]
+    explainer: SampleExplainer,
+    samples: Mapping[str, Sample],
+    rankings: Sequence[ClassRanking],
+    method: str,
+    target: Any,
 ) -> tuple[AuditExample, ...]:
     """The strongest part of each class: its strongest sample, and its counter-example."""
     chosen: dict[str, str] = {}
@@ -302,7 +297,7 @@ def _examples(
                 best.counter,
                 f"{best.counter}: a counter-example, '{best.part}' speaks against {ranking.label}.",
             )
-    explained = explainer.explain([samples[name] for name in chosen])
+    explained = explainer.explain([samples[name] for name in chosen], method, target)
     return tuple(
         AuditExample(
             caption,
