@@ -16,6 +16,7 @@ from tests.workers.jobs import Square
 from whyformer.errors import ModelError, OptionError
 from whyformer.workers import (
     ATTEMPTS,
+    LATER,
     Chunk,
     EngineError,
     EngineOptions,
@@ -135,6 +136,22 @@ def test_inputs_are_pulled_as_workers_are_free(options: EngineOptions) -> None:
         done += 1
         assert pulled <= done + 4 * options.workers + 1
     assert done == 60
+
+
+@pytest.mark.parametrize("options", ENGINES)
+def test_chunks_that_depend_on_results(options: EngineOptions) -> None:
+    """Two rounds: the numbers of the second are the results of the first."""
+    results: dict[str, int] = {}
+
+    def chunks() -> Iterator[Chunk]:
+        yield from (Chunk(f"first {number}", number) for number in range(5))
+        while len(results) < 5:
+            yield LATER
+        yield from (Chunk(f"second {name}", value) for name, value in sorted(results.items()))
+
+    for one in open_engine(options).run(Square(), chunks(), 20):
+        results[one.name] = one.result
+    assert sorted(results.values()) == [0, 0, 1, 1, 4, 9, 16, 16, 81, 256]
 
 
 @pytest.mark.parametrize("options", ENGINES)

@@ -13,15 +13,17 @@ pulls them as its workers become free, and yields one `Finished` per chunk, in a
   times and then comes back with its error; the other chunks go on.
 - An error in `Task.open` is about the whole job and is raised.
 - A result does not depend on the engine: every worker has `threads` threads of torch.
+- Chunks may depend on earlier results: yield `LATER` until these are there, and the workers stay.
 - Engines keep nothing. What is finished is in the caller's store, and resuming is its work.
 """
 
-from whyformer.workers.chunk import ATTEMPTS, Chunk, Failure, Finished, Task
+from whyformer.workers.chunk import ATTEMPTS, LATER, Chunk, Failure, Finished, Task
 from whyformer.workers.engine import ENGINES, Engine, EngineError, EngineOptions, open_engine
 
 __all__ = [
     "ATTEMPTS",
     "ENGINES",
+    "LATER",
     "Chunk",
     "Engine",
     "EngineError",

@@ -30,6 +30,11 @@ class Chunk:
     payload: Any
 
 
+# In place of a chunk that depends on results which are not there yet: the engine asks again after
+# the next result. Only while some chunk is still being computed.
+LATER = Chunk("later", None)
+
+
 @dataclass(frozen=True)
 class Failure:
     """Why a chunk has no result.

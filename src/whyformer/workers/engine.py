@@ -24,7 +24,8 @@ class Engine(Protocol):
 
         Args:
             task: What the workers do.
-            chunks: The chunks; they are pulled as workers become free.
+            chunks: The chunks; they are pulled as workers become free. `LATER` among them says
+                that the next chunk depends on results that are not there yet.
             count: The most chunks that there can be.
 
         Raises:

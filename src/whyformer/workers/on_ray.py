@@ -22,7 +22,16 @@ from typing import Any
 import cloudpickle
 
 from whyformer.errors import WhyformerError
-from whyformer.workers.chunk import ATTEMPTS, Chunk, Failure, Finished, Task, attempt, describe
+from whyformer.workers.chunk import (
+    ATTEMPTS,
+    LATER,
+    Chunk,
+    Failure,
+    Finished,
+    Task,
+    attempt,
+    describe,
+)
 from whyformer.workers.engine import EngineError, EngineOptions
 
 AHEAD = 4  # chunks per worker that are handed out before their results are read
@@ -59,7 +68,8 @@ class RayEngine:
 
         def ahead(source: Iterable[Chunk]) -> Iterator[Chunk]:
             for chunk in source:
-                given[chunk.name] = chunk
+                if chunk is not LATER:
+                    given[chunk.name] = chunk
                 yield chunk
 
         for number in range(ATTEMPTS):
@@ -90,14 +100,16 @@ class RayEngine:
             order = ray.put(order)
         try:
             results = _results(ray, self.options, feeder, order, count)
-            _feed(ray, feeder, chunks, AHEAD * self.options.workers)
+            most = AHEAD * self.options.workers
+            given = _feed(ray, feeder, chunks, most)
             for finished in results:
                 if finished is None:
                     continue  # a ticket that found no chunk left
                 if isinstance(finished, WhyformerError):
                     raise finished
+                given -= 1
                 yield finished
-                _feed(ray, feeder, chunks, 1)
+                given += _feed(ray, feeder, chunks, most - given)
         finally:
             with contextlib.suppress(Exception):
                 ray.kill(feeder)
@@ -137,13 +149,16 @@ def _results(
             yield cloudpickle.loads(bytes(content))
 
 
-def _feed(ray: Any, feeder: Any, chunks: Iterator[Chunk], most: int) -> None:
-    """Hand the next chunks to the feeder; tell it if there are no more."""
-    for _ in range(most):
+def _feed(ray: Any, feeder: Any, chunks: Iterator[Chunk], most: int) -> int:
+    """Hand the next chunks to the feeder and return how many; tell it if there are no more."""
+    for count in range(most):
         chunk = next(chunks, None)
+        if chunk is LATER:
+            return count
         ray.get(feeder.add.remote(None if chunk is None else cloudpickle.dumps(chunk)))
         if chunk is None:
-            return
+            return count
+    return most
 
 
 class _Feeder:

@@ -20,7 +20,16 @@ from typing import Any
 import cloudpickle
 
 from whyformer.errors import WhyformerError
-from whyformer.workers.chunk import ATTEMPTS, Chunk, Failure, Finished, Task, attempt, describe
+from whyformer.workers.chunk import (
+    ATTEMPTS,
+    LATER,
+    Chunk,
+    Failure,
+    Finished,
+    Task,
+    attempt,
+    describe,
+)
 from whyformer.workers.engine import EngineError
 
 READY, REFUSED, DONE = "ready", "refused", "done"
@@ -63,6 +72,8 @@ class ProcessEngine:
                 for worker in pool:
                     if worker.is_ready and worker.chunk is None:
                         chunk, attempts = again.popleft() if again else (next(source, None), 0)
+                        if chunk is LATER:
+                            break
                         if chunk is None:
                             is_exhausted = True
                             break

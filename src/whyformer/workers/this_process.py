@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from whyformer.workers.chunk import Chunk, Finished, Task, attempt
+from whyformer.workers.chunk import LATER, Chunk, Finished, Task, attempt
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,7 @@ class LocalEngine:
         """Yield the chunks in their order."""
         work = None
         for chunk in chunks:
+            assert chunk is not LATER, "every result so far is there"
             with torch_threads(self.threads):  # not across the yield: the caller's code is its own
                 work = work or task.open()
                 finished = attempt(work, chunk)
