@@ -24,6 +24,7 @@ from whyformer.evaluation.plan import MethodSpec, MetricSpec
 from whyformer.models.load import Loaded
 from whyformer.recommend.recommendation import Recommendation
 from whyformer.recommend.run import RecommendOptions
+from whyformer.workers import EngineOptions
 
 FEW = ["random", "raw_attention", "attn_lrp", "gae"]
 
@@ -147,6 +148,18 @@ def test_by_default_a_recommendation_ends_well_before_two_minutes() -> None:
 def test_no_time_is_an_error(seconds: float) -> None:
     with pytest.raises(OptionError, match="seconds"):
         wf.recommend(trained(), reviews(4), seconds=seconds)
+
+
+@pytest.mark.slow
+def test_two_processes_recommend_the_same() -> None:
+    """Rounds, drops and values, also of a method that cannot run."""
+    named = [*FEW, "rollout(start_layer=9)"]
+    alone, both = (
+        wf.recommend(trained(), reviews(48), methods=named, seconds=1000, engine=one)
+        for one in (EngineOptions(), EngineOptions(workers=2))
+    )
+    assert both == alone
+    assert both.rounds > 1 or len(both.level) == 1
 
 
 # -- data ------------------------------------------------------------------------------------

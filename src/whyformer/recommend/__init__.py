@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from whyformer.recommend.recommendation import Recommendation
+    from whyformer.workers import EngineOptions
 
 
 def recommend(
@@ -26,6 +27,7 @@ def recommend(
     truncation: bool = False,
     processor: Any = None,
     race: bool = True,
+    engine: EngineOptions | None = None,
 ) -> Recommendation:
     """Find the method that explains a model best on your data.
 
@@ -51,6 +53,8 @@ def recommend(
         truncation: Cut texts that are too long instead of refusing them.
         processor: The tokenizer or image processor, if it is not found beside the model.
         race: Whether to drop methods on the way. Without, all are measured on all samples.
+        engine: Where to measure: in this process if None, in several, or on a Ray cluster. Only the
+            time limit makes a difference: more workers measure more samples.
 
     Returns:
         The recommended method, a sentence, and a table of all methods.
@@ -69,6 +73,7 @@ def recommend(
     """
     from whyformer.batching.progress import finish
     from whyformer.recommend.run import RecommendOptions, run_recommend
+    from whyformer.workers import EngineOptions
 
     options = RecommendOptions(
         methods=methods,
@@ -79,5 +84,6 @@ def recommend(
         fill=fill,
         truncation=truncation,
         race=race,
+        engine=engine or EngineOptions(),
     )
     return finish(run_recommend(model, data, options, processor))

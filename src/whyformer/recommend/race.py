@@ -5,26 +5,25 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from whyformer.attribution import Attribution
 from whyformer.batching.progress import Progress
-from whyformer.errors import ModelError, WhyformerError
-from whyformer.evaluation.batch_evaluation import BatchEvaluation
+from whyformer.errors import ModelError
 from whyformer.evaluation.plan import MethodSpec, Plan
 from whyformer.evaluation.results import ResultKey, Results
 from whyformer.evaluation.sample_batches import SampleBatch, split_samples
-from whyformer.evaluation.units import EvaluatedModel, ResultRow, row_facts
+from whyformer.evaluation.sent_model import send_model
+from whyformer.evaluation.units import ResultRow, row_facts
 from whyformer.metrics import metrics
-from whyformer.metrics.token_order import removable
 from whyformer.models.load import Loaded
+from whyformer.recommend.measure_task import MeasuredUnit, MeasureTask, RaceUnit
 from whyformer.recommend.samples import RecommendData
 from whyformer.recommend.standing import TARGET, Standing, spreads, stand
 from whyformer.statistics.bootstrap import Bootstrap
 from whyformer.statistics.paired import PAIRED
+from whyformer.workers import LATER, Chunk, EngineOptions, Finished, open_engine
 
 FIRST = 16  # samples of the first round; each round doubles them
-REFERENCE = MethodSpec("random", "random", {"seed": 0})  # one forward pass shows the tokens
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,12 @@ class RaceResult:
 
 
 def run_race(
-    loaded: Loaded, data: RecommendData, plan: Plan, deadline: float, drop: bool = True
+    loaded: Loaded,
+    data: RecommendData,
+    plan: Plan,
+    deadline: float,
+    drop: bool = True,
+    engine: EngineOptions | None = None,
 ) -> Iterator[Progress | RaceResult]:
     """Yield progress, and the result at the end.
 
@@ -84,35 +88,57 @@ def run_race(
         plan: All methods, the cheapest first, and the decisive metrics.
         deadline: When to stop, by `time.monotonic`. At least one batch is measured.
         drop: Whether methods that are significantly worse are dropped.
+        engine: Where to measure; in this process by default. Only through the deadline does the
+            result depend on it.
 
     Raises:
         ModelError: No method can explain the model.
         InputError: A sample cannot be read.
     """
     left, dropped = _applicable(plan)
-    race = _Race(EvaluatedModel(loaded, ""), data, plan, deadline, left, dropped)
-    while race.goes_on:
-        yield from race.run_round()
-        race.compare(drop)
+    rounds = _cut_rounds(loaded, data, plan.seed)
+    race = _Race(rounds, plan, deadline, drop, left, dropped)
+    run_on = replace(engine or EngineOptions(), threads=plan.threads)
+    task = MeasureTask(send_model(loaded, run_on), plan)
+    most = len(left) * sum(map(len, rounds))
+    yield Progress("measuring", 0, 0)
+    for finished in open_engine(run_on).run(task, race.chunks(), most):
+        yield race.keep(finished)
     yield race.result()
+
+
+def _cut_rounds(loaded: Loaded, data: RecommendData, seed: int) -> list[list[SampleBatch]]:
+    """The batches of every round, as if no time limit ended the race."""
+    rounds: list[list[SampleBatch]] = []
+    used = 0
+    while used < len(data.samples):
+        stop = FIRST * 2 ** len(rounds)
+        batches = split_samples(data.samples[used:stop], loaded, data.names)
+        # Not the shortest first: if time is over, the rest of the round is left out.
+        random.Random(seed + len(rounds) + 1).shuffle(batches)
+        rounds.append(batches)
+        used = stop
+    return rounds
 
 
 @dataclass
 class _Race:
-    """A race under way."""
+    """A race under way: it hands out units, and keeps what comes back.
 
-    model: EvaluatedModel
-    data: RecommendData
+    What comes back is used at the end of a round, in the order of batches and methods: the result
+    does not depend on which worker is done first.
+    """
+
+    cut: Sequence[Sequence[SampleBatch]]  # the batches of every round
     plan: Plan
     deadline: float
+    drop: bool
     left: list[MethodSpec]
     dropped: list[Drop]
     rounds: int = 0
-    used: int = 0  # samples, the skipped ones included
     measured: int = 0
     skipped: int = 0
     compared: int = 0  # samples of the last comparison
-    pace: float = 0.0  # seconds per sample and method
     out_of_time: bool = False
     streams: tuple[str, ...] = ()
     standing: Standing | None = None
@@ -120,82 +146,112 @@ class _Race:
     rows: list[ResultRow] = field(default_factory=list)
     conservation: dict[str, list[float]] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def goes_on(self) -> bool:
-        """Whether there are samples, time, and several methods left."""
-        return self.used < len(self.data.samples) and len(self.left) > 1 and not self.out_of_time
+    # This round, by unit.
+    awaited: dict[str, MethodSpec] = field(default_factory=dict)
+    found: dict[str, MeasuredUnit] = field(default_factory=dict)
+    steps: int = 0
+    failed: set[str] = field(default_factory=set)  # methods that cannot run
+    unmeasured: set[str] = field(default_factory=set)  # methods without time
+    # For the deadline.
+    began: float = 0.0
+    promised: int = 0  # samples that are or will be measured
+    finished: int = 0  # samples times methods
 
     @property
     def results(self) -> Results:
         """The rows so far."""
         return Results(self.rows, {"metrics": _metric_settings(self.plan)})
 
-    def run_round(self) -> Iterator[Progress]:
-        """Measure the samples of the next round by all methods that are left."""
-        self.rounds += 1
-        samples = self.data.samples[self.used : FIRST * 2 ** (self.rounds - 1)]
-        batches = split_samples(samples, self.model.loaded, self.data.names)
-        # Not the shortest first: if time is over, the rest of the round is left out.
-        random.Random(self.plan.seed + self.rounds).shuffle(batches)
-        part = f"round {self.rounds}, {len(self.left)} methods"
-        total = len(batches) * len(self.left)
-        for place, batch in enumerate(batches):
-            start = time.monotonic()
-            expected = self.pace * len(batch.samples) * len(self.left)
-            if self.measured > 1 and start + expected > self.deadline:
-                self.out_of_time = True
-                self.rounds -= self.measured == self.compared  # nothing of it was measured
+    def chunks(self) -> Iterator[Chunk]:
+        """Hand out the units, round by round, while there is time and several methods are left."""
+        self.began = time.monotonic()
+        for batches in self.cut:
+            if len(self.left) < 2 or self.out_of_time:
                 return
-            some = self._with_tokens(batch)
-            if some.samples:
-                for done, label in enumerate(self._measure(some)):
-                    step = min(place * total // len(batches) + done, total)
-                    yield Progress(label, step, total, part)
-                self.measured += len(some.samples)
-                spent = time.monotonic() - start
-                self.pace = spent / (len(some.samples) * max(1, len(self.left)))
+            self.rounds += 1
+            yield from self._round_chunks(batches)
+            while self.awaited:
+                yield LATER
+            if self.out_of_time and not self.found:
+                self.rounds -= 1  # nothing of it was measured
+            self._close_round(batches)
+            self._compare()
 
-    def _measure(self, samples: SampleBatch) -> Iterator[str]:
-        """Measure one batch by every method that is left; yield the label of each before it."""
-        batch = BatchEvaluation(self.model, self.plan, samples)
-        batch.predicted_classes  # noqa: B018  an unreadable sample is no fault of a method
-        done = 0
-        for method in tuple(self.left):
-            if self.measured == 0 and done > 1 and time.monotonic() > self.deadline:
-                self._drop(method, "not measured: the time was over")
-                continue
-            yield method.label
-            start = time.monotonic()
-            try:
-                attribution = batch.attribution(method, TARGET)
-                spent = time.monotonic() - start
-                self.rows += batch.rows(method, {TARGET: self.plan.metrics})
-            except WhyformerError as error:
-                self._drop(method, f"cannot run: {error.message}")
-                continue
-            done += 1
-            self.seconds[method.label] = self.seconds.get(method.label, 0.0) + spent
-            sums = self.conservation.setdefault(method.label, [])
-            sums += _conservation(attribution)
-        if not self.left:
-            raise _no_method_error(self.dropped)
+    def _round_chunks(self, batches: Sequence[SampleBatch]) -> Iterator[Chunk]:
+        self.found, self.steps = {}, len(batches) * len(self.left)
+        for place, batch in enumerate(batches):
+            if self._is_time_over(batch):
+                self.out_of_time = True
+                return
+            self.promised += len(batch.samples)
+            for method in self.left:
+                if method.label in self.failed:
+                    continue
+                if self.rounds == 1 and place == 0 and self._is_first_batch_late():
+                    self.unmeasured.add(method.label)
+                    continue
+                name = self._name(place, method)
+                self.awaited[name] = method
+                yield Chunk(name, RaceUnit(f"{self.rounds}/{place}", batch, method))
 
-    def _with_tokens(self, batch: SampleBatch) -> SampleBatch:
-        """The samples with at least two tokens; the others are counted.
+    def _name(self, place: int, method: MethodSpec) -> str:
+        return f"{self.rounds}/{place}/{method.label}"
 
-        Whatever the scores, one token is removed at once: it says nothing about methods.
-        """
-        attribution = BatchEvaluation(self.model, self.plan, batch).attribution(REFERENCE, TARGET)
-        main = attribution.main
-        self.streams = (main, *(name for name in attribution.streams if name != main))
-        enough = removable(attribution.streams[main], None, "keep").sum(1) > 1
-        rows = [i for i, some in enumerate(enough.tolist()) if some]
-        self.used += len(batch.samples)
-        self.skipped += len(batch.samples) - len(rows)
-        return batch.take(rows)
+    def _is_time_over(self, batch: SampleBatch) -> bool:
+        """Whether the next batch would not be finished in time; two samples always are."""
+        if self.promised < 2:
+            return False
+        now = time.monotonic()
+        pace = (now - self.began) / self.finished if self.finished else 0.0
+        return now + pace * len(batch.samples) * len(self.left) > self.deadline
 
-    def compare(self, drop: bool) -> None:
+    def _is_first_batch_late(self) -> bool:
+        """Whether the other methods have no time: two methods always have."""
+        good = sum(not one.error for one in self.found.values())
+        return good > 1 and time.monotonic() > self.deadline
+
+    def keep(self, finished: Finished) -> Progress:
+        """Keep what a worker found until the end of the round."""
+        unit = _unit_of(finished)
+        if unit.fatal is not None:
+            raise unit.fatal
+        method = self.awaited.pop(finished.name)
+        self.found[finished.name] = unit
+        self.finished += unit.samples
+        if unit.error:
+            self.failed.add(method.label)
+        part = f"round {self.rounds}, {len(self.left)} methods"
+        return Progress(method.label, len(self.found), self.steps, part)
+
+    def _close_round(self, batches: Sequence[SampleBatch]) -> None:
+        """Use what was found, in the order of batches and methods."""
+        for place in range(len(batches)):
+            read: MeasuredUnit | None = None
+            for method in tuple(self.left):
+                unit = self.found.get(self._name(place, method))
+                if unit is None:
+                    if method.label in self.unmeasured:
+                        self._drop(method, "not measured: the time was over")
+                    continue
+                read = unit if unit.streams else read
+                if unit.error:
+                    self._drop(method, f"cannot run: {unit.error}")
+                elif unit.samples:
+                    self._add(method, unit)
+            if read is not None:
+                self.measured += read.samples
+                self.skipped += read.skipped
+                self.streams = read.streams
+            if not self.left:
+                raise _no_method_error(self.dropped)
+        self.promised = self.measured
+
+    def _add(self, method: MethodSpec, unit: MeasuredUnit) -> None:
+        self.rows += unit.rows
+        self.seconds[method.label] = self.seconds.get(method.label, 0.0) + unit.seconds
+        self.conservation.setdefault(method.label, []).extend(unit.conservation)
+
+    def _compare(self) -> None:
         """Compare the methods that are left, and drop those that are significantly worse."""
         if len(self.left) < 2 or self.measured < 2 or self.measured == self.compared:
             return
@@ -206,7 +262,7 @@ class _Race:
         self.scales = self.scales or spreads(self.results, labels, measures)
         bootstrap = Bootstrap(PAIRED.draws, self.plan.seed, PAIRED.level)
         self.standing = stand(self.results, labels, self.scales, bootstrap)
-        worse = self.standing.worse if drop else ()
+        worse = self.standing.worse if self.drop else ()
         for method in [one for one in self.left if one.label in worse]:
             self._drop(method, "significantly worse than the best", self.standing)
 
@@ -236,9 +292,12 @@ class _Race:
         )
 
 
-def _conservation(attribution: Attribution) -> list[float]:
-    found = attribution.conservation
-    return [] if found is None else [float(value) for value in found]
+def _unit_of(finished: Finished) -> MeasuredUnit:
+    """What a worker found; a method that harms its worker cannot run."""
+    if finished.failure is not None:
+        return MeasuredUnit(error=finished.failure.error)
+    unit: MeasuredUnit = finished.result
+    return unit
 
 
 def _applicable(plan: Plan) -> tuple[list[MethodSpec], list[Drop]]:

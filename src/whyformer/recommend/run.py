@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from whyformer.batching.progress import Progress
@@ -23,6 +23,7 @@ from whyformer.recommend.recommendation import MeasuredValue, MethodRow, Recomme
 from whyformer.recommend.samples import RecommendData, check_count, read_data
 from whyformer.recommend.sentence import notes_of, sentence_of
 from whyformer.recommend.standing import TARGET, Standing
+from whyformer.workers import EngineOptions
 
 CONSERVED = 0.05  # how far the sum may be from the output, relative to the output ...
 MOSTLY = 0.95  # ... on this share of the samples
@@ -40,6 +41,9 @@ class RecommendOptions:
     fill: str | None = None
     truncation: bool = False
     race: bool = True
+    engine: EngineOptions = field(default_factory=EngineOptions)
+    device: str | None = None  # of a model that is loaded by its name
+    dtype: str | None = None
 
 
 def run_recommend(
@@ -65,11 +69,20 @@ def run_recommend(
     yield Progress("reading samples", 0, 0)
     found = read_data(data, model, options.samples, options.seed)
     kind = kind_of([found.samples[0].inputs]) if model is None else None
-    loaded = load_model(model, processor, kind)
+    loaded = load_model(model, processor, kind, options.device, options.dtype)
     measures = default_measures(loaded, found.samples, options.fill) if named is None else named
-    plan = Plan(candidates, measures, (TARGET,), options.fill, options.seed, options.truncation)
+    plan = Plan(
+        candidates,
+        measures,
+        (TARGET,),
+        options.fill,
+        options.seed,
+        options.truncation,
+        options.engine.threads,
+    )
     check_needs(plan.metrics, found.samples)
-    for event in run_race(loaded, found, plan, start + options.seconds, options.race):
+    deadline = start + options.seconds
+    for event in run_race(loaded, found, plan, deadline, options.race, options.engine):
         if isinstance(event, RaceResult):
             spent = time.monotonic() - start
             yield _recommendation(event, plan, found, loaded.name, options.seconds, spent)
