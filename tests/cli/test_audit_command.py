@@ -97,6 +97,19 @@ def test_results_are_written(run: Run, files: Path) -> None:
     }
 
 
+def test_samples_that_cannot_be_explained_are_left_out(run: Run, files: Path) -> None:
+    long = "the film is good and " * 8
+    with (files / "texts.csv").open("a", encoding="utf-8") as file:
+        file.write(f"\n{long}\n")
+    result = run("audit terms --data csv:texts.csv --draws 5")
+    assert result.exit_code == 2
+    assert "--truncation" in result.stderr
+    result = run("audit terms --data csv:texts.csv --draws 5 --skip-errors")
+    assert result.exit_code == 0, result.stderr
+    assert "3 explanations" in result.stdout
+    assert "1 sample could not be explained" in result.stderr
+
+
 def test_long_tables_are_cut_in_the_terminal(run: Run, files: Path) -> None:
     (files / "terms.txt").write_text("\n".join(f"word{i}" for i in range(20)), encoding="utf-8")
     result = run("audit terms --data csv:texts.csv --terms terms.txt --draws 5")
@@ -124,6 +137,8 @@ def test_signs_that_a_terminal_obeys_are_shown_as_signs(run: Run, files: Path) -
         ("audit names --methods ,", "is empty"),
         ("audit names --target nice --per-group 1", "there is no class 'nice'"),
         ("audit names --draws 0", "draws=0"),
+        ("audit names --workers 0", "workers=0 is not"),
+        ("audit names --threads 0", "threads=0 is not"),
         ("audit names --out names.csv", "--out 'names.csv' is a file. Name a folder"),
         ("audit terms --data nowhere", "names no dataset"),
         ("audit terms --data csv:none.csv", "none.csv"),

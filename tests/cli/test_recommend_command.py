@@ -72,6 +72,8 @@ def test_a_file_is_opened_by_its_suffix_and_quiet_prints_nothing(run: Run, tmp_p
         ("--metrics token_f1", "has no rationale"),
         ("--seconds 0", "seconds=0.0 is no time"),
         ("--limit 1", "too few to compare"),
+        ("--workers 0", "workers=0 is not"),
+        ("--dtype nonsense", "--dtype float32"),
         ("--data nowhere.csv", "nowhere.csv"),
         ("--data nonsense", "names no dataset"),
         ("--html none/a.html", "no folder 'none'"),

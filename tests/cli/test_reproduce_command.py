@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -58,6 +59,25 @@ def test_parts_out_and_quiet(run: Run, small: Path) -> None:
     assert sorted(path.name for path in (small / "there" / "models").iterdir()) == ["mnist"]
 
 
+def test_a_part_and_an_experiment_are_resumed(
+    run: Run, small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = f"reproduce ali2022 --data data --parts bace,mnist {TWO} --out there -q"
+    monkeypatch.setattr(sys, "argv", ["whyformer", *shlex.split(line)])
+    assert run(line).exit_code == 0
+    place = small / "there" / "ali2022"
+    for folder, back in ((place / "mnist", ["mnist"]), (place, ["bace", "mnist"])):
+        for part in ("bace", "mnist"):
+            (place / part / "settings.json").unlink(missing_ok=True)
+        result = run(f"runs resume {folder} --workers 1")
+        assert result.exit_code == 0, result.stderr
+        assert "resuming: whyformer reproduce ali2022" in result.stderr
+        assert sorted(file.parent.name for file in place.glob("*/settings.json")) == back
+    listed = run("runs list there/ali2022").stdout
+    assert "mnist" in listed
+    assert "there/ali2022 " not in run("runs list there").output
+
+
 def test_data_from_the_environment(run: Run, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WHYFORMER_DATA", str(small / "data"))
     result = run(f"reproduce ali2022 --parts mnist {TWO}")
@@ -100,7 +120,7 @@ def test_tables_fit_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> Non
         ("reproduce ali2022 --base data", "the base 'data' is not a model folder"),
         (
             "reproduce ali2022 --data data --parts bace --out data/bace/bace.csv",
-            "cannot be written",
+            "cannot be created",
         ),
     ],
 )

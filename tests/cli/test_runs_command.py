@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.evaluation.making import classifier, plan, save, sentences
+from whyformer.cli.started_by import with_options
 from whyformer.evaluation.evaluate import COMMAND, evaluate
 from whyformer.evaluation.results import Results
 from whyformer.evaluation.store import PARTS, Store
@@ -56,12 +58,21 @@ def test_resume(run: Run) -> None:
     model = save(classifier(), Path("model"))
     lines = "".join(f"{one.inputs},{one.label}\n" for one in sentences(4))
     Path("my.csv").write_text(f"text,label\n{lines}")
-    command = f"whyformer evaluate --model {model} --data csv:my.csv --methods gae --metrics auac"
+    command = (
+        f"whyformer evaluate --model {model} --data csv:my.csv --methods gae --metrics auac"
+        " --out elsewhere --workers 4"
+    )
     Path("runs/cut").mkdir(parents=True)
     Path("runs/cut", COMMAND).write_text(json.dumps({"command": command}))
     found = run("runs resume runs/cut --workers 1")
     assert found.exit_code == 0, found.output
     assert len(Results.read("runs/cut").rows) == 4
+
+
+def test_options_replace_those_of_the_command() -> None:
+    words = shlex.split("evaluate --workers=3 -o there --model sst2 --out 'one two'")
+    found = with_options(words, {"--out": "here", "--workers": "2"})
+    assert found == shlex.split("evaluate --model sst2 --out here --workers 2")
 
 
 @pytest.mark.parametrize(

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Group, RenderableType
-from rich.text import Text
 
-from whyformer.attribution.characters import hide_controls
 from whyformer.audit import (
     DEFAULT_NAMES,
     Audit,
-    AuditTable,
     name_lists,
     run_name_audit,
     run_term_audit,
 )
-from whyformer.audit.findings import check_parquet
 from whyformer.batching.progress import Progress
 from whyformer.cli.app import command
 from whyformer.cli.arguments import (
@@ -30,20 +24,35 @@ from whyformer.cli.arguments import (
     Model,
     Quiet,
     SampleLimit,
-    SkipRows,
     Split,
     Target,
     Truncation,
     read_target,
 )
-from whyformer.cli.console import busy, note, stdout_console
-from whyformer.cli.files import OutputError, write
-from whyformer.cli.progress import show_progress
-from whyformer.errors import OptionError, TrustWarning
+from whyformer.cli.audit_arguments import (
+    Draws,
+    DrawSeed,
+    MinCount,
+    OutFolder,
+    SamplesPerBatch,
+    SkipSamples,
+    TermsFile,
+)
+from whyformer.cli.audit_output import check_folder, print_audit, run_with_progress
+from whyformer.cli.console import busy
+from whyformer.cli.engine_options import (
+    Address,
+    EngineName,
+    Gpus,
+    RuntimeEnv,
+    Threads,
+    Workers,
+    read_engine,
+)
+from whyformer.cli.files import write
+from whyformer.errors import OptionError
 from whyformer.models.load import load_model
-from whyformer.render.terminal.wide_table import WideTable
 
-LINES = 12  # of each table, in the terminal
 NAMES_OPTIONS = ("names", "templates", "per_group")  # options of the names audit only
 NAMES_HELP = (
     f"A list of names by group: {', '.join(name_lists())}, or a file (CSV with name,group or JSON"
@@ -66,6 +75,7 @@ class AuditKind(StrEnum):
         "whyformer audit names --model FOLDER --names mine.csv --out names_audit",
         "whyformer audit terms --data sst2:PATH --limit 500",
         "whyformer audit terms --data csv:reviews.csv --terms countries.txt --out terms_audit",
+        "whyformer audit terms --data csv:reviews.csv --workers 4",
     ),
 )
 def audit(
@@ -115,18 +125,10 @@ def audit(
             show_default=False,
         ),
     ] = None,
-    terms: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Terms to measure: one per line, CSV with term,group, or JSON by group."
-            " Without it, all words are ranked.",
-            show_default=False,
-        ),
-    ] = None,
+    terms: TermsFile = None,
     split: Split = None,
     limit: SampleLimit = None,
-    skip_errors: SkipRows = False,
+    skip_errors: SkipSamples = False,
     function_words: Annotated[
         Path | None,
         typer.Option(
@@ -135,26 +137,20 @@ def audit(
             show_default=False,
         ),
     ] = None,
-    min_count: Annotated[
-        int, typer.Option(metavar="N", help="Rank only words that occur in at least N samples.")
-    ] = 5,
+    min_count: MinCount = 5,
     truncation: Truncation = False,
     device: Device = None,
     dtype: Dtype = None,
-    batch: Annotated[int, typer.Option(metavar="N", help="Texts per batch.")] = 32,
-    draws: Annotated[
-        int, typer.Option(metavar="N", help="Bootstrap draws for each interval.")
-    ] = 1000,
-    seed: Annotated[int, typer.Option(metavar="N", help="Seed of all random draws.")] = 0,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            metavar="FOLDER",
-            help="Write audit.json, rows.parquet and report.html to this folder.",
-            show_default=False,
-        ),
-    ] = None,
+    batch: SamplesPerBatch = 32,
+    draws: Draws = 1000,
+    seed: DrawSeed = 0,
+    out: OutFolder = None,
+    threads: Threads = 1,
+    engine: EngineName = "local",
+    workers: Workers = 1,
+    address: Address = None,
+    runtime_env: RuntimeEnv = None,
+    gpus: Gpus = 0.0,
     quiet: Quiet = False,
 ) -> None:
     """Measure how much a model relies on names, or on terms that you list."""
@@ -171,6 +167,7 @@ def audit(
         "batch": batch,
         "draws": draws,
         "seed": seed,
+        "engine": read_engine(engine, workers, address, runtime_env, gpus, threads),
     }
     with busy("loading the model ..."):
         loaded = load_model(model, None, "text", device, dtype)
@@ -216,56 +213,3 @@ def _check_options(what: AuditKind, options: dict[str, Any]) -> None:
             "an audit of terms needs a dataset",
             remedy="Write --data NAME:PATH, such as --data sst2:PATH or --data csv:reviews.csv",
         )
-
-
-def check_folder(folder: Path) -> None:
-    """Raise OutputError if the results cannot be written, before any work is done."""
-    place = folder.expanduser()
-    if place.exists() and not place.is_dir():
-        raise OutputError(
-            f"--out {str(folder)!r} is a file", remedy="Name a folder; it is created if missing"
-        )
-    check_parquet()
-
-
-def run_with_progress(events: Iterator[Progress | Audit]) -> Audit:
-    """Return the audit, behind a progress bar; print doubts as notes at the end."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("always", TrustWarning)
-        found = show_progress(events)
-    for message in dict.fromkeys(str(warning.message) for warning in caught):
-        note(message)
-    return found
-
-
-def print_audit(found: Audit, quiet: bool) -> None:
-    """Print the headline and the first tables, unless `quiet`, and the notes."""
-    if not quiet:
-        stdout_console().print(_render_audit(found))
-    for message in found.notes:
-        note(message)
-
-
-def _render_audit(found: Audit) -> RenderableType:
-    """Return the headline and the first tables for the terminal."""
-    parts: list[RenderableType] = [Text(found.title, style="bold")]
-    settings = found.settings
-    summary = f"{len(found.rows)} explanations by {', '.join(settings['methods'])}"
-    parts.append(Text(f"{summary}, target: {settings['target']}", style="dim"))
-    parts += [Text(hide_controls(sentence)) for sentence in found.headline]
-    for name in found.first:
-        if name in found.tables:
-            parts += [Text(), _render_table(found.tables[name])]
-    return Group(*parts)
-
-
-def _render_table(table: AuditTable) -> WideTable:
-    more = len(table.rows) - LINES
-    return WideTable(
-        table.title,
-        [column.name for column in table.columns],
-        [[hide_controls(cell) for cell in table.format_row(row)] for row in table.rows[:LINES]],
-        [column.kind != "text" for column in table.columns],
-        f"and {more} more: write all with --out FOLDER" if more > 0 else "",
-    )

@@ -73,11 +73,16 @@ Gpus = Annotated[
 
 
 def read_engine(
-    engine: str, workers: int, address: str | None, runtime_env: str | None, gpus: float = 0.0
+    engine: str,
+    workers: int,
+    address: str | None,
+    runtime_env: str | None,
+    gpus: float = 0.0,
+    threads: int = 1,
 ) -> EngineOptions:
     """Return the options of the engine; raise OptionError if they do not fit together."""
     return EngineOptions(
-        engine, workers, address=address, runtime_env=_read_json(runtime_env), gpus=gpus
+        engine, workers, threads, address=address, runtime_env=_read_json(runtime_env), gpus=gpus
     )
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -36,6 +34,7 @@ from whyformer.cli.engine_options import (
 )
 from whyformer.cli.error_advice import describe_error
 from whyformer.cli.progress import ReportProgress, progress_bar
+from whyformer.cli.started_by import this_command
 from whyformer.datasets import Dataset, Sample, open_dataset
 from whyformer.errors import InputError, ModelError, OptionError, WhyformerError
 from whyformer.evaluation.bundled_samples import bundled_samples
@@ -240,7 +239,7 @@ def _evaluate_model(
         out,
         RunOptions(
             names=samples.labels if isinstance(samples, Dataset) else (),
-            facts={"command": _command(), "data": _facts(samples, data)},
+            facts={"command": this_command(), "data": _facts(samples, data)},
             engine=run_on,
         ),
     ):
@@ -339,7 +338,3 @@ def _facts(samples: Dataset | Sequence[Sample], data: str | None) -> dict[str, A
     if not isinstance(samples, Dataset):
         return {"source": "bundled samples"}
     return {"source": data, "split": samples.split, "limit": samples.limit}
-
-
-def _command() -> str:
-    return shlex.join(["whyformer", *sys.argv[1:]])

@@ -8,9 +8,18 @@ from typing import Annotated, Any
 import typer
 
 from whyformer.cli.app import command
-from whyformer.cli.arguments import Model, Quiet, SkipRows, Split, Truncation
+from whyformer.cli.arguments import Device, Dtype, Model, Quiet, SkipRows, Split, Truncation
 from whyformer.cli.bulk_explain import READERS
 from whyformer.cli.console import stdout_console
+from whyformer.cli.engine_options import (
+    Address,
+    EngineName,
+    Gpus,
+    RuntimeEnv,
+    Threads,
+    Workers,
+    read_engine,
+)
 from whyformer.cli.files import check_writable, write
 from whyformer.cli.progress import show_progress
 from whyformer.datasets import open_dataset
@@ -35,6 +44,7 @@ def _file(help_text: str) -> Any:
         "whyformer recommend",
         "whyformer recommend --model FOLDER --data csv:my.csv,text=review --png methods.png",
         "whyformer recommend --data sst2:PATH --limit 200 --seconds 60 --html methods.html",
+        "whyformer recommend --data sst2:PATH --workers 4",
         "whyformer recommend --data sst2:PATH --methods 'gae,gae(gradient=balanced),attn_lrp'",
     ),
 )
@@ -99,8 +109,16 @@ def recommend_command(
     png: Annotated[OutputFile, _file("Write the chart as a picture.")] = None,
     svg: Annotated[OutputFile, _file("Write the chart as a vector graphic.")] = None,
     json: Annotated[OutputFile, _file("Write all numbers.")] = None,
+    threads: Threads = 1,
+    engine: EngineName = "local",
+    workers: Workers = 1,
+    address: Address = None,
+    runtime_env: RuntimeEnv = None,
+    gpus: Gpus = 0.0,
     skip: SkipRows = False,
     truncation: Truncation = False,
+    device: Device = None,
+    dtype: Dtype = None,
     quiet: Quiet = False,
 ) -> None:
     """Find the method that explains your model best, on your data, in a minute or two."""
@@ -114,6 +132,9 @@ def recommend_command(
         seed=seed,
         fill=fill,
         truncation=truncation,
+        engine=read_engine(engine, workers, address, runtime_env, gpus, threads),
+        device=device,
+        dtype=dtype,
     )
     samples = None if data is None else _open(data, split, limit, seed, skip)
     chosen = DEFAULT_MODEL if model is None and data is None else model

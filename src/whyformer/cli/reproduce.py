@@ -23,6 +23,7 @@ from whyformer.cli.engine_options import (
 )
 from whyformer.cli.files import OutputError
 from whyformer.cli.progress import progress_bar
+from whyformer.cli.started_by import this_command
 from whyformer.errors import InputError
 from whyformer.registry import nearest
 from whyformer.reproduce.conclusions import draw_conclusions
@@ -134,6 +135,7 @@ def reproduce_command(
                 base=base.expanduser() if base is not None else None,
                 train_limit=train_limit,
                 engine=run_on,
+                command=this_command(),
             ):
                 if isinstance(event, Outcome):
                     outcomes.append(event)

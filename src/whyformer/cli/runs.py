@@ -1,4 +1,4 @@
-"""`whyformer runs`: list, show, resume, merge and compare the runs of `whyformer evaluate`."""
+"""`whyformer runs`: list, show, resume, merge and compare runs of `evaluate` and `reproduce`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from rich.text import Text
 
 from whyformer.cli.app import command
 from whyformer.cli.console import note, stdout_console
+from whyformer.cli.started_by import with_options
 from whyformer.errors import InputError, OptionError
 from whyformer.evaluation.evaluate import COMMAND
 from whyformer.evaluation.results import SETTINGS, ResultKey, Results
@@ -48,6 +49,7 @@ class _Run:
         "whyformer runs list",
         "whyformer runs show runs/sst2-bundled",
         "whyformer runs resume runs/sst2-bundled --workers 8",
+        "whyformer runs resume runs/reproduce/ali2022",
         "whyformer runs merge runs/one runs/other --out runs/both",
         "whyformer runs compare runs/one runs/other",
     ),
@@ -111,7 +113,9 @@ def _read(place: str) -> _Run:
     folder = open_folder(place, create=False)
     settings = _json(folder, SETTINGS)
     shards = len(folder.names(PARTS))
-    if not settings and not shards and not _json(folder, COMMAND):
+    started = _json(folder, COMMAND)
+    holds_runs = "experiment" in started and "part" not in started  # of `reproduce`
+    if not settings and not shards and (not started or holds_runs):
         raise InputError(
             f"{place!r} is not a run of whyformer evaluate: it has no {SETTINGS} and no {PARTS}",
             remedy="See whyformer runs list",
@@ -185,21 +189,31 @@ def _show(place: str) -> None:
 
 def _resume(place: str, workers: int | None, engine: str | None) -> None:
     """Run the command that began the run once more; it continues where it stopped."""
-    folder = open_folder(place, create=False)
-    started = _json(folder, COMMAND).get("command") or _read(place).settings.get("command")
+    facts = _json(open_folder(place, create=False), COMMAND) or _read(place).settings
+    started = facts.get("command")
     words = shlex.split(started) if isinstance(started, str) else []
-    if words[:2] != ["whyformer", "evaluate"]:
+    if words[:2] not in (["whyformer", "evaluate"], ["whyformer", "reproduce"]):
         raise InputError(
             f"{place!r} does not say how it was started",
             remedy="Run the command that began it again: it continues where it stopped",
         )
-    arguments = [*words[1:], "--out", place]
-    arguments += ["--workers", str(workers)] if workers is not None else []
-    arguments += ["--engine", engine] if engine is not None else []
+    options = _place_options(place, facts) if words[1] == "reproduce" else {"--out": place}
+    options |= {"--workers": str(workers)} if workers is not None else {}
+    options |= {"--engine": engine} if engine is not None else {}
+    arguments = with_options(words[1:], options)
     note(f"resuming: whyformer {shlex.join(arguments)}")
     from whyformer.cli.app import application
 
     application()(arguments, standalone_mode=False)
+
+
+def _place_options(place: str, facts: dict[str, Any]) -> dict[str, str]:
+    """The options of `reproduce` for the folder of an experiment, or of one of its parts."""
+    folder = Path(place).expanduser().absolute()
+    part = facts.get("part")
+    if not part:
+        return {"--out": str(folder.parent)}
+    return {"--out": str(folder.parent.parent), "--parts": part}
 
 
 def _merge(places: list[str], out: str | None) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,18 +12,27 @@ from whyformer.cli.arguments import (
     Model,
     Quiet,
     SampleLimit,
-    SkipRows,
     Split,
     Target,
     Truncation,
     read_target,
 )
-from whyformer.cli.audit import check_folder, print_audit, run_with_progress
+from whyformer.cli.audit_arguments import (
+    Draws,
+    DrawSeed,
+    MinCount,
+    OutFolder,
+    SamplesPerBatch,
+    SkipSamples,
+    TermsFile,
+)
+from whyformer.cli.audit_output import check_folder, print_audit, run_with_progress
 from whyformer.cli.engine_options import (
     Address,
     EngineName,
     Gpus,
     RuntimeEnv,
+    Threads,
     Workers,
     read_engine,
 )
@@ -80,37 +88,17 @@ def summarize_command(
             help="What to rank. Default: words of texts, positions of images.", show_default=False
         ),
     ] = None,
-    terms: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Terms whose share of the relevance is measured: one per line, CSV with"
-            " term,group, or JSON by group.",
-            show_default=False,
-        ),
-    ] = None,
+    terms: TermsFile = None,
     split: Split = None,
     limit: SampleLimit = None,
-    skip_errors: SkipRows = False,
-    min_count: Annotated[
-        int,
-        typer.Option(metavar="N", help="Rank only what occurs in at least N samples of a class."),
-    ] = 5,
+    skip_errors: SkipSamples = False,
+    min_count: MinCount = 5,
     truncation: Truncation = False,
-    batch: Annotated[int, typer.Option(metavar="N", help="Samples per batch.")] = 32,
-    draws: Annotated[
-        int, typer.Option(metavar="N", help="Bootstrap draws for each interval.")
-    ] = 1000,
-    seed: Annotated[int, typer.Option(metavar="N", help="Seed of all random draws.")] = 0,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            metavar="FOLDER",
-            help="Write audit.json, rows.parquet and report.html to this folder.",
-            show_default=False,
-        ),
-    ] = None,
+    batch: SamplesPerBatch = 32,
+    draws: Draws = 1000,
+    seed: DrawSeed = 0,
+    out: OutFolder = None,
+    threads: Threads = 1,
     engine: EngineName = "local",
     workers: Workers = 1,
     address: Address = None,
@@ -137,7 +125,7 @@ def summarize_command(
         batch=batch,
         draws=draws,
         seed=seed,
-        engine=read_engine(engine, workers, address, runtime_env, gpus),
+        engine=read_engine(engine, workers, address, runtime_env, gpus, threads),
     )
     found = run_with_progress(events)
     print_audit(found, quiet)

@@ -9,9 +9,10 @@ from typing import Any
 
 from whyformer.batching.progress import Progress
 from whyformer.errors import InputError, ModelError, OptionError
-from whyformer.evaluation.evaluate import RunOptions, run_evaluation
+from whyformer.evaluation.evaluate import COMMAND, RunOptions, run_evaluation
 from whyformer.evaluation.plan import MethodSpec, Plan
 from whyformer.evaluation.results import Results
+from whyformer.evaluation.store import Store
 from whyformer.models import bundled
 from whyformer.models.load import load_model
 from whyformer.registry import nearest
@@ -46,6 +47,7 @@ class ReproduceOptions:
     base: Path | None
     train_limit: int | None
     engine: EngineOptions
+    command: str | None
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,7 @@ def run_experiment(
     base: Path | None = None,
     train_limit: int | None = None,
     engine: EngineOptions | None = None,
+    command: str | None = None,
 ) -> Iterator[Progress | Outcome]:
     """Run an experiment part by part.
 
@@ -81,6 +84,8 @@ def run_experiment(
         base: The folder of the encoder to fine-tune; MiniLM-L6 if None.
         train_limit: The most training samples per model; the recipe's own limit if None.
         engine: Where the evaluation runs, and with how many workers; in this process by default.
+        command: The command that started this, to be kept in the folders of the experiment and of
+            its parts: `whyformer runs resume` repeats it.
 
     Yields:
         Progress, and one outcome per part in the experiment's order. A part without data has an
@@ -107,7 +112,12 @@ def run_experiment(
     names = [name for row in rows for name in (row.label, row.method)]
     _check_names("method", methods, names, experiment)
     run_on = engine or EngineOptions()
-    options = ReproduceOptions(experiment, data, out, methods, limit, base, train_limit, run_on)
+    options = ReproduceOptions(
+        experiment, data, out, methods, limit, base, train_limit, run_on, command
+    )
+    if command is not None:
+        facts = {"experiment": experiment.name, "command": command}
+        Store(out / experiment.name).write_json(COMMAND, facts)
     for part in chosen:
         yield from _run_part(part, options)
 
@@ -201,6 +211,7 @@ def _evaluate_part(part: ExperimentPart, options: ReproduceOptions) -> Iterator[
         "part": part.name,
         "accuracy": model.accuracy,
         "differences": differences,
+        **({} if options.command is None else {"command": options.command}),
     }
     events = run_evaluation(
         loaded,
