@@ -91,7 +91,11 @@ def test_audits_list_the_samples_that_cannot_be_explained(tiny: Loaded) -> None:
 def test_two_processes_find_the_same(tiny: Loaded) -> None:
     """A model from memory is sent to them, and a bundled one loaded by its name."""
     two = EngineOptions(workers=2)
-    terms = {"terms": ["Anna", "film"], "methods": ["libragrad", "gae"], "min_count": 1}
+    terms: dict[str, Any] = {
+        "terms": ["Anna", "film"],
+        "methods": ["libragrad", "gae"],
+        "min_count": 1,
+    }
     alone, both = (
         audit_terms([*TEXTS, LONG], tiny, **terms, on_error="skip", batch=2, draws=20, engine=one)
         for one in (ALONE, two)
