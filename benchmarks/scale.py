@@ -19,14 +19,19 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import whyformer as wf
+from whyformer.audit.explain_samples import ReduceTask
+from whyformer.audit.sample_explainer import ExplainSettings
 from whyformer.datasets import Sample
-from whyformer.summarize.task import ExplainSettings, SummaryTask
+from whyformer.evaluation.sent_model import send_model
+from whyformer.models.load import load_model
+from whyformer.summarize.parts import reduce_to_parts
 from whyformer.workers import Chunk, EngineOptions, Task, open_engine
 from whyformer.workers.chunk import Work
 
@@ -120,7 +125,9 @@ def sentence_chunks(count: int) -> list[Chunk]:
 
 def main(options: argparse.Namespace) -> Mapping[str, Any]:
     """Measure, replay, compare and plan; return all figures."""
-    task = SummaryTask("sst2", ExplainSettings("text", "libragrad", None, False, 1), "words", None)
+    model = send_model(load_model("sst2"), EngineOptions(workers=2))
+    reduce = partial(reduce_to_parts, "libragrad", None, "words", None)
+    task = ReduceTask(model, ExplainSettings(batch=1), reduce)
     chunks = sentence_chunks(options.samples)
     alone = measure(chunks, task, 1)
     seconds = [end - start for start, end in alone]
