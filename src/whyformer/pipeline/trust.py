@@ -18,6 +18,7 @@ from whyformer.errors import (
 from whyformer.methods import methods
 from whyformer.pipeline.checks.conservation import conservation_reasons, merged_conservation_reasons
 from whyformer.pipeline.checks.drift import drift_reasons
+from whyformer.pipeline.checks.rounding import rounding_reasons
 from whyformer.pipeline.checks.values import value_reasons
 
 # The warning of each kind of doubt; the first kind that was found decides.
@@ -38,7 +39,8 @@ def judge_run(attribution: Attribution, result: MethodResult, forward: Reason) -
     """
     method = methods[attribution.method]
     sums = conservation_reasons(attribution, method, _precision(result), result.leaks)
-    reasons = (forward, *drift_reasons(result), *sums, *result.reasons)
+    rounding = rounding_reasons(result, _precision(result))
+    reasons = (forward, *drift_reasons(result), *sums, *rounding, *result.reasons)
     return replace(attribution, trust=attribution.trust.add(reasons))
 
 

@@ -47,15 +47,18 @@ class Relevances(Attentions):
         state_relevance: Relevance of the token states, (batch, tokens, hidden) by stack; empty if
             relevance stops at the attention maps.
         pixels: Relevance per pixel, (batch, height, width), if relevance reaches pixels.
+        rounding: The share of relevance that one rounding step changes, (batch,).
     """
 
     rules: str = "ours"
     state_relevance: States = field(default_factory=dict)
     pixels: Tensor | None = None
+    rounding: Tensor | None = None
 
     def result(self, scores: Scores, maps: Mapping[Pair, Tensor] | None = None) -> MethodResult:
         """Return scores that were read off these layers as a method's result."""
-        return replace(super().result(scores, maps), pixels=self.pixels, rules=self.rules)
+        result = super().result(scores, maps)
+        return replace(result, pixels=self.pixels, rules=self.rules, rounding=self.rounding)
 
 
 def relevances(
@@ -80,7 +83,7 @@ def relevances(
     keeps_gradient, keeps_relevance = "gradient" in run.keep, "relevance" in run.keep
     gradient = gradient or keeps_gradient
     per_block = keeps_relevance and run.stacks.only is not None
-    direction = Direction()
+    direction = Direction(run.batch.size)
     # The graph begins at the states, so that an addend outside of it is a constant. The backward
     # passes stop at the lowest tensors whose relevance is needed.
     trace = Trace(leaf=run.batch.carrier if reach == "pixels" else None)
@@ -149,6 +152,7 @@ def relevances(
         rules,
         run.by_stack(trace.states, found["states"]) if found["states"] else {},
         wide(found["pixels"][0]).sum(1) if found["pixels"] else None,
+        direction.rounding.worst,
         # Relevance that reaches the states does not walk along the maps.
         reasons=(*reads, *reasons_of(structure if reach == "attention" else None, ledger)),
     )

@@ -30,6 +30,15 @@ def sum_per_sample(relevance: Tensor, batch: int, batch_first: bool = True) -> T
     )
 
 
+def largest_per_sample(sizes: Tensor, batch: int, batch_first: bool = True) -> Tensor:
+    """The largest entry of each sample, (batch,); that of all if samples cannot be told apart."""
+    if batch > 1 and not batch_first and sizes.dim() == 3 and sizes.shape[1] == batch:
+        return sizes.amax(dim=(0, 2))
+    if batch > 1 and batch_first and sizes.dim() and sizes.shape[0] % batch == 0:
+        return sizes.reshape(batch, -1).amax(1)
+    return sizes.amax().expand(batch)
+
+
 def spread_sums(relevance: Tensor, batch: int, batch_first: bool = True) -> Tensor:
     """The sums per sample in a shape that broadcasts with the tensor."""
     shape = relevance.shape

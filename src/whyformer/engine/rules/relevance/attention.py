@@ -17,6 +17,7 @@ from whyformer.engine.rules.operations.stabilise import ratio
 from whyformer.engine.rules.relevance import contractions, shares
 from whyformer.engine.rules.relevance.context import RuleContext
 from whyformer.engine.rules.relevance.elementwise import add
+from whyformer.engine.rules.relevance.rounding import RoundingError
 from whyformer.engine.rules.relevance.switch import pass_unchanged, use_formula
 
 
@@ -28,7 +29,7 @@ def fused_attention(
 
     def keep_fused(call: FusedCall) -> Tensor:
         inputs = (call.query, call.key, call.value)
-        formula = partial(input_relevances, call)
+        formula = partial(input_relevances, call, direction.rounding)
         return use_formula(direction, formula, function(**call._asdict()), inputs)
 
     def pass_from(output: Tensor, x: Tensor) -> Tensor:
@@ -49,7 +50,11 @@ def fused_attention(
 
 
 def input_relevances(
-    call: FusedCall, relevance: Tensor, inputs: Sequence[Tensor], output: Tensor
+    call: FusedCall,
+    rounding: RoundingError,
+    relevance: Tensor,
+    inputs: Sequence[Tensor],
+    output: Tensor,
 ) -> list[Tensor]:
     """The relevance of query, key and value: half to the values, a quarter each to the others.
 
@@ -57,11 +62,14 @@ def input_relevances(
     """
     query, key, value = inputs
     call = call._replace(query=query, key=key, value=value)
+    rounding.note(relevance, output, value.abs().amax(-2, keepdim=True))  # attention sums to 1
     share = ratio(relevance, output, shares.EPSILON)
     parts: Any = [torch.zeros_like(x) for x in inputs]
     for block in blocks(call, reached_queries(relevance)):
         rows = share[..., block.queries, :]
         to_map = block.attention * (rows @ block.value.transpose(-2, -1)) / 2
+        lengths = block.query.norm(dim=-1, keepdim=True), block.key.norm(dim=-1).unsqueeze(-2)
+        rounding.note(to_map, block.scores, lengths[0] * lengths[1])
         back = ratio(to_map, block.scores, shares.EPSILON)
         parts[0][..., block.queries, :] = block.query * (back @ block.key) / 2
         parts[1][..., block.keys, :] += block.key * (back.transpose(-2, -1) @ block.query) / 2

@@ -96,6 +96,9 @@ class _RelevanceMatmul(AutogradFunction):
             return None, None, None
         left, right, output = ctx.saved_tensors
         if ctx.direction.relevance:
+            # Lengths bound the terms of the products, and cost no product.
+            terms = left.norm(dim=-1, keepdim=True) * right.norm(dim=-2, keepdim=True)
+            ctx.direction.rounding.note(arriving, output, terms)
             parts = shares.matmul(arriving, left, right, output)
         else:
             parts = [arriving @ right.transpose(-2, -1), left.transpose(-2, -1) @ arriving]

@@ -68,15 +68,17 @@ def add_up(
         return output
     if _is_mean_of_features(function, args, kwargs):
         return statistic(context, ledger, function, args, kwargs)
+    direction = context.direction
 
     def formula(relevance: Tensor, inputs: Sequence[Tensor], out: Tensor) -> list[Tensor]:
+        direction.rounding.note(relevance, out, run_again(inputs[0].abs()))
         back = partial(shares.vector_jacobian, run_again, inputs)
         return shares.contributions(relevance, inputs, out, back)
 
     def run_again(x: Tensor) -> Tensor:
         return function(x, *args[1:], **kwargs)
 
-    return use_formula(context.direction, formula, output, args[:1])
+    return use_formula(direction, formula, output, args[:1])
 
 
 def add_into(
@@ -91,15 +93,17 @@ def add_into(
     output = function(whole, dim, index, added, **others)
     if not is_tracked(output):
         return output
+    direction = context.direction
 
     def formula(relevance: Tensor, inputs: Sequence[Tensor], out: Tensor) -> list[Tensor]:
+        direction.rounding.note(relevance, out, run_again(*(x.abs() for x in inputs)))
         back = partial(shares.vector_jacobian, run_again, inputs)
         return shares.contributions(relevance, inputs, out, back)
 
     def run_again(whole: Tensor, added: Tensor) -> Tensor:
         return function(whole, dim, index, added, **others)
 
-    return use_formula(context.direction, formula, output, (whole, added))
+    return use_formula(direction, formula, output, (whole, added))
 
 
 def _is_mean_of_features(function: Function, args: tuple, kwargs: Any) -> bool:
@@ -146,13 +150,16 @@ def add(
     if context.normalise:
         spread = partial(ledger.spread, batch_first=ledger.batch_first)
         split = partial(shares.addends, per_sample=spread)
+    direction, batch_first = context.direction, ledger.batch_first
 
     def formula(relevance: Tensor, inputs: Sequence[Tensor], out: Tensor) -> list[Tensor]:
         other = inputs[1] if weight == 1 else inputs[1] * weight
+        terms = inputs[0].abs() + other.abs()
+        direction.rounding.note(relevance, out, terms, batch_first)
         parts = split(relevance, inputs[0], other, out)
         return [part.sum_to_size(x.shape) for part, x in zip(parts, inputs, strict=True)]
 
-    return use_formula(context.direction, formula, output, (left, right))
+    return use_formula(direction, formula, output, (left, right))
 
 
 def reversed_subtract(

@@ -79,12 +79,13 @@ def einsum(
     mixes = any(tags.has_tag(o, tags.ATTENTION) for o in originals)
     # Attention and values share relevance, also if the values are not tracked.
     sharing = len(operands) if mixes else sum(map(is_tracked, operands))
-    normalise = context.normalise
+    normalise, direction = context.normalise, context.direction
 
     def contract(*tensors: Tensor) -> Tensor:
         return function(equation, *tensors)
 
     def signed(relevance: Tensor, inputs: Sequence[Tensor], out: Tensor) -> list[Tensor]:
+        direction.rounding.note(relevance, out, contract(*(x.abs() for x in inputs)))
         back = partial(shares.vector_jacobian, contract, inputs)
         return shares.contributions(relevance, inputs, out, back, sharing)
 
@@ -100,7 +101,7 @@ def einsum(
         return totals
 
     is_linear = len(operands) == 2 and sharing == 1
-    return use_formula(context.direction, positive if is_linear else signed, output, operands)
+    return use_formula(direction, positive if is_linear else signed, output, operands)
 
 
 def convolution(

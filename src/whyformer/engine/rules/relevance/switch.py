@@ -17,6 +17,7 @@ from torch.autograd import Function as AutogradFunction
 
 from whyformer.engine.rules.ledger import is_tracked
 from whyformer.engine.rules.operations.names import Function
+from whyformer.engine.rules.relevance.rounding import RoundingError
 from whyformer.errors import ModelError
 
 # formula(relevance, inputs, output) -> the relevance of each input
@@ -26,8 +27,9 @@ Formula = Callable[[Tensor, Sequence[Tensor], Tensor], Sequence[Tensor | None]]
 class Direction:
     """Which of the two backward passes is running; shared by all switches of one graph."""
 
-    def __init__(self) -> None:
+    def __init__(self, batch: int = 1) -> None:
         self.relevance = False
+        self.rounding = RoundingError(batch)
         self.full = 0  # linear layers of this pass whose rows were all reached
 
     def turn(self) -> None:
