@@ -49,8 +49,8 @@ class MethodResult:
         patches: Scores of the patches that enter an image encoder, and that encoder's sinks, if
             the run asks for them.
         rules: The rule set of the relevance pass, "ours" or "orig"; None if there was none.
-        rounding: The share of the largest score that one rounding step changes, (batch,); None if
-            the method divides by no sums that may cancel.
+        rounding: The share of the scores that one rounding step changes, (batch,); None if the
+            method divides by no sums that may cancel.
     """
 
     forward: ForwardPass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from whyformer.engine.passes.attentions import Attentions
+from whyformer.engine.passes.relevances import Relevances
 from whyformer.engine.result import MethodResult
 from whyformer.engine.run import Run
 from whyformer.methods.attention.generic import generic_relevance
@@ -10,6 +11,7 @@ from whyformer.methods.attention.gradient_kinds import (
     attentions_with_gradient,
     relevances_with_gradient,
 )
+from whyformer.methods.attention.walk import weigh_rounding
 from whyformer.methods.method import method
 
 
@@ -45,7 +47,7 @@ def gae(
         seen = relevances_with_gradient(run, "ours", gradient, first=start_layer)
     else:
         seen = attentions_with_gradient(run, gradient, first=start_layer)
-    return generic_relevance(
+    result = generic_relevance(
         seen,
         of="relevance" if use_lrp else "attention",
         normalize=normalize,
@@ -53,3 +55,4 @@ def gae(
         aggregate=aggregate,
         reduce=reduce,
     )
+    return weigh_rounding(seen, result) if isinstance(seen, Relevances) else result

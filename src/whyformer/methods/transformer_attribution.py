@@ -9,7 +9,7 @@ from whyformer.engine.run import Run
 from whyformer.methods.attention.gradient_kinds import relevances_with_gradient
 from whyformer.methods.attention.mixing import has_cross_attention, mixings
 from whyformer.methods.attention.relevancy import roll_out_with_last_cross
-from whyformer.methods.attention.walk import read_maps, walk_stacks
+from whyformer.methods.attention.walk import read_maps, walk_stacks, weigh_rounding
 from whyformer.methods.method import check_choice, method
 
 
@@ -48,5 +48,7 @@ def transformer_attribution(
 
     found = mixings(seen.layers, ("gradient", "relevance"), mix)
     if not has_cross_attention(found):
-        return walk_stacks(seen, found, reduce, normalize=normalize)
-    return read_maps(seen, roll_out_with_last_cross(seen, found, normalize), reduce)
+        result = walk_stacks(seen, found, reduce, normalize=normalize)
+    else:
+        result = read_maps(seen, roll_out_with_last_cross(seen, found, normalize), reduce)
+    return weigh_rounding(seen, result)

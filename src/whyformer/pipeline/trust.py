@@ -39,7 +39,7 @@ def judge_run(attribution: Attribution, result: MethodResult, forward: Reason) -
     """
     method = methods[attribution.method]
     sums = conservation_reasons(attribution, method, _precision(result), result.leaks)
-    rounding = rounding_reasons(result, _precision(result))
+    rounding = rounding_reasons(result, attribution.method, _precision(result))
     reasons = (forward, *drift_reasons(result), *sums, *rounding, *result.reasons)
     return replace(attribution, trust=attribution.trust.add(reasons))
 

