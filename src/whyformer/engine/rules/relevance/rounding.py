@@ -1,9 +1,9 @@
 """How much rounding changes relevance: the condition of the divisions that hand it on.
 
 A rule divides relevance by a sum. If the terms of the sum nearly cancel, their rounding errors are
-large beside the sum: an entry hands on relevance * terms / |sum|, and eps * terms / |sum| of that is
-rounding error. The largest error of an operation, as a share of the most that one of its
-entries hands on, tells how much one rounding step changes the relevance below it.
+large beside the sum: an entry hands on relevance * terms / |sum|, and of that eps * terms / |sum|
+is rounding error. The largest error of an operation, as a share of the most that one of its entries
+hands on, tells how much one rounding step changes the relevance below it.
 """
 
 from __future__ import annotations
