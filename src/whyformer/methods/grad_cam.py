@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from whyformer.engine.passes.attentions import Attentions
-from whyformer.engine.result import MethodResult
+from whyformer.engine.result import MethodResult, Scores
+from whyformer.engine.rules.operations.stabilise import ratio
 from whyformer.engine.run import Run
 from whyformer.engine.streamed_layers import AnyLayer, map_dtype, pooled_gradient
 from whyformer.methods.attention.gradient_kinds import attentions_with_gradient
@@ -37,13 +39,29 @@ def grad_cam(
     if weights is not None:
         check_choice("weights", weights, ("row", "map"))
     seen = attentions_with_gradient(run, gradient, first=-1, by_pair=True)
-    found = [
-        Mixing(
-            layer, ("attention",), _weighted_heads(seen, layer, weights or _default(seen, layer))
-        )
-        for layer in seen.layers
-    ]
-    return read_layer(seen, found, reduce)
+
+    def read(sizes: bool) -> MethodResult:
+        found = [
+            Mixing(
+                layer,
+                ("attention",),
+                _weighted_heads(seen, layer, weights or _default(seen, layer), sizes),
+            )
+            for layer in seen.layers
+        ]
+        return read_layer(seen, found, reduce)
+
+    result = read(sizes=False)
+    return replace(result, rounding=_rounding(result.scores, read(sizes=True).scores))
+
+
+def _rounding(scores: Scores, sizes: Scores) -> Tensor:
+    """The share of the scores that one rounding step changes, (batch,): heads may cancel."""
+    found = []
+    for stack, size in sizes.items():
+        cancelled = ratio(size.amax(1), scores[stack].amax(1))
+        found.append(cancelled * torch.finfo(size.dtype).eps)
+    return torch.stack([one.to(found[0]) for one in found]).amax(0)
 
 
 def _default(seen: Attentions, layer: AnyLayer) -> str:
@@ -52,8 +70,13 @@ def _default(seen: Attentions, layer: AnyLayer) -> str:
     return "row" if image else "map"
 
 
-def _weighted_heads(seen: Attentions, layer: AnyLayer, over: str) -> Callable[[Tensor], Tensor]:
-    """A function from attention rows to the weighted mean of heads, (batch, query, key)."""
+def _weighted_heads(
+    seen: Attentions, layer: AnyLayer, over: str, sizes: bool
+) -> Callable[[Tensor], Tensor]:
+    """A function from attention rows to the weighted mean of heads, (batch, query, key).
+
+    `sizes` gives that of their absolute values.
+    """
     dtype, masks = map_dtype(layer), seen.layout.masks
     queries = masks[layer.asking]
     keys = masks[layer.answering].to(dtype)
@@ -66,6 +89,7 @@ def _weighted_heads(seen: Attentions, layer: AnyLayer, over: str) -> Callable[[T
     queries = queries.to(dtype)
     pairs = queries.sum(1) * keys.sum(1)
     weight = pooled_gradient(layer, queries, keys) / pairs.unsqueeze(1)
+    weight = weight.abs() if sizes else weight
 
     def cam(attention: Tensor) -> Tensor:
         return (attention * weight[..., None, None]).mean(1).clamp(min=0)

@@ -72,8 +72,10 @@ def weigh_rounding(seen: Relevances, result: MethodResult) -> MethodResult:
     shares = []
     for stack, scores in result.scores.items():
         start = seen.deciding[stack].to(scores) if stack in seen.deciding else 0.0
-        learned = (scores - start).abs().amax(1)
-        shares.append(ratio(learned, scores.abs().amax(1)))
+        learned = (scores - start).abs()
+        for segment in seen.layout.segments.get(stack, ()):  # each stream has a scale of its own
+            columns = segment.columns
+            shares.append(ratio(learned[:, columns].amax(1), scores[:, columns].abs().amax(1)))
     if seen.rounding is None or not shares:
         return result
     share = torch.stack([one.to(shares[0]) for one in shares]).amax(0).to(seen.rounding)

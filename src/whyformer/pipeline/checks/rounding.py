@@ -1,4 +1,4 @@
-"""Did rounding change the scores of a method that divides by sums which nearly cancel?
+"""Did rounding change the scores of a method that reads sums whose terms nearly cancel?
 
 Such scores differ in float32 between a sample alone and in a batch: torch adds up in another order.
 """
@@ -35,7 +35,7 @@ def _note(method: str, change: float, dtype: torch.dtype) -> Reason:
     precision = str(dtype).removeprefix("torch.")
     text = (
         f"Rounding in {precision} may have changed scores by about {percent(change)} of the largest"
-        f" one, and changes them otherwise in another batch: {method} divides by sums that nearly"
+        f" one, and changes them otherwise in another batch: {method} reads sums whose terms nearly"
         " cancel. For exact scores use a model in float64 (dtype=torch.float64, or model.double())."
     )
     return Reason("precision", "note", text, culprits=(method,), share=change)
