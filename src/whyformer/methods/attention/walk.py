@@ -71,7 +71,9 @@ def weigh_rounding(seen: Relevances, result: MethodResult) -> MethodResult:
     """
     shares = []
     for stack, scores in result.scores.items():
-        start = seen.deciding[stack].to(scores) if stack in seen.deciding else 0.0
+        # Images among the tokens of a text are a stream without the deciding token.
+        starts = stack in seen.deciding and seen.run.batch.soft is None
+        start = seen.deciding[stack].to(scores) if starts else 0.0
         learned = (scores - start).abs()
         for segment in seen.layout.segments.get(stack, ()):  # each stream has a scale of its own
             columns = segment.columns
