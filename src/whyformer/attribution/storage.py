@@ -8,7 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -108,7 +108,14 @@ def save(attribution: Attribution, path: str | Path) -> None:
         for part in _NODE_PARTS:
             put(f"nodes/{stack}/{part}", getattr(nodes, part))
     check_folder(path)
-    save_file(tensors, str(path), metadata={"whyformer": json.dumps(plain)})
+    try:
+        save_file(tensors, str(path), metadata={"whyformer": json.dumps(plain)})
+    except SafetensorError as error:
+        raise InputError(
+            f"cannot write {str(path)!r}: {str(error).partition('I/O error: ')[2] or error}",
+            argument="path",
+            remedy="Free some space, or choose another path",
+        ) from error
 
 
 def load(path: str | Path) -> Attribution:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -15,6 +15,7 @@ from whyformer.attribution.optional_package import import_package
 from whyformer.datasets.files import import_optional
 from whyformer.errors import InputError
 from whyformer.statistics.bootstrap import Estimate
+from whyformer.storage import write_atomically
 
 AUDIT, ROWS, REPORT = "audit.json", "rows.parquet", "report.html"
 FORMAT = "whyformer-audit-1"
@@ -163,14 +164,20 @@ class Audit:
         """
         place = Path(folder).expanduser()
         check_parquet()
-        place.mkdir(parents=True, exist_ok=True)
         text = json.dumps(_finite(self.to_dict()), indent=2, ensure_ascii=False, allow_nan=False)
-        (place / AUDIT).write_text(text + "\n", encoding="utf-8")
         arrow = import_optional("pyarrow", f"Writing {ROWS}")
         table = arrow.Table.from_pylist([dict(row) for row in self.rows])
-        import_optional("pyarrow.parquet", f"Writing {ROWS}").write_table(table, place / ROWS)
-        (place / REPORT).write_text(self.to_html(), encoding="utf-8")
-        return [place / name for name in (AUDIT, ROWS, REPORT)]
+        write_table = import_optional("pyarrow.parquet", f"Writing {ROWS}").write_table
+        page = self.to_html()
+        place.mkdir(parents=True, exist_ok=True)
+        writers: dict[str, Callable[[Path], Any]] = {
+            AUDIT: lambda path: path.write_text(text + "\n", encoding="utf-8"),
+            ROWS: lambda path: write_table(table, path),
+            REPORT: lambda path: path.write_text(page, encoding="utf-8"),
+        }
+        for name, writer in writers.items():
+            write_atomically(place / name, writer)
+        return [place / name for name in writers]
 
 
 def check_parquet() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +29,13 @@ def check_folder(folder: Path) -> None:
     if place.exists() and not place.is_dir():
         raise OutputError(
             f"--out {str(folder)!r} is a file", remedy="Name a folder; it is created if missing"
+        )
+    existing = next(one for one in (place, *place.absolute().parents) if one.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK):
+        raise OutputError(
+            f"--out {str(folder)!r} cannot be written: {str(existing)!r} is"
+            f" {'read-only' if existing.is_dir() else 'a file'}",
+            remedy="Name another folder",
         )
     check_parquet()
 

@@ -141,6 +141,8 @@ def explain_rows(job: BulkJob) -> None:
                 " again to continue"
             )
             raise
+        finally:
+            file.close()
     run.skipped += [str(warning.message) for warning in caught]
     _print_summary(job, samples, run)
 

@@ -1,7 +1,8 @@
 """Scores of many inputs in one file, written in parts so that an interrupted run can continue.
 
 During a run, the parts are in a folder next to the file. A part is written completely or not at
-all, and holds the same inputs in every run, so that the finished file is always the same.
+all, and holds the same inputs in every run, so that the finished file is always the same. The
+folder belongs to one run at a time.
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from whyformer.attribution import Attribution, Stream
 from whyformer.cli.files import OutputError
 from whyformer.datasets import Sample
 from whyformer.storage.atomic_write import write_atomically
+from whyformer.storage.folder_lock import FolderLock
 
 Row = dict[str, Any]
+Result = TypeVar("Result")
 FACTS = "facts.json"
 SUM = ".sha256"  # the file with a part's checksum, written after the part
 
@@ -90,12 +93,23 @@ class ScoreWriter:
         self.format = format_of(path)
         self.facts = json.dumps(facts, indent=2, sort_keys=True, default=str)
         self.folder = path.with_name(f"{path.name}.parts")
-        self.sums = {
-            file.name.removesuffix(SUM): _read_text(file)
-            for file in (self.folder.glob(f"*{SUM}") if self.folder.is_dir() else ())
-        }
-        if self.sums:
+        self._lock = FolderLock(self.folder)
+        self.sums: dict[str, str] = {}
+        if self.folder.is_dir():
+            self._acquire()
+            try:
+                self.sums = self._read_sums()
+            except OutputError:
+                self.close()
+                raise
+
+    def _read_sums(self) -> dict[str, str]:
+        """The checksums of finished parts; raise OutputError if they belong to another run."""
+        files = self.folder.glob(f"*{SUM}")
+        sums = {file.name.removesuffix(SUM): _read_text(file) for file in files}
+        if sums:
             self._check_facts()
+        return sums
 
     def _check_facts(self) -> None:
         before, now = _read_facts(self.folder / FACTS), json.loads(self.facts)
@@ -126,30 +140,95 @@ class ScoreWriter:
 
     def add(self, number: int, rows: Sequence[Row]) -> None:
         """Write a part, then its checksum."""
-        if not self.folder.is_dir():
-            self._report_os_errors(lambda: self.folder.mkdir(exist_ok=True))
-            self._replace(self.folder / FACTS, lambda temporary: _write_text(temporary, self.facts))
+        self._take_folder()
         part = self._part(number)
         self._replace(part, lambda temporary: self.format.write(rows, temporary, self.facts))
-        found = hashlib.sha256(part.read_bytes()).hexdigest()
+        found = self._report_os_errors(lambda: hashlib.sha256(part.read_bytes()).hexdigest())
         self._replace(
             part.with_name(f"{part.name}{SUM}"), lambda temporary: _write_text(temporary, found)
         )
         self.sums[part.name] = found
 
+    def _take_folder(self) -> None:
+        """Make the folder if it is missing, and write what this run depends on before its parts."""
+        if not self._lock.is_held:
+            if self.sums:
+                raise OutputError(
+                    f"{str(self.folder)!r} was deleted during the run",
+                    remedy="Run the same command again",
+                )
+            self._report_os_errors(lambda: self.folder.mkdir(exist_ok=True))
+            self._acquire()
+            self._read_sums()
+        if not self.sums:  # without finished parts, the facts may be those of another run
+            self._replace(self.folder / FACTS, lambda temporary: _write_text(temporary, self.facts))
+
+    def _acquire(self) -> None:
+        """Lock the folder; raise OutputError if another run writes to it."""
+        if not self._report_os_errors(self._lock.acquire):
+            raise OutputError(
+                f"another run is writing to {str(self.folder)!r}",
+                remedy="Wait until it has ended, or name another file with --out",
+            )
+
+    def finished_rows(self, number: int) -> list[Row] | None:
+        """Return the rows of a part that an earlier run finished; None if it is not sound."""
+        part = self._part(number)
+        if part.name not in self.sums:
+            return None
+        try:
+            content = part.read_bytes()
+            if hashlib.sha256(content).hexdigest() != self.sums[part.name]:
+                return None
+            return list(self.format.read(part))
+        except (OSError, ValueError):
+            return None
+
+    def add(self, number: int, rows: Sequence[Row]) -> None:
+        """Write a part, then its checksum."""
+        self._take_folder()
+        part = self._part(number)
+        self._replace(part, lambda temporary: self.format.write(rows, temporary, self.facts))
+        found = self._report_os_errors(lambda: hashlib.sha256(part.read_bytes()).hexdigest())
+        self._replace(
+            part.with_name(f"{part.name}{SUM}"), lambda temporary: _write_text(temporary, found)
+        )
+        self.sums[part.name] = found
+
+    def _take_folder(self) -> None:
+        """Make the folder this run's own, before its first write; raise OutputError if it is not."""
+        if self._lock.is_held:
+            return
+        self._report_os_errors(lambda: self.folder.mkdir(exist_ok=True))
+        if not self._report_os_errors(self._lock.acquire):
+            raise OutputError(
+                f"another run is writing to {str(self.folder)!r}",
+                remedy="Wait until it has ended, or name another file with --out",
+            )
+        self._read_sums()  # again: another run may have written since this one began
+        # Without finished parts the facts are those of a run that was stopped at once.
+        if not self.sums:
+            self._replace(self.folder / FACTS, lambda temporary: _write_text(temporary, self.facts))
+
     def finish(self, count: int) -> None:
         """Join the first parts to the file and delete all of them."""
+        self._take_folder()
         parts = [self._part(number) for number in range(count)]
         self._replace(self.path, lambda temporary: self.format.join(parts, temporary, self.facts))
         shutil.rmtree(self.folder, ignore_errors=True)
+        self._lock.release()
+
+    def close(self) -> None:
+        """Let other runs write to the folder."""
+        self._lock.release()
 
     def _replace(self, path: Path, writer: Callable[[Path], None]) -> None:
         """Write a file atomically; the temporary file is in the folder of the parts."""
         self._report_os_errors(lambda: write_atomically(path, writer, self.folder))
 
-    def _report_os_errors(self, act: Callable[[], None]) -> None:
+    def _report_os_errors(self, act: Callable[[], Result]) -> Result:
         try:
-            act()
+            return act()
         except OSError as error:
             raise OutputError(
                 f"--out {str(self.path)!r} cannot be written: {error.strerror or error}",
