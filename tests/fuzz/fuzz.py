@@ -27,8 +27,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
-from tests.fuzz.surfaces import SURFACES
-from tests.fuzz.worker import READ, SECONDS, Tried, make, name_of, serve, watch
+from tests.fuzz.worker import READ, Tried, make, name_of, serve, watch
 
 HANG = 60.0  # seconds without news from a process; its first case may take five times as long
 FIRST = 5.0
@@ -155,9 +154,6 @@ def repeat(seed: int, number: int, keep: Path | None) -> str:
         if keep is not None:
             shutil.copytree(home, keep / name / f"{seed}-{number}")
         os.chdir(home)
-        import signal
-
-        signal.signal(signal.SIGPROF, lambda *_: None)
         begun = time.process_time()
         outcome, problem = watch(name, home)
         return f"{name} {number}: {problem or outcome}, {time.process_time() - begun:.2f} s"

@@ -1,4 +1,4 @@
-"""Requests to the explorer: bodies, raw bytes of a connection, and ASGI scopes; without a socket."""
+"""Requests to the explorer without a socket: bodies, bytes of a connection, ASGI scopes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SECONDS = 3.0  # until an answer must have come
 STATUS = frozenset({200, 400, 403, 404, 405, 408, 413, 503})
 PATHS = ("/", "/files/explorer.js", "/files/../app.py", "/examples/mnist/0", "/examples/a/b/99",
          "/results/abc/report", "/results/abc/why.json", "/samples?start=0", "/samples?start=-1",
-         "/samples/0/image", "/explain", "//", "/%2e%2e/%00", "*", "http://[", "/x?%ff")  # fmt: skip
+         "/samples/0/image", "/explain", "//", "/%2e%2e/%00", "*", "http://[")  # fmt: skip
 HOSTS = ("localhost", "127.0.0.1:8000", "[::1]:80", "[::1", "evil.example", "", "a:b:c", "\xff",
          "localhost@evil.example", "localhost:99999", "9" * 300)  # fmt: skip
 KINDS = ("application/json", "application/JSON; charset=x", "multipart/form-data; boundary=b",
@@ -162,7 +162,7 @@ def read_bytes(folder: Path) -> None:
     async def send() -> None:
         line = connect(config=config, server_state=ServerState(), app_state={}, _loop=loop)
         line.connection_made(transport)
-        line.data_received((folder / BYTES).read_bytes())
+        line.data_received((folder / BYTES).read_bytes() or b"\r\n")  # never empty in asyncio
         await asyncio.sleep(0)
         ends = time.monotonic() + SECONDS
         while line._phase == "answering" and not transport.closed:

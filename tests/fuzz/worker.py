@@ -82,7 +82,6 @@ def try_all(seed: int, numbers: Iterable[int]) -> Iterator[int | Tried]:
     outside: list[str] = []
     _prepare(seed, home / "first")
     _watch_writes(home, outside)
-    signal.signal(signal.SIGPROF, _stop)
     before = os.getcwd()  # noqa: PTH109
     memory = peak_memory()
     try:
@@ -127,6 +126,7 @@ def _try(seed: int, number: int, folder: Path) -> Tried:
 
 def watch(name: str, folder: Path) -> tuple[str, str]:
     """Read a folder; return the outcome and what is wrong with it, or ""."""
+    signal.signal(signal.SIGPROF, _stop)
     signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
         with warnings.catch_warnings():

@@ -171,45 +171,6 @@ class ScoreWriter:
                 remedy="Wait until it has ended, or name another file with --out",
             )
 
-    def finished_rows(self, number: int) -> list[Row] | None:
-        """Return the rows of a part that an earlier run finished; None if it is not sound."""
-        part = self._part(number)
-        if part.name not in self.sums:
-            return None
-        try:
-            content = part.read_bytes()
-            if hashlib.sha256(content).hexdigest() != self.sums[part.name]:
-                return None
-            return list(self.format.read(part))
-        except (OSError, ValueError):
-            return None
-
-    def add(self, number: int, rows: Sequence[Row]) -> None:
-        """Write a part, then its checksum."""
-        self._take_folder()
-        part = self._part(number)
-        self._replace(part, lambda temporary: self.format.write(rows, temporary, self.facts))
-        found = self._report_os_errors(lambda: hashlib.sha256(part.read_bytes()).hexdigest())
-        self._replace(
-            part.with_name(f"{part.name}{SUM}"), lambda temporary: _write_text(temporary, found)
-        )
-        self.sums[part.name] = found
-
-    def _take_folder(self) -> None:
-        """Make the folder this run's own, before its first write; raise OutputError if it is not."""
-        if self._lock.is_held:
-            return
-        self._report_os_errors(lambda: self.folder.mkdir(exist_ok=True))
-        if not self._report_os_errors(self._lock.acquire):
-            raise OutputError(
-                f"another run is writing to {str(self.folder)!r}",
-                remedy="Wait until it has ended, or name another file with --out",
-            )
-        self._read_sums()  # again: another run may have written since this one began
-        # Without finished parts the facts are those of a run that was stopped at once.
-        if not self.sums:
-            self._replace(self.folder / FACTS, lambda temporary: _write_text(temporary, self.facts))
-
     def finish(self, count: int) -> None:
         """Join the first parts to the file and delete all of them."""
         self._take_folder()

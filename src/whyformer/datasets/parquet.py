@@ -33,6 +33,8 @@ def parquet(source: DatasetSource, **columns: str) -> Contents:
     library = import_optional("pyarrow.parquet", f"Reading {file.name}")
     with reading(file, "a Parquet file"), library.ParquetFile(file) as table:
         names, count = table.schema_arrow.names, table.metadata.num_rows
+        if count < 0:
+            raise ValueError(f"it states {count} rows")
     chosen = columns_of_file(names, file, columns)
 
     def spot(number: int) -> Spot:

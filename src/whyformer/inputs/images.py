@@ -99,6 +99,12 @@ def open_image(item: Any, mode: str) -> Any:
             image = item
         else:
             with Image.open(_check_file(item)) as file:
+                if file.format == "EPS":  # Pillow starts Ghostscript, which runs its program
+                    raise InputError(
+                        f"{name} is PostScript, a program that draws an image",
+                        argument="inputs",
+                        remedy="Convert it to PNG first",
+                    )
                 if file.width * file.height > MOST_PIXELS:  # before it is decoded
                     raise InputError(
                         f"{name} states {file.width} x {file.height} pixels; at most"
@@ -122,7 +128,7 @@ def open_image(item: Any, mode: str) -> Any:
         return image.convert(mode)
     except InputError:
         raise
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+    except Exception as error:  # a broken file can fail anywhere within Pillow
         raise InputError(
             f"{name} cannot be read as an image: {first_line(error)}",
             argument="inputs",
