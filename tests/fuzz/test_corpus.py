@@ -21,9 +21,7 @@ CASES = sorted(
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_past_find_is_refused(
-    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_past_find_is_refused(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of them are damaged so that they cannot be read, except requests, which are answered."""
     folder = tmp_path / "case"
     shutil.copytree(CORPUS / case, folder)
