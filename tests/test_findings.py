@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import nn
 from typer.testing import CliRunner
@@ -246,3 +246,18 @@ def test_sinks_on_several_devices_are_added() -> None:
         ("bias", Place("text", 0, 4)): torch.ones(2),
     }
     assert sum_by_account(bookings)["bias"].device.type == "meta"
+
+
+def test_a_full_disk_when_an_attribution_is_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was an error of safetensors."""
+
+    def full(*_: Any, **__: Any) -> None:
+        raise SafetensorError(
+            "Error while serializing: I/O error: No space left on device (os error 28)"
+        )
+
+    monkeypatch.setattr("whyformer.attribution.storage.save_file", full)
+    with pytest.raises(wf.errors.InputError, match=r"a\.st': No space left on device"):
+        wf.explain("a gripping film").save(tmp_path / "a.st")

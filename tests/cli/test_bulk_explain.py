@@ -27,7 +27,8 @@ PART = 16 * 2  # of --batch-size 2
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> Loaded:
     """A tiny model in the place of every other."""
-    loaded = Loaded(whyformer.families()["bert"].tiny(), wordpiece_of(PIECES), "tiny")
+    build: Any = whyformer.families()["bert"].tiny
+    loaded = Loaded(build(), wordpiece_of(PIECES), "tiny")
     monkeypatch.setattr("whyformer.cli.bulk_explain.load_model", lambda *_: loaded)
     return loaded
 
@@ -117,7 +118,8 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(
     assert run(line).exit_code == 0
     whole = Path(out).read_bytes()
     Path(out).unlink()
-    explain, seen, stops = whyformer.explain, [], [PART + 5]
+    explain, stops = whyformer.explain, [PART + 5]
+    seen: list[Any] = []
 
     def interrupted(inputs: Any, *args: Any, **keywords: Any) -> Any:
         for one in explain(inputs, *args, **keywords):

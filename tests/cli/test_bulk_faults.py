@@ -29,7 +29,8 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no for
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tiny model in the place of every other."""
-    loaded = Loaded(whyformer.families()["bert"].tiny(), wordpiece_of(PIECES), "tiny")
+    build: Any = whyformer.families()["bert"].tiny
+    loaded = Loaded(build(), wordpiece_of(PIECES), "tiny")
     monkeypatch.setattr("whyformer.cli.bulk_explain.load_model", lambda *_: loaded)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import uvicorn
 from starlette.applications import Starlette
@@ -128,21 +129,8 @@ class _Transport(asyncio.Transport):
 
 @cache
 def _server() -> tuple[asyncio.AbstractEventLoop, Starlette, uvicorn.Config, list[Any]]:
-    """An event loop, the application with jobs that only decode images, and what went wrong."""
-
-    def quick(asked: ExplainRequest, results: Any) -> Any:
-        if asked.image is None:
-            return lambda send: None
-
-        def decode(send: Any) -> Any:
-            asked.decoded()
-            return lambda send: None
-
-        return decode
-
-    explorer_app.explain_job = quick  # type: ignore[assignment]
+    """An event loop, the application, its server's settings, and what went wrong in the loop."""
     loop, wrong = asyncio.new_event_loop(), list[Any]()
-    asyncio.set_event_loop(loop)
     loop.set_exception_handler(lambda _, context: wrong.append(context))
     app = explorer_app.create_app(_offered())
     config = uvicorn.Config(
@@ -182,11 +170,24 @@ def read_bytes(folder: Path) -> None:
         raise ForeignError(f"no protecting headers: {bytes(transport.sent[:300])!r}")
 
 
+def _quick_job(asked: ExplainRequest, results: Any) -> Any:
+    """A job that only decodes the image."""
+    if asked.image is None:
+        return lambda send: None
+
+    def decode(send: Any) -> Any:
+        asked.decoded()
+        return lambda send: None
+
+    return decode
+
+
 def _check(loop: asyncio.AbstractEventLoop, work: Callable[[], Any], wrong: list[Any]) -> None:
     """Run work in the loop; raise ForeignError if a traceback is printed or a task fails."""
     wrong.clear()
     printed = io.StringIO()
-    with contextlib.redirect_stderr(printed):
+    quick = mock.patch.object(explorer_app, "explain_job", _quick_job)
+    with contextlib.redirect_stderr(printed), quick:
         loop.run_until_complete(work())
     if wrong or "Traceback" in printed.getvalue():
         raise ForeignError(f"{wrong} {printed.getvalue()[-500:]}")

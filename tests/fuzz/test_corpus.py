@@ -29,8 +29,6 @@ def test_a_past_find_is_refused(case: str, tmp_path: Path, monkeypatch: pytest.M
     surface = case.partition("/")[0]
     if surface.startswith("http"):
         SURFACES[surface].read(folder)
-    elif surface == "dataset_file":  # damaged rows are skipped
-        SURFACES[surface].read(folder)
     else:
         with pytest.raises(WhyformerError):
             SURFACES[surface].read(folder)
