@@ -192,4 +192,7 @@ class GuardedConnection(H11Protocol):
             )
             for part in parts:
                 self.transport.write(self.conn.send(part) or b"")
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True  # the application must not answer a second time
+            self.cycle.message_event.set()
         self.transport.close()
