@@ -137,7 +137,7 @@ def _results(
                 min_size=1,
                 max_size=options.workers,
                 initial_size=options.workers,
-                max_tasks_in_flight_per_actor=1,
+                max_tasks_in_flight_per_actor=2,  # the next one is there when this one ends
             ),
             batch_size=1,
             num_cpus=options.threads,
