@@ -47,10 +47,10 @@ dist: $(READY) ## build the wheel and the sdist into dist/
 demo: $(READY) ## explain predictions of the bundled models: terminal output, HTML pages, pictures
 	$(PYTHON) examples/demo.py demo
 
-test: $(READY) ## run the quick tests, about four minutes on two cores
+test: $(READY) ## run the quick tests, about six minutes on two cores
 	$(PYTEST)
 
-test-all: $(READY) ## run all tests, the slow ones too, about ten minutes on two cores
+test-all: $(READY) ## run all tests, the slow ones too, about forty minutes on two cores
 	$(PYTEST) -m "" --hypothesis-profile=new
 
 test-slow: $(READY) ## run the tests that `make test` leaves out

@@ -2,7 +2,7 @@
 
 A test is slow if it is marked `slow`, reads real data, drives a browser, or belongs to a
 methods x models table and is not on the table's quick diagonals. Of the tests of newer models, the
-quick tests try every ninth model.
+quick tests try every ninth model, and of all other cases of a test every third.
 
 Tests of newer models off the thinned diagonals run in no tier, to keep CI within an hour. The
 generated matrix (tests/matrix) tries every method that is not declared slow on every type of model
@@ -11,6 +11,7 @@ that it can build; `python -m tests.matrix.record` runs all of it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -36,6 +37,8 @@ _COMPLETE = (
 COMPLETE = frozenset(_COMPLETE.split())
 THINNED = 3
 QUICK_NEWER = 9  # of the newer models, the quick tests try one in this many
+# Of the cases of a test that are not in a table, too. .ci/run sets it to 1 for the numeric tests.
+QUICK_CASES = int(os.environ.get("WHYFORMER_TEST_CASES", "3"))
 
 
 def newer_are_slow(names: Iterable[str]) -> list[Any]:
@@ -76,12 +79,25 @@ def _cell(item: pytest.Item) -> tuple[object, object]:
     return (call.params.get("method"), call.params.get("name")) if call else (None, None)
 
 
+def is_spare_case(item: pytest.Item) -> bool:
+    """Whether this case of a test is left to the slow tests; the first one never is."""
+    call = getattr(item, "callspec", None)
+    if call is None or is_a_cell(*_cell(item)):
+        return False
+    return sum(call.indices.values()) % QUICK_CASES != 0
+
+
 def is_slow(item: pytest.Item) -> bool:
     """Whether a collected test belongs to the slow tests."""
     if item.get_closest_marker("slow") or item.get_closest_marker("data"):
         return True
     method, model = _cell(item)
-    return "browser" in item.path.stem or is_left_to_slow(model) or is_off_diagonal(method, model)
+    return (
+        "browser" in item.path.stem
+        or is_left_to_slow(model)
+        or is_off_diagonal(method, model)
+        or is_spare_case(item)
+    )
 
 
 def is_left_out(item: pytest.Item) -> bool:

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 import torch
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 NAMES = sorted(path.stem for path in (ROOT / "benchmarks").glob("*.py"))
 TINY = ["--layers", "2", "--hidden", "32"]

@@ -17,6 +17,8 @@ from whyformer.cli import reproduce as command
 from whyformer.reproduce.experiments import EXPERIMENTS
 from whyformer.reproduce.recipes import RECIPES
 
+pytestmark = pytest.mark.slow
+
 Run = Callable[..., Any]
 
 

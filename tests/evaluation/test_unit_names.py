@@ -21,6 +21,8 @@ from whyformer.models.load import Loaded
 from whyformer.models.versions import version_of
 from whyformer.pipeline.explain_each import explain_each
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def loaded() -> Loaded:

@@ -21,6 +21,8 @@ from whyformer.models.processors import image_processor_of, tokenizer_of
 from whyformer.models.quiet import quiet_loading
 from whyformer.models.unwrap import unwrap
 
+pytestmark = pytest.mark.slow
+
 Build = Callable[..., nn.Module]
 METHODS = ("libragrad", "gae", "transformer_attribution", "full_lrp", "attn_lrp", "occlusion")
 

@@ -16,6 +16,8 @@ from whyformer.errors import InputError
 from whyformer.render.colours import LIGHT
 from whyformer.render.picture.figure import figure
 
+pytestmark = pytest.mark.slow
+
 Make = Callable[..., Attribution]
 
 

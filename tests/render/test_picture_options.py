@@ -15,6 +15,8 @@ from whyformer.attribution import Attribution, views
 from whyformer.errors import InputError, OptionError
 from whyformer.render.photo import find_crop, read_photo
 
+pytestmark = pytest.mark.slow
+
 Make = Callable[..., Attribution]
 
 

@@ -36,6 +36,8 @@ from whyformer.reproduce.recipes import RECIPES
 from whyformer.reproduce.reproduce import Outcome, collect, reproduce, run_experiment
 from whyformer.reproduce.table import markdown
 
+pytestmark = pytest.mark.slow
+
 ALI = EXPERIMENTS["ali2022"]
 SEVERAL = EXPERIMENTS["chefer2021-multimodal"]
 FAST = ["gradient_x_input", "random"]

@@ -25,6 +25,8 @@ from whyformer.reproduce import train_recipe as module
 from whyformer.reproduce.recipes import RECIPES, Recipe
 from whyformer.reproduce.train_recipe import FACTS, STATE, TrainedModel, run_training, train_recipe
 
+pytestmark = pytest.mark.slow
+
 Make = Callable[..., TrainedModel]
 
 
