@@ -44,7 +44,10 @@ class UploadedImage:
                 image.draft("RGB", (width, height))  # a JPEG is decoded at a smaller size
             # Its pixels may still be more than asked for: only a JPEG can be decoded smaller.
             rest = min(image.size[0] // width, image.size[1] // height)
-            image = open_image(ImageOps.exif_transpose(image), "RGB")
+            ImageOps.exif_transpose(image, in_place=True)
+            if rest > 1 and image.mode in ("L", "RGB"):  # before open_image copies it
+                image, rest = image.reduce(rest), 1
+            image = open_image(image, "RGB")
             return image.reduce(rest) if rest > 1 else image
 
 
