@@ -131,20 +131,9 @@ def resident_peak() -> int:
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux")
 def test_sixty_large_images_at_once_need_little_memory(request: pytest.FixtureRequest) -> None:
     if ALONE not in os.environ:  # memory that earlier tests used would blur the figure
-        again = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-n",
-            "0",
-            "-m",
-            "",
-            "-p",
-            "no:cacheprovider",
-        ]
+        again = f"-m pytest -q -n 0 -p no:cacheprovider {__file__}::{request.node.name}"
         ran = subprocess.run(
-            [*again, f"{__file__}::{request.node.name}"],
+            [sys.executable, *again.split(), "-m", ""],
             env={**os.environ, ALONE: "1"},
             capture_output=True,
             text=True,

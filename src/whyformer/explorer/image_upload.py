@@ -38,7 +38,7 @@ class UploadedImage:
         from PIL import Image, ImageOps
 
         with _image_errors(self.most):
-            image = Image.open(BytesIO(self.content), formats=FORMATS)
+            image: Any = Image.open(BytesIO(self.content), formats=FORMATS)
             width, height = (length // self.factor for length in image.size)
             if self.factor > 1:
                 image.draft("RGB", (width, height))  # a JPEG is decoded at a smaller size
