@@ -123,18 +123,25 @@ from whyformer.workers import EngineOptions
 if __name__ == "__main__":
     sample_batches.CHUNK = 4
     evaluate(load_model(sys.argv[1]), sentences(60), plan(METHODS, METRICS), sys.argv[2],
-             report=False, engine=EngineOptions(workers=2))
+             report=False, engine=EngineOptions(sys.argv[3], 2))
 """
 
 
-def test_a_killed_driver_loses_and_doubles_nothing(tmp_path: Path, model: Path) -> None:
+@pytest.mark.parametrize("engine", ["local", "ray"])
+def test_a_killed_driver_loses_and_doubles_nothing(
+    tmp_path: Path, model: Path, engine: str
+) -> None:
+    if engine == "ray":
+        pytest.importorskip("ray")
     script = tmp_path / "driver.py"
     script.write_text(DRIVER)
     root = Path(__file__).parents[2]
     environment = {**os.environ, "PYTHONPATH": f"{root / 'src'}:{root}"}
     out = tmp_path / "run"
     driver = subprocess.Popen(
-        [sys.executable, str(script), str(model), str(out)], env=environment, start_new_session=True
+        [sys.executable, str(script), str(model), str(out), engine],
+        env=environment,
+        start_new_session=True,
     )
     try:
         deadline = time.monotonic() + 120
@@ -147,7 +154,7 @@ def test_a_killed_driver_loses_and_doubles_nothing(tmp_path: Path, model: Path) 
     assert kept
     assert not (out / RESULTS).exists()
     before = len(Store(out).done)
-    run(model, out, EngineOptions(), count=60)
+    run(model, out, EngineOptions(engine, 2), count=60)
     run(model, tmp_path / "whole", EngineOptions(), count=60)
     assert tables(out) == tables(tmp_path / "whole")
     assert 0 < before < len(Store(out).done)

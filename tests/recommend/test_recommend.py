@@ -151,13 +151,18 @@ def test_no_time_is_an_error(seconds: float) -> None:
 
 
 @pytest.mark.slow
-def test_two_processes_recommend_the_same() -> None:
+@pytest.mark.parametrize("engine", ["local", "ray"])
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # of Ray
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_two_workers_recommend_the_same(engine: str) -> None:
     """Rounds, drops and values, also of a method that cannot run."""
+    if engine == "ray":
+        pytest.importorskip("ray")
     twin = MethodSpec("twin", "attn_lrp")  # never dropped, so that there are more rounds
     named = [*FEW, twin, "rollout(start_layer=9)"]
     alone, both = (
         wf.recommend(trained(), reviews(48), methods=named, seconds=1000, engine=one)
-        for one in (EngineOptions(), EngineOptions(workers=2))
+        for one in (EngineOptions(), EngineOptions(engine, 2))
     )
     assert both == alone
     assert both.rounds == 3

@@ -23,6 +23,7 @@ from whyformer.workers import (
     Finished,
     on_ray,
     open_engine,
+    order,
 )
 
 RAY = pytest.mark.slow
@@ -214,3 +215,13 @@ def test_a_package_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(EngineError, match=r"Install whyformer\[ray\]"):
         run(EngineOptions("ray"), [1])
+
+
+@pytest.mark.parametrize("options", APART)
+def test_a_worker_with_other_code_refuses(
+    options: EngineOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after an edit during a run: its units would have other names."""
+    monkeypatch.setattr(order, "code_fingerprint", lambda: "of another file")
+    with pytest.raises(EngineError, match="a worker has other code of whyformer"):
+        run(options, [1])

@@ -11,9 +11,10 @@ import typer
 
 from whyformer.cli.config import read_config
 from whyformer.cli.console import print_error
+from whyformer.cli.engine_options import ENGINE_OPTIONS
 from whyformer.cli.front_page import HEADINGS, FrontGroup, Heading, help_examples, new_program
 from whyformer.cli.strict_command import USAGE_ERROR, StrictCommand
-from whyformer.cli.view_files import add_view_options
+from whyformer.cli.view_files import view_options
 from whyformer.errors import OptionError, WhyformerError
 from whyformer.registry import Registry
 
@@ -80,7 +81,9 @@ def application(only: str | None = None) -> typer.Typer:
     entries = commands.values() if only is None else [commands[only]]
     for entry in sorted(entries, key=lambda entry: HEADINGS.index(entry.heading)):
         examples = help_examples(entry.examples)
-        run = add_view_options(entry.run)
+        run = entry.run
+        for group in (view_options(), ENGINE_OPTIONS):
+            run = group.expand(run)
         panel = entry.heading
         app.command(entry.name, cls=StrictCommand, rich_help_panel=panel, epilog=examples)(run)
     return app

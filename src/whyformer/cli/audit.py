@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -40,18 +41,11 @@ from whyformer.cli.audit_arguments import (
 )
 from whyformer.cli.audit_output import check_folder, print_audit, run_with_progress
 from whyformer.cli.console import busy
-from whyformer.cli.engine_options import (
-    Address,
-    EngineName,
-    Gpus,
-    RuntimeEnv,
-    Threads,
-    Workers,
-    read_engine,
-)
+from whyformer.cli.engine_options import THIS_PROCESS, Threads
 from whyformer.cli.files import write
 from whyformer.errors import OptionError
 from whyformer.models.load import load_model
+from whyformer.workers import EngineOptions
 
 NAMES_OPTIONS = ("names", "templates", "per_group")  # options of the names audit only
 NAMES_HELP = (
@@ -146,11 +140,7 @@ def audit(
     seed: DrawSeed = 0,
     out: OutFolder = None,
     threads: Threads = 1,
-    engine: EngineName = "local",
-    workers: Workers = 1,
-    address: Address = None,
-    runtime_env: RuntimeEnv = None,
-    gpus: Gpus = 0.0,
+    run_on: EngineOptions = THIS_PROCESS,  # becomes several options
     quiet: Quiet = False,
 ) -> None:
     """Measure how much a model relies on names, or on terms that you list."""
@@ -167,7 +157,7 @@ def audit(
         "batch": batch,
         "draws": draws,
         "seed": seed,
-        "engine": read_engine(engine, workers, address, runtime_env, gpus, threads),
+        "engine": replace(run_on, threads=threads),
     }
     with busy("loading the model ..."):
         loaded = load_model(model, None, "text", device, dtype)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 
+from whyformer.cli.option_group import OptionGroup
 from whyformer.errors import OptionError
 from whyformer.workers import EngineOptions
 
 PANEL = "Workers"
+THIS_PROCESS = EngineOptions()
 
-EngineName = Annotated[
+_EngineName = Annotated[
     str,
     typer.Option(
         "--engine",
@@ -22,7 +25,7 @@ EngineName = Annotated[
         rich_help_panel=PANEL,
     ),
 ]
-Workers = Annotated[
+_Workers = Annotated[
     int,
     typer.Option(
         "--workers",
@@ -40,7 +43,7 @@ Threads = Annotated[
         rich_help_panel=PANEL,
     ),
 ]
-Address = Annotated[
+_Address = Annotated[
     str | None,
     typer.Option(
         "--address",
@@ -50,18 +53,18 @@ Address = Annotated[
         rich_help_panel=PANEL,
     ),
 ]
-RuntimeEnv = Annotated[
+_RuntimeEnv = Annotated[
     str | None,
     typer.Option(
         "--runtime-env",
         metavar="JSON",
         help="Ray's runtime environment, for a cluster without whyformer:"
-        ' \'{"pip": ["whyformer[ray]"]}\'.',
+        ' \'{"pip": ["whyformer\\[ray]"]}\'.',
         show_default=False,
         rich_help_panel=PANEL,
     ),
 ]
-Gpus = Annotated[
+_Gpus = Annotated[
     float,
     typer.Option(
         "--gpus",
@@ -72,18 +75,32 @@ Gpus = Annotated[
 ]
 
 
-def read_engine(
-    engine: str,
-    workers: int,
-    address: str | None,
-    runtime_env: str | None,
-    gpus: float = 0.0,
-    threads: int = 1,
-) -> EngineOptions:
+def _read_engine(values: Mapping[str, Any]) -> EngineOptions:
     """Return the options of the engine; raise OptionError if they do not fit together."""
-    return EngineOptions(
-        engine, workers, threads, address=address, runtime_env=_read_json(runtime_env), gpus=gpus
-    )
+    return EngineOptions(**{**values, "runtime_env": _read_json(values["runtime_env"])})
+
+
+# A command takes them as one parameter, `run_on`, of type EngineOptions.
+ENGINE_OPTIONS = OptionGroup(
+    "run_on",
+    {
+        "engine": (_EngineName, "local"),
+        "workers": (_Workers, 1),
+        "address": (_Address, None),
+        "runtime_env": (_RuntimeEnv, None),
+        "gpus": (_Gpus, 0.0),
+    },
+    _read_engine,
+)
+
+
+def given_options(engine: EngineOptions) -> dict[str, Any]:
+    """Return the options that differ from their defaults, as they are typed, with their values."""
+    return {
+        f"--{name.replace('_', '-')}": getattr(engine, name)
+        for name in ENGINE_OPTIONS.options
+        if getattr(engine, name) != getattr(THIS_PROCESS, name)
+    }
 
 
 def _read_json(text: str | None) -> dict[str, Any] | None:

@@ -23,15 +23,7 @@ from whyformer.cli.arguments import (
     parse_scalar,
 )
 from whyformer.cli.console import note, print_written, stdout_console
-from whyformer.cli.engine_options import (
-    Address,
-    EngineName,
-    Gpus,
-    RuntimeEnv,
-    Threads,
-    Workers,
-    read_engine,
-)
+from whyformer.cli.engine_options import THIS_PROCESS, Threads
 from whyformer.cli.error_advice import describe_error
 from whyformer.cli.progress import ReportProgress, progress_bar
 from whyformer.cli.started_by import this_command
@@ -138,11 +130,7 @@ def evaluate_command(
         ),
     ] = None,
     threads: Threads = 1,
-    engine: EngineName = "local",
-    workers: Workers = 1,
-    address: Address = None,
-    runtime_env: RuntimeEnv = None,
-    gpus: Gpus = 0.0,
+    run_on: EngineOptions = THIS_PROCESS,  # becomes several options
     skip: SkipRows = False,
     truncation: Truncation = False,
     device: Device = None,
@@ -157,7 +145,6 @@ def evaluate_command(
     method_names = _split_names(methods, "--methods")
     metric_names = _split_names(metrics, "--metrics") if metrics is not None else ()
     options = _parse_settings(settings or [])
-    run_on = read_engine(engine, workers, address, runtime_env, gpus)
     every = data is None and model is None
     refused: list[WhyformerError] = []
     subjects = _subjects(model, data, split, limit, seed, skip)

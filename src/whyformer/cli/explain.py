@@ -49,14 +49,7 @@ from whyformer.cli.bulk_explain import BulkJob, explain_rows
 from whyformer.cli.command_inputs import read_command_inputs
 from whyformer.cli.completion import complete_method
 from whyformer.cli.console import busy, note, stdout_console
-from whyformer.cli.engine_options import (
-    Address,
-    EngineName,
-    Gpus,
-    RuntimeEnv,
-    Workers,
-    read_engine,
-)
+from whyformer.cli.engine_options import THIS_PROCESS, given_options
 from whyformer.cli.files import check_writable, default_picture, write
 from whyformer.cli.multi_label import is_multi_label, predicted_labels
 from whyformer.cli.target_options import Occurrence, SpanText, TargetOptions, TokenText
@@ -64,6 +57,7 @@ from whyformer.cli.view_files import NO_FILES, ViewFiles, write_views
 from whyformer.errors import OptionError, WhyformerError
 from whyformer.options import DEFAULT_METHOD
 from whyformer.render.terminal.text import sample_text
+from whyformer.workers import EngineOptions
 
 
 @command(
@@ -153,11 +147,7 @@ def explain(
     limit: Limit = None,
     batch_size: BatchSize = None,
     skip_errors: SkipErrors = False,
-    engine: EngineName = "local",
-    workers: Workers = 1,
-    address: Address = None,
-    runtime_env: RuntimeEnv = None,
-    gpus: Gpus = 0.0,
+    run_on: EngineOptions = THIS_PROCESS,  # becomes several options
     strict: Strict = False,
     check_precision: CheckPrecision = False,
     quiet: Quiet = False,
@@ -206,7 +196,7 @@ def explain(
                 {**settings, **options},
                 device,
                 dtype,
-                read_engine(engine, workers, address, runtime_env, gpus),
+                run_on,
             )
         )
         return
@@ -219,11 +209,7 @@ def explain(
             "--limit": limit,
             "--batch-size": batch_size,
             "--skip-errors": skip_errors or None,
-            "--engine": None if engine == "local" else engine,
-            "--workers": None if workers == 1 else workers,
-            "--address": address,
-            "--runtime-env": runtime_env,
-            "--gpus": gpus or None,
+            **given_options(run_on),
         },
         "is for many inputs",
         "Add for example --input reviews.jsonl",

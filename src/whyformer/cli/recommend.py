@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,15 +12,7 @@ from whyformer.cli.app import command
 from whyformer.cli.arguments import Device, Dtype, Model, Quiet, SkipRows, Split, Truncation
 from whyformer.cli.bulk_explain import READERS
 from whyformer.cli.console import stdout_console
-from whyformer.cli.engine_options import (
-    Address,
-    EngineName,
-    Gpus,
-    RuntimeEnv,
-    Threads,
-    Workers,
-    read_engine,
-)
+from whyformer.cli.engine_options import THIS_PROCESS, Threads
 from whyformer.cli.files import check_writable, write
 from whyformer.cli.progress import show_progress
 from whyformer.datasets import open_dataset
@@ -27,6 +20,7 @@ from whyformer.errors import InputError
 from whyformer.recommend.run import RecommendOptions, run_recommend
 from whyformer.recommend.samples import MOST
 from whyformer.recommend.views import terminal
+from whyformer.workers import EngineOptions
 
 DEFAULT_MODEL = "sst2"  # if neither a model nor data are named
 
@@ -110,11 +104,7 @@ def recommend_command(
     svg: Annotated[OutputFile, _file("Write the chart as a vector graphic.")] = None,
     json: Annotated[OutputFile, _file("Write all numbers.")] = None,
     threads: Threads = 1,
-    engine: EngineName = "local",
-    workers: Workers = 1,
-    address: Address = None,
-    runtime_env: RuntimeEnv = None,
-    gpus: Gpus = 0.0,
+    run_on: EngineOptions = THIS_PROCESS,  # becomes several options
     skip: SkipRows = False,
     truncation: Truncation = False,
     device: Device = None,
@@ -132,7 +122,7 @@ def recommend_command(
         seed=seed,
         fill=fill,
         truncation=truncation,
-        engine=read_engine(engine, workers, address, runtime_env, gpus, threads),
+        engine=replace(run_on, threads=threads),
         device=device,
         dtype=dtype,
     )

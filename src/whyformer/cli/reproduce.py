@@ -13,14 +13,7 @@ from rich.markdown import Markdown
 from whyformer.cli.app import command
 from whyformer.cli.arguments import Quiet
 from whyformer.cli.console import print_written, stdout_console
-from whyformer.cli.engine_options import (
-    Address,
-    EngineName,
-    Gpus,
-    RuntimeEnv,
-    Workers,
-    read_engine,
-)
+from whyformer.cli.engine_options import THIS_PROCESS
 from whyformer.cli.files import OutputError
 from whyformer.cli.progress import progress_bar
 from whyformer.cli.started_by import this_command
@@ -31,6 +24,7 @@ from whyformer.reproduce.experiment import Experiment
 from whyformer.reproduce.experiments import EXPERIMENTS
 from whyformer.reproduce.reproduce import Outcome, collect, run_experiment
 from whyformer.reproduce.table import markdown
+from whyformer.workers import EngineOptions
 
 DATA = "WHYFORMER_DATA"
 # Columns of the terminal: for the names of methods, and for one part with the paper's figures.
@@ -104,11 +98,7 @@ def reproduce_command(
             show_default=False,
         ),
     ] = None,
-    engine: EngineName = "local",
-    workers: Workers = 1,
-    address: Address = None,
-    runtime_env: RuntimeEnv = None,
-    gpus: Gpus = 0.0,
+    run_on: EngineOptions = THIS_PROCESS,  # becomes several options
     quiet: Quiet = False,
 ) -> None:
     """Run a paper's experiment and compare its figures with ours, or compare all methods."""
@@ -117,7 +107,6 @@ def reproduce_command(
             f"there is no experiment {name!r}.{nearest(name, EXPERIMENTS)}",
             remedy=f"Choose one of {', '.join(EXPERIMENTS)}",
         )
-    run_on = read_engine(engine, workers, address, runtime_env, gpus)
     experiment = EXPERIMENTS[name]
     chosen = _split_names(parts)
     outcomes: list[Outcome] = []

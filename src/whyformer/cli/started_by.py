@@ -15,7 +15,7 @@ def this_command() -> str:
 
 
 def with_options(words: list[str], options: Mapping[str, str]) -> list[str]:
-    """Return the words of a command with these options in place of its own values for them.
+    """Set options of a command; replace the values that it had.
 
     An option that is there twice would be refused.
     """

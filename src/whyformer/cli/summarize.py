@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated
 
@@ -9,6 +10,8 @@ import typer
 
 from whyformer.cli.app import command
 from whyformer.cli.arguments import (
+    Device,
+    Dtype,
     Model,
     Quiet,
     SampleLimit,
@@ -27,17 +30,10 @@ from whyformer.cli.audit_arguments import (
     TermsFile,
 )
 from whyformer.cli.audit_output import check_folder, print_audit, run_with_progress
-from whyformer.cli.engine_options import (
-    Address,
-    EngineName,
-    Gpus,
-    RuntimeEnv,
-    Threads,
-    Workers,
-    read_engine,
-)
+from whyformer.cli.engine_options import THIS_PROCESS, Threads
 from whyformer.cli.files import write
 from whyformer.summarize import run_summary
+from whyformer.workers import EngineOptions
 
 
 class SummaryUnit(StrEnum):
@@ -94,16 +90,14 @@ def summarize_command(
     skip_errors: SkipSamples = False,
     min_count: MinCount = 5,
     truncation: Truncation = False,
+    device: Device = None,
+    dtype: Dtype = None,
     batch: SamplesPerBatch = 32,
     draws: Draws = 1000,
     seed: DrawSeed = 0,
     out: OutFolder = None,
     threads: Threads = 1,
-    engine: EngineName = "local",
-    workers: Workers = 1,
-    address: Address = None,
-    runtime_env: RuntimeEnv = None,
-    gpus: Gpus = 0.0,
+    run_on: EngineOptions = THIS_PROCESS,  # becomes several options
     quiet: Quiet = False,
 ) -> None:
     """Rank the words, sentences or image positions that speak for each class of a model."""
@@ -122,10 +116,12 @@ def summarize_command(
         on_error="skip" if skip_errors else "raise",
         min_count=min_count,
         truncation=truncation,
+        device=device,
+        dtype=dtype,
         batch=batch,
         draws=draws,
         seed=seed,
-        engine=read_engine(engine, workers, address, runtime_env, gpus, threads),
+        engine=replace(run_on, threads=threads),
     )
     found = run_with_progress(events)
     print_audit(found, quiet)

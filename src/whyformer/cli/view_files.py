@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -14,49 +12,27 @@ import typer
 
 from whyformer.attribution import View, file_views, write_file
 from whyformer.cli.files import write
+from whyformer.cli.option_group import OptionGroup
 
 ViewFiles = Mapping[str, Path | None]  # by option, as typed: {"--html": Path("why.html"), ...}
 NO_FILES: ViewFiles = MappingProxyType({})
-PARAMETER = "files"  # of a command that takes them
 
 
-def add_view_options(run: Callable[..., None]) -> Callable[..., None]:
-    """Return the command with one option per view in place of its parameter `files`.
-
-    The command gets the paths as `ViewFiles`. A command without that parameter is returned
-    unchanged.
-    """
-    signature = inspect.signature(run, eval_str=True)
-    if PARAMETER not in signature.parameters:
-        return run
-    views = file_views()
-
-    @functools.wraps(run)
-    def with_files(**values: Any) -> None:
-        paths = {f"--{name}": values.pop(name) for name in views}
-        run(**values, **{PARAMETER: paths})
-
-    parameters: list[inspect.Parameter] = []
-    for parameter in signature.parameters.values():
-        if parameter.name == PARAMETER:
-            parameters += [_option(view) for view in views.values()]
-        else:
-            parameters.append(parameter)
-    with_files.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    with_files.__annotations__ = {p.name: p.annotation for p in parameters}
-    return with_files
+def view_options() -> OptionGroup:
+    """Return the options of a command with a parameter `files`: one per view."""
+    options = {name: (_annotation(view), None) for name, view in file_views().items()}
+    return OptionGroup("files", options, _files)
 
 
-def _option(view: View) -> inspect.Parameter:
+def _annotation(view: View) -> Any:
     option = typer.Option(
         f"--{view.name}", metavar="FILE", help=f"Write {view.title}.", show_default=False
     )
-    return inspect.Parameter(
-        view.name,
-        inspect.Parameter.POSITIONAL_OR_KEYWORD,
-        default=None,
-        annotation=Annotated[Path | None, option],
-    )
+    return Annotated[Path | None, option]
+
+
+def _files(paths: Mapping[str, Path | None]) -> ViewFiles:
+    return {f"--{name}": path for name, path in paths.items()}
 
 
 def write_views(

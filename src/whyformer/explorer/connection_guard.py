@@ -4,7 +4,8 @@ uvicorn waits without end for the headers of a request. Here, a connection whose
 arrive in time is closed, however often it sends a byte. If too many connections are open, the
 oldest one without a complete request makes room for the new one, so that slow clients cannot keep
 others out. The rest of a request that was refused is dropped unparsed: a browser that is still
-sending would not see the refusal if the connection were closed at once.
+sending would not see the refusal if the connection were closed at once. All such connections
+share one rate, so that a flood of large requests costs little time.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from whyformer.explorer.security import HEADERS, PAGE
 FULL = "too many connections are open. Try again in a few seconds."
 LATE = "the request did not arrive in time. Try again."
 SPARE = 5.0  # seconds: the application refuses a slow body first, in words
-DROPPING = 2.0  # seconds for the rest of a request that was refused
+DROPPING = 10.0  # seconds for the rest of a request that was refused
+DROPPED = 32_000_000  # bytes per second of all such requests together
 
 
 class ConnectionGuard:
@@ -33,6 +35,7 @@ class ConnectionGuard:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self._open: dict[GuardedConnection, str] = {}  # address of the client, oldest first
+        self._dropped_until = 0.0  # when the next bytes may be dropped
 
     def admit(self, connection: GuardedConnection) -> None:
         """Add a connection; close an incomplete one, or refuse the new one, if there are too many.
@@ -60,6 +63,11 @@ class ConnectionGuard:
         """Put a connection behind the others: it has had an answer."""
         if connection in self._open:
             self._open[connection] = self._open.pop(connection)
+
+    def drop(self, size: int, now: float) -> float:
+        """Return how long a connection waits after it dropped this many bytes."""
+        self._dropped_until = max(self._dropped_until, now) + size / DROPPED
+        return self._dropped_until - now
 
     def remove(self, connection: GuardedConnection) -> None:
         """Forget a connection."""
@@ -114,6 +122,13 @@ class GuardedConnection(H11Protocol):
         self._left -= len(data)
         if self._left <= 0:
             self.transport.close()
+            return
+        self.flow.pause_reading()
+        self.loop.call_later(self._guard.drop(len(data), self.loop.time()), self._read_on)
+
+    def _read_on(self) -> None:
+        if not self.transport.is_closing():
+            self.flow.resume_reading()
 
     def handle_events(self) -> None:
         """Read what has arrived; move to the next deadline if a part is complete."""

@@ -52,6 +52,8 @@ def run_summary(
     on_error: str = "raise",
     min_count: int = 5,
     truncation: bool = False,
+    device: Any = None,
+    dtype: Any = None,
     batch: int = BATCH,
     draws: int = 1000,
     seed: int = 0,
@@ -76,6 +78,8 @@ def run_summary(
         on_error: What to do with rows that cannot be read or explained, "raise" or "skip".
         min_count: Rank only parts that occur in at least this many samples of a class.
         truncation: Whether to cut texts that are too long for the model.
+        device: Where to put models that are loaded here, such as "cuda:0".
+        dtype: The precision of models that are loaded here, such as "bfloat16".
         batch: The most samples in one batch.
         draws: Bootstrap draws behind each interval.
         seed: The seed of the draws and of the samples.
@@ -114,7 +118,9 @@ def run_summary(
         raise OptionError(
             "terms= needs texts, and the data has images", argument="terms", remedy="Leave it out"
         )
-    loaded = _load_models((model, other), processor, kind)
+    loaded = _load_models(
+        (model, other), processor=processor, kind=kind, device=device, dtype=dtype
+    )
     settings = ExplainSettings(kind, truncation, batch)
     shown = SampleExplainer(next(iter(loaded.values())), settings)
     chosen = shown.select(read, limit)
@@ -226,12 +232,12 @@ def _unit_for(kind: str, unit: Unit | None) -> Unit:
     return unit
 
 
-def _load_models(models: Sequence[Any], processor: Any, kind: str) -> dict[str, Loaded]:
+def _load_models(models: Sequence[Any], **how: Any) -> dict[str, Loaded]:
     """The one or two models by their names in tables; equal names get a number."""
     first, other = models
     found: dict[str, Loaded] = {}
     for place, model in enumerate([first] if other is None else [first, other]):
-        loaded = model if isinstance(model, Loaded) else load_model(model, processor, kind)
+        loaded = model if isinstance(model, Loaded) else load_model(model, **how)
         name = loaded.name if loaded.name not in found else f"{loaded.name} ({place + 1})"
         found[name] = loaded
     return found

@@ -33,6 +33,7 @@ from whyformer.workers.chunk import (
     describe,
 )
 from whyformer.workers.engine import EngineError, EngineOptions
+from whyformer.workers.order import carry_out, write_order
 
 AHEAD = 4  # chunks per worker that are handed out before their results are read
 SAME = ("whyformer", "torch", "transformers")  # packages whose versions decide the values
@@ -95,7 +96,7 @@ class RayEngine:
 
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
         feeder = ray.remote(_Feeder).options(num_cpus=0, scheduling_strategy=here).remote(ATTEMPTS)
-        order: Any = cloudpickle.dumps((task, self.options.threads))
+        order: Any = write_order(task, self.options.threads)
         if len(order) > LARGE:  # a model from memory: stored once, not sent to each worker
             order = ray.put(order)
         try:
@@ -193,24 +194,9 @@ class _RayWorker:
 
     def __init__(self, order: Any, feeder: Any) -> None:
         import ray
-        import torch
 
-        content = ray.get(order) if isinstance(order, ray.ObjectRef) else order
-        task, threads = cloudpickle.loads(content)
-        torch.set_num_threads(threads)
         self.feeder = feeder
-        self.work = None
-        self.refusal: WhyformerError | None = None
-        try:
-            self.work = task.open()
-        except WhyformerError as error:
-            self.refusal = error
-        except Exception as error:
-            self.refusal = EngineError(
-                f"a worker cannot start: {describe(error)}",
-                argument="engine",
-                remedy="Run without the engine ray to see where it fails",
-            )
+        self.work = carry_out(ray.get(order) if isinstance(order, ray.ObjectRef) else order)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
         """Take the chunk of each ticket, run it, and return the results as bytes."""
@@ -226,8 +212,8 @@ class _RayWorker:
 
         import ray
 
-        if self.work is None:
-            return self.refusal
+        if isinstance(self.work, WhyformerError):
+            return self.work
         while True:
             order, content = ray.get(self.feeder.take.remote(ticket))
             if order == "none":
@@ -249,6 +235,8 @@ def _import_ray() -> Any:
     os.environ.setdefault("RAY_DEDUP_LOGS", "0")
     # Ray would otherwise take the visible GPUs away from workers that ask for none.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    # Its core prints doubts about its own use of actors to the terminal.
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     try:
         import ray
         import ray.data
@@ -265,7 +253,16 @@ def _import_ray() -> Any:
 
 def _connect(ray: Any, options: EngineOptions) -> bool:
     """Connect to the cluster, or start Ray here; return whether this call did it."""
+    unreachable = EngineError(
+        f"there is no Ray cluster at {options.address!r}",
+        argument="address",
+        remedy="Check the address, start one with `ray start --head`, or leave the address out to"
+        " use this machine",
+    )
+    if options.address is not None:
+        _check_port(options.address, unreachable)
     if ray.is_initialized():
+        _check_connected(ray.get_runtime_context().gcs_address, options.address)
         return False
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if options.runtime_env:
@@ -279,18 +276,21 @@ def _connect(ray: Any, options: EngineOptions) -> bool:
             **quiet,
         )
         return True
-    unreachable = EngineError(
-        f"there is no Ray cluster at {options.address!r}",
-        argument="address",
-        remedy="Check the address, start one with `ray start --head`, or leave the address out to"
-        " use this machine",
-    )
-    _check_port(options.address, unreachable)
     try:
         ray.init(address=options.address, **quiet)
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
         raise unreachable from error
     return True
+
+
+def _check_connected(here: str, wanted: str | None) -> None:
+    """Raise EngineError if this process is connected to another cluster than the wanted one."""
+    if wanted not in (None, "auto", here):
+        raise EngineError(
+            f"this process is connected to the Ray cluster at {here!r}, not to {wanted!r}",
+            argument="address",
+            remedy="Call ray.shutdown() first, or leave the address out",
+        )
 
 
 def _check_port(address: str, unreachable: EngineError) -> None:

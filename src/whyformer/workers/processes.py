@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import traceback
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -28,9 +27,9 @@ from whyformer.workers.chunk import (
     Finished,
     Task,
     attempt,
-    describe,
 )
 from whyformer.workers.engine import EngineError
+from whyformer.workers.order import carry_out, write_order
 
 READY, REFUSED, DONE = "ready", "refused", "done"
 STARTS = 3  # how often a worker may die before it is ready
@@ -62,7 +61,7 @@ class ProcessEngine:
 
     def run(self, task: Task, chunks: Iterable[Chunk], count: int) -> Iterator[Finished]:
         """Yield the chunks as they are finished."""
-        order = cloudpickle.dumps((task, self.threads))
+        order = write_order(task, self.threads)
         pool: list[_Worker] = []
         source, again = iter(chunks), deque[tuple[Chunk, int]]()
         deaths, is_exhausted = 0, False
@@ -165,15 +164,9 @@ def _stop(pool: list[_Worker]) -> None:
 def _work(pipe: Connection, order: bytes) -> None:
     """The life of a worker: load once, then one chunk after the other until the pipe closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us
-    try:
-        import torch
-
-        task, threads = cloudpickle.loads(order)
-        torch.set_num_threads(threads)
-        work = task.open()
-    except Exception as error:
-        traceback.print_exc()
-        pipe.send_bytes(cloudpickle.dumps((REFUSED, _refusal(error))))
+    work = carry_out(order)
+    if isinstance(work, WhyformerError):
+        pipe.send_bytes(cloudpickle.dumps((REFUSED, work)))
         return
     pipe.send_bytes(cloudpickle.dumps((READY, os.getpid())))
     while True:
@@ -184,14 +177,3 @@ def _work(pipe: Connection, order: bytes) -> None:
         answer = cloudpickle.dumps((DONE, attempt(work, chunk)))
         with contextlib.suppress(BrokenPipeError, ConnectionError):
             pipe.send_bytes(answer)
-
-
-def _refusal(error: Exception) -> Exception:
-    """The error itself if it is ours, else one that names it."""
-    if isinstance(error, WhyformerError):
-        return error
-    return EngineError(
-        f"a worker cannot start: {describe(error)}",
-        argument="workers",
-        remedy="Run without --workers to see where it fails",
-    )

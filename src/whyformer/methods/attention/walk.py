@@ -75,7 +75,7 @@ def weigh_rounding(seen: Relevances, result: MethodResult) -> MethodResult:
         starts = stack in seen.deciding and seen.run.batch.soft is None
         start = seen.deciding[stack].to(scores) if starts else 0.0
         learned = (scores - start).abs()
-        for segment in seen.layout.segments.get(stack, ()):  # each stream has a scale of its own
+        for segment in seen.layout.segments.get(stack, ()):  # judged one by one
             columns = segment.columns
             shares.append(ratio(learned[:, columns].amax(1), scores[:, columns].abs().amax(1)))
     if seen.rounding is None or not shares:
