@@ -6,12 +6,14 @@ import json
 import socket
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from tests.explorer.conftest import Client, serve
 from whyformer.explorer.app import create_app
 from whyformer.explorer.catalogue import Catalogue
+from whyformer.explorer.connection_guard import DROPPED
 from whyformer.explorer.limits import Limits
 
 
@@ -108,6 +110,17 @@ def test_an_endless_body_is_cut_off(small_upload: Client) -> None:
 def small_upload(offered: Catalogue) -> Iterator[Client]:
     """A client of an explorer that takes small images only."""
     yield from serve(create_app(offered, limits=Limits(upload=100_000)))
+
+
+def test_the_rest_of_refused_requests_is_read_at_one_rate(small_upload: Client) -> None:
+    """Slowly, so that a flood costs little; to its end, so that a browser sees the refusal."""
+    size = DROPPED // 4
+    head = own(small_upload, Content_Length=str(size))
+    with ThreadPoolExecutor(2) as together:
+        start = time.monotonic()
+        answers = [together.submit(small_upload.say, head, b" " * size) for _ in range(2)]
+        assert all(one.result().startswith(b"HTTP/1.1 413") for one in answers)
+        assert time.monotonic() - start > 0.4  # of half a second
 
 
 def test_dripped_headers_are_given_up_at_a_fixed_time(guarded: Client) -> None:
