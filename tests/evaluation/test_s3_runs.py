@@ -92,9 +92,11 @@ def test_a_run_in_a_bucket_resumes_and_repairs_itself(
     ledger = folder.names(LEDGER)[-1]
     lines = folder.read(f"{LEDGER}/{ledger}").splitlines(keepends=True)
     folder.write(f"{LEDGER}/{ledger}", b"".join(lines[:-1]))
-    assert len(Store(place).damage) >= 2
+    found = Store(place)
+    assert len(found.damage) >= 2
+    sound = {row["sample"] for row in found.done.values()}
     evaluate(classifier(), sentences(14), run_plan, place, report=False)
-    assert calls["gae"] in range(4, 9)
+    assert calls["gae"] == 14 - len(sound) > 0
     assert folder.read(RESULTS) == (tmp_path / RESULTS).read_bytes()
 
 
