@@ -100,6 +100,17 @@ def test_bad_chunks_after_the_head_are_refused(
     assert not capfd.readouterr().err
 
 
+def test_a_damaged_body_of_a_request_for_the_head_alone(
+    client: Client, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its refusal has no body: h11 would raise."""
+    head = own(client, Transfer_Encoding="chunked").replace(b"POST", b"HEAD", 1)
+    answer = client.say(head + b"zz\r\nhello\r\n")
+    assert answer.startswith(b"HTTP/1.1 4")
+    assert answer.endswith(b"\r\n\r\n")
+    assert not capfd.readouterr().err
+
+
 def test_an_endless_body_is_cut_off(small_upload: Client) -> None:
     head = own(small_upload, Transfer_Encoding="chunked")
     part = b"10000\r\n" + b" " * 65536 + b"\r\n"

@@ -185,6 +185,11 @@ class GuardedConnection(H11Protocol):
         """Refuse what is not HTTP, in the same form as every other error."""
         self.refuse(400, INVALID)
 
+    @property
+    def _asks_for_head(self) -> bool:
+        """Whether the request that is being read takes an answer without a body."""
+        return self.conn.our_state is h11.SEND_RESPONSE and self.scope["method"] == "HEAD"
+
     def refuse(self, status: int, says: str) -> None:
         """Send one sentence if that is still possible, and close the connection."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE) and not self.transport.is_closing():
@@ -196,16 +201,11 @@ class GuardedConnection(H11Protocol):
                 "Content-Length": str(len(content)),
                 "Connection": "close",
             }
-            parts: tuple[Any, ...] = (
-                h11.Response(
-                    status_code=status,
-                    headers=list(headers.items()),
-                    reason=STATUS_PHRASES[status],
-                ),
-                h11.Data(data=content),
-                h11.EndOfMessage(),
+            head = h11.Response(
+                status_code=status, headers=list(headers.items()), reason=STATUS_PHRASES[status]
             )
-            for part in parts:
+            body = [] if self._asks_for_head else [h11.Data(data=content)]
+            for part in (head, *body, h11.EndOfMessage()):
                 self.transport.write(self.conn.send(part) or b"")
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.disconnected = True  # the application must not answer a second time
