@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -26,7 +27,7 @@ from whyformer.explorer.frame import frame_report
 from whyformer.explorer.gate import HANDLERS, Gate, NotFoundError
 from whyformer.explorer.job_queue import JobQueue
 from whyformer.explorer.jobs import Job
-from whyformer.explorer.limits import Limits
+from whyformer.explorer.limits import BusyError, Limits
 from whyformer.explorer.page import page
 from whyformer.explorer.request_body import RequestReader
 from whyformer.explorer.result_cache import ResultCache
@@ -192,7 +193,11 @@ async def explain(request: Request) -> Response:
         raise InputError("the request is not JSON", remedy=RELOAD)
     client = request.client.host if request.client else ""
     check_room = partial(explorer.jobs.check_room, client, upload=True)
-    explorer.reader.check_length(request, check_room)
+    try:
+        explorer.reader.check_length(request, check_room)
+    except BusyError:  # who asks again and again does so less often
+        await asyncio.sleep(explorer.limits.refusal)
+        raise
     asked = await explorer.reader.read(request)
     work = explain_job(asked, explorer.results)
     return JobResponse(explorer.jobs.submit(work, client, asked.has_upload))

@@ -37,6 +37,7 @@ class Limits:
     waiting: int = 32  # jobs in the queue
     client_waiting: int = 24  # of these, jobs from one address
     uploads: int = 4  # of these, jobs with an image of the user
+    refusal: float = 1.0  # seconds that a refused image waits for its answer
     seconds: float = 120.0  # of one job
     connections: int = 256  # at the same time
     client_connections: int = 128  # of these, from one address
