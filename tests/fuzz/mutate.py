@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from copy import deepcopy
 from typing import Any
 
 NUMBERS = (0, -1, 1, 2**31, 2**63, -(2**63), 10**9, 10**30, 0.5, float("inf"), float("nan"))
@@ -48,7 +49,7 @@ def mutate_json(value: Any, draw: random.Random) -> Any:
         if draw.random() < 0.2:
             return value[:place] + value[place + 1 :]
         return [*value[:place], mutate_json(value[place], draw), *value[place + 1 :]]
-    return draw.choice(VALUES)
+    return deepcopy(draw.choice(VALUES))  # callers change what they get
 
 
 def json_bytes(value: Any) -> bytes:
