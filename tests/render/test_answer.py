@@ -269,6 +269,18 @@ def test_several_methods_share_a_page_and_its_scripts() -> None:
     assert alone == views["html"].render(chat_answer())
 
 
+def test_a_comparison_of_answers_keeps_the_links_of_their_words() -> None:
+    first = chat_answer()
+    other = dataclasses.replace(first, method="lrp_ah_ln")
+    page = views["html"].render_comparison([first, other])
+    assert page == build_answers_page([first, other]).to_html()
+    named = views["html"].render_comparison({"old <model>": first, "new": other})
+    assert re.findall('data-name="([^"]+)"', named) == ["old &lt;model&gt;", "new"]
+    same = views["html"].render_comparison([first, first])
+    (name, _) = re.findall('data-name="([^"]+)"', same)
+    assert name.startswith("gae, ")
+
+
 # -- terminal and picture --------------------------------------------------------------------
 
 

@@ -21,7 +21,7 @@ from whyformer.models.processors import tokenizer_of
 from whyformer.pipeline.explain_each import Ask, explain_each
 from whyformer.render.answer import read_answer
 from whyformer.render.html.fragment import Page
-from whyformer.render.html.page import build_answers_page, build_comparison_page, build_page
+from whyformer.render.html.page import build_comparison_page, build_page
 
 KEPT = ("attention", "gradient")  # for one method alone: its report shows layers and heads
 WRITES = "the model generates text, and the curve follows the probability of one class"
@@ -166,14 +166,9 @@ def _result(attributions: list[Attribution]) -> Result:
 
 
 def _page(attributions: list[Attribution]) -> Page:
-    """The report: linked answers, or one method alone, or several compared."""
-    if any(("generated", stream) in a.maps for a in attributions for stream in a.streams):
-        return build_answers_page(attributions)
-    return (
-        build_page(attributions[0])
-        if len(attributions) == 1
-        else build_comparison_page(attributions)
-    )
+    """The report: one method alone, or several compared."""
+    alone = len(attributions) == 1
+    return build_page(attributions[0]) if alone else build_comparison_page(attributions)
 
 
 def _measure(

@@ -74,20 +74,32 @@ def build_page(attribution: Attribution) -> Page:
     return _page(title, body, (*_LINKS, *_TOOLS), data)
 
 
-def build_answers_page(attributions: Sequence[Attribution]) -> Page:
-    """Return a page with the answers that several methods explain, of which it shows one."""
-    pages = [build_page(attribution) for attribution in attributions]
+def build_answers_page(attributions: Sequence[Attribution] | Mapping[str, Attribution]) -> Page:
+    """Return a page with explanations of written answers, of which it shows one."""
+    named = _by_name(attributions)
+    pages = [build_page(attribution) for _, attribution in named]
     if len(pages) == 1:
         return pages[0]
     body = [
         Markup('<section class="one-answer" data-name="{}">{}</section>').format(
-            visible(attribution.method), page.body
+            visible(name), page.body
         )
-        for attribution, page in zip(attributions, pages, strict=True)
+        for (name, _), page in zip(named, pages, strict=True)
     ]
-    data = to_json([_without_maps(one).to_dict() for one in attributions])
+    data = to_json([_without_maps(one).to_dict() for _, one in named])
     title = pages[0].title.removeprefix("Why ").removesuffix("?")
     return _page(title, body, (*_LINKS, *_TOOLS, "one_answer.js"), data)
+
+
+def _by_name(
+    attributions: Sequence[Attribution] | Mapping[str, Attribution],
+) -> list[tuple[str, Attribution]]:
+    """The attributions with their names: those given, their methods, or methods and answers."""
+    if isinstance(attributions, Mapping):
+        return [*attributions.items()]
+    if len({one.method for one in attributions}) == len(attributions):
+        return [(one.method, one) for one in attributions]
+    return [(f"{one.method}, {short(one.labels[0])}", one) for one in attributions]
 
 
 def build_comparison_page(
@@ -96,8 +108,13 @@ def build_comparison_page(
     """Return a page that switches between attributions of one input and compares them.
 
     They may differ by method, by options, or by target. A mapping names them. `scale` is "own"
-    or "shared"; see `compare_samples`.
+    or "shared"; see `compare_samples`. Explanations of written answers are shown one at a time,
+    with the links from each word of the answer, if each has its own scale.
     """
+    given = [one for _, one in _by_name(attributions)]
+    answers = any(("generated", stream) in one.maps for one in given for stream in one.streams)
+    if answers and scale == OWN:
+        return build_answers_page(attributions)
     samples = compare_samples(attributions, scale)
     body = [
         _render(
@@ -108,7 +125,6 @@ def build_comparison_page(
         )
         for sample in samples
     ]
-    given = attributions.values() if isinstance(attributions, Mapping) else attributions
     data = to_json([_without_maps(one).to_dict() for one in given])
     title = " / ".join(dict.fromkeys((*samples[0].labels, *samples[0].choices)))
     return _page(title, body, (*_LINKS[:3], "switch.js", "page.js"), data)
