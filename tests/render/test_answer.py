@@ -18,10 +18,11 @@ import whyformer as wf
 from tests.render.answers import PROMPT, SAID, chat_answer, long_answer, spanned_answer
 from tests.render.test_hostile import HOSTILE, Parsed
 from whyformer.attribution import Attribution, views
+from whyformer.errors import InputError
 from whyformer.render.answer import read_answer
 from whyformer.render.colours import LIGHT
 from whyformer.render.html.links import link_payload
-from whyformer.render.html.page import build_answers_page, build_fragment
+from whyformer.render.html.page import build_comparison_page, build_fragment
 from whyformer.render.panels import LONG, TextPanel
 from whyformer.render.picture.canvas import Canvas
 from whyformer.render.picture.picture import draw_attribution
@@ -252,7 +253,7 @@ def test_hostile_tokens_roles_and_answers_stay_text(length: int) -> None:
         made = chat_answer(
             [*words, *SAID], [*PROMPT, *words, *["word"] * length], role=" ".join(words)
         )
-        return Parsed(build_answers_page([made, made]).to_html())
+        return Parsed(build_comparison_page([made, made]).to_html())
 
     hostile, harmless = page(HOSTILE), page(["word"] * len(HOSTILE))
     assert hostile.shape == harmless.shape
@@ -261,24 +262,22 @@ def test_hostile_tokens_roles_and_answers_stay_text(length: int) -> None:
 
 def test_several_methods_share_a_page_and_its_scripts() -> None:
     other = dataclasses.replace(chat_answer(), method="lrp_ah_ln")
-    page = build_answers_page([chat_answer(), other]).to_html()
+    page = build_comparison_page([chat_answer(), other]).to_html()
     assert re.findall(r'data-name="(\w+)"', page) == ["gae", "lrp_ah_ln"]
     assert page.count("<script>") == 1
     assert page.count('class="links"') == 2
-    alone = build_answers_page([chat_answer()]).to_html()
+    alone = build_comparison_page([chat_answer()]).to_html()
     assert alone == views["html"].render(chat_answer())
 
 
-def test_a_comparison_of_answers_keeps_the_links_of_their_words() -> None:
+def test_a_comparison_of_answers_names_them_and_refuses_another_prompt() -> None:
     first = chat_answer()
     other = dataclasses.replace(first, method="lrp_ah_ln")
-    page = views["html"].render_comparison([first, other])
-    assert page == build_answers_page([first, other]).to_html()
     named = views["html"].render_comparison({"old <model>": first, "new": other})
     assert re.findall('data-name="([^"]+)"', named) == ["old &lt;model&gt;", "new"]
-    same = views["html"].render_comparison([first, first])
-    (name, _) = re.findall('data-name="([^"]+)"', same)
-    assert name.startswith("gae, ")
+    asked = chat_answer(SAID, [*PROMPT, "else"])
+    with pytest.raises(InputError, match="different inputs"):
+        views["html"].render_comparison([first, asked])
 
 
 # -- terminal and picture --------------------------------------------------------------------

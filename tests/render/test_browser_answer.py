@@ -15,7 +15,7 @@ from tests.browser import Browser, needs_chromium
 from tests.render.answers import PROMPT, SAID, chat_answer, long_answer, spanned_answer
 from tests.render.test_browser import classes
 from whyformer.attribution import Attribution, views
-from whyformer.render.html.page import build_answers_page
+from whyformer.render.html.page import build_comparison_page
 from whyformer.render.view_model import read_samples
 
 Make = Callable[..., Attribution]
@@ -277,7 +277,7 @@ def test_the_keyboard_walks_through_sentences(browser: Browser, long_page: str) 
 def test_one_of_several_methods_is_shown(browser: Browser) -> None:
     other = chat_answer()
     object.__setattr__(other, "method", "<b>odd</b>")
-    page = build_answers_page([chat_answer(), other]).to_html()
+    page = build_comparison_page([chat_answer(), other]).to_html()
     found = drive(
         browser,
         page,

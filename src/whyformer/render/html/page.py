@@ -30,7 +30,7 @@ from whyformer.render.overlay import SEEN, encode_png, overlay_row, panel_pictur
 from whyformer.render.panels import ImagePanel, Panel, TextPanel, Word, strongest_rows
 from whyformer.render.relevance_matrix import Item, RelevanceMatrix
 from whyformer.render.sentences import ends_line
-from whyformer.render.signs import short, visible
+from whyformer.render.signs import short
 from whyformer.render.view_model import SampleContent, read_samples
 
 TOP = 8  # rows of the list of strongest words or patches
@@ -74,34 +74,6 @@ def build_page(attribution: Attribution) -> Page:
     return _page(title, body, (*_LINKS, *_TOOLS), data)
 
 
-def build_answers_page(attributions: Sequence[Attribution] | Mapping[str, Attribution]) -> Page:
-    """Return a page with explanations of written answers, of which it shows one."""
-    named = _by_name(attributions)
-    pages = [build_page(attribution) for _, attribution in named]
-    if len(pages) == 1:
-        return pages[0]
-    body = [
-        Markup('<section class="one-answer" data-name="{}">{}</section>').format(
-            visible(name), page.body
-        )
-        for (name, _), page in zip(named, pages, strict=True)
-    ]
-    data = to_json([_without_maps(one).to_dict() for _, one in named])
-    title = pages[0].title.removeprefix("Why ").removesuffix("?")
-    return _page(title, body, (*_LINKS, *_TOOLS, "one_answer.js"), data)
-
-
-def _by_name(
-    attributions: Sequence[Attribution] | Mapping[str, Attribution],
-) -> list[tuple[str, Attribution]]:
-    """The attributions with their names: those given, their methods, or methods and answers."""
-    if isinstance(attributions, Mapping):
-        return [*attributions.items()]
-    if len({one.method for one in attributions}) == len(attributions):
-        return [(one.method, one) for one in attributions]
-    return [(f"{one.method}, {short(one.labels[0])}", one) for one in attributions]
-
-
 def build_comparison_page(
     attributions: Sequence[Attribution] | Mapping[str, Attribution], scale: str = OWN
 ) -> Page:
@@ -111,11 +83,11 @@ def build_comparison_page(
     or "shared"; see `compare_samples`. Explanations of written answers are shown one at a time,
     with the links from each word of the answer, if each has its own scale.
     """
-    given = [one for _, one in _by_name(attributions)]
+    samples = compare_samples(attributions, scale)
+    given = list(attributions.values() if isinstance(attributions, Mapping) else attributions)
     answers = any(("generated", stream) in one.maps for one in given for stream in one.streams)
     if answers and scale == OWN:
-        return build_answers_page(attributions)
-    samples = compare_samples(attributions, scale)
+        return _answers_page(given, samples[0].choices)
     body = [
         _render(
             "comparison.jinja",
@@ -128,6 +100,20 @@ def build_comparison_page(
     data = to_json([_without_maps(one).to_dict() for one in given])
     title = " / ".join(dict.fromkeys((*samples[0].labels, *samples[0].choices)))
     return _page(title, body, (*_LINKS[:3], "switch.js", "page.js"), data)
+
+
+def _answers_page(attributions: Sequence[Attribution], names: Sequence[str]) -> Page:
+    """Return a page with explanations of written answers, of which it shows one."""
+    pages = [build_page(attribution) for attribution in attributions]
+    if len(pages) == 1:
+        return pages[0]
+    body = [
+        Markup('<section class="one-answer" data-name="{}">{}</section>').format(name, page.body)
+        for name, page in zip(names, pages, strict=True)
+    ]
+    data = to_json([_without_maps(one).to_dict() for one in attributions])
+    title = pages[0].title.removeprefix("Why ").removesuffix("?")
+    return _page(title, body, (*_LINKS, *_TOOLS, "one_answer.js"), data)
 
 
 def build_fragment(attribution: Attribution) -> Fragment:
