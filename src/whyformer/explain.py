@@ -114,8 +114,8 @@ def explain(
         memory: "maps" holds attention maps; "streamed" computes their rows again when needed, so
             that memory is linear in tokens. By default chosen by size. "checkpoint" keeps the
             graph of one block at a time, for long prompts and large models: it takes one more
-            forward pass, and works for methods that read no attention maps, such as "libragrad"
-            and "attn_lrp". The scores are always the same.
+            forward pass, and works for methods of one backward pass, such as "libragrad",
+            "attn_lrp", "gae" and "blend". The scores are always the same.
         tokens: For a model of an unknown family: the argument of forward that carries the tokens.
         blocks: For a model of an unknown family: the path of its transformer blocks.
         batch_first: For a model of an unknown family: whether states are (batch, tokens, hidden).

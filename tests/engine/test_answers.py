@@ -28,9 +28,12 @@ SHARING: dict[str, dict[str, Any]] = {
     "gradient_x_input": {"method": "gradient_x_input"},
     "gae": {"method": "gae"},
     "gae streamed": {"method": "gae", "memory": "streamed"},
+    "gae checkpointed": {"method": "gae", "memory": "checkpoint"},
     "blend": {"method": "blend"},
     "blend streamed": {"method": "blend", "memory": "streamed"},
+    "blend checkpointed": {"method": "blend", "memory": "checkpoint"},
     "rollout": {"method": "rollout"},
+    "blend with half": {"method": "blend", "share": 0.5},
 }
 NOT_SHARING: dict[str, dict[str, Any]] = {
     "transformer_attribution": {"method": "transformer_attribution"},

@@ -15,17 +15,21 @@ from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 
 import whyformer as wf
+from tests.methods.test_streamed import LargestTensor
 from tests.models.test_quantized import quantise
 from tests.several import refuses, target_of
 from whyformer.engine import interception
 from whyformer.engine.backward import gradients_at
 from whyformer.engine.checkpointing import _BlockCall
 from whyformer.engine.forward import Trace
+from whyformer.engine.passes.attentions import Attentions
 from whyformer.engine.passes.forward_only import differentiable_value, record_forward
+from whyformer.engine.rules.operations import fused_attention
 from whyformer.engine.rules.rule_sets import balanced_rules
 from whyformer.engine.run import Run
 from whyformer.engine.scope import borrow_model
 from whyformer.engine.stacks import find_stacks
+from whyformer.engine.streamed_layers import AnyLayer, MixedLayer, StreamedLayer
 from whyformer.errors import ModelError, OptionError
 from whyformer.inputs.prepare import prepare
 from whyformer.models.families import family_of
@@ -35,11 +39,9 @@ from whyformer.models.quantized import dequantise
 METHODS = [
     name
     for name, known in wf.methods().items()
-    if "gradient" in known.needs
-    and not {"attention", "relevance"} & {*known.needs}
-    and not known.alias
+    if "gradient" in known.needs and "relevance" not in known.needs and not known.alias
 ]
-SIX = ("llama", "gpt2", "qwen2", "bert", "vit", "t5")
+MODELS = ("llama", "gpt2", "qwen2", "bert", "vit", "t5", "lxmert")
 IDS = torch.tensor([[1, 2, 3, 4, 5], [6, 7, 8, 9, 3]])
 
 
@@ -78,6 +80,14 @@ def assert_same(found: wf.Attribution, expected: wf.Attribution, tolerance: floa
     assert [r.text for r in found.trust.reasons] == [r.text for r in expected.trust.reasons]
 
 
+# Methods that mix attention maps with their gradient.
+MAPS: list[tuple[str, dict[str, Any]]] = [
+    ("gae", {}),
+    ("gae", {"gradient": "balanced"}),
+    ("blend", {"share": 0.5}),
+]
+
+
 @pytest.fixture
 def recomputed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the blocks that ran again, in order."""
@@ -95,8 +105,8 @@ def recomputed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 # -- the same scores ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("model", SIX)
-def test_six_models_by_every_method(model: str, recomputed: list[str]) -> None:
+@pytest.mark.parametrize("model", MODELS)
+def test_models_by_every_method(model: str, recomputed: list[str]) -> None:
     module = model_of(model)
     for method in METHODS:
         recomputed.clear()
@@ -105,7 +115,8 @@ def test_six_models_by_every_method(model: str, recomputed: list[str]) -> None:
             tiny_inputs(module, (7, 7)), module, method, target=target_of(model), **options
         )
         assert_same(found, expected, 1e-10)
-        assert recomputed, method
+        # It reads only maps of cross-attention, which is no part of LXMERT's blocks.
+        assert recomputed or (model, method) == ("lxmert", "grad_cam"), method
 
 
 @pytest.mark.slow
@@ -126,11 +137,69 @@ def test_every_family(name: str, method: str) -> None:
         ("libragrad", {"keep": "states"}),
         ("attn_lrp", {"gamma": 0.1, "average": 0.5}),
         ("lrp_ah_ln", {"at": "embeddings", "activations": "identity"}),
+        ("gae", {"gradient": "balanced"}),
+        ("gae", {"normalize": True, "start_layer": 1}),
+        ("gae", {"reduce": "column_sum", "keep": "maps"}),
+        ("grad_cam", {"gradient": "balanced"}),
+        ("blend", {"share": 0.5, "start_layer": 1}),
     ],
 )
 def test_options_of_methods(method: str, options: dict[str, Any]) -> None:
     model = model_of("gpt2")
     assert_same(*both(tiny_inputs(model), model, method, target=1, **options), 1e-10)
+
+
+@pytest.mark.parametrize(("method", "options"), MAPS)
+@pytest.mark.parametrize("model", [*MODELS, "clip", "bart", "visual_bert"])
+def test_maps_of_models_with_one_stream_and_several(
+    model: str, method: str, options: dict[str, Any], recomputed: list[str]
+) -> None:
+    module = model_of(model)
+    inputs = tiny_inputs(module, (7, 5))
+    found, expected = both(inputs, module, method, target=target_of(model), **options)
+    assert_same(found, expected, 1e-10)
+    assert recomputed
+    assert found.maps.keys() == expected.maps.keys()
+    for pair, wanted in expected.maps.items():
+        torch.testing.assert_close(found.maps[pair], wanted, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("model", ["vit", "clip"])
+def test_the_default_method_on_an_image(model: str, recomputed: list[str]) -> None:
+    module = model_of(model)
+    found, expected = both(tiny_inputs(module), module, "auto", target=target_of(model))
+    assert_same(found, expected, 1e-10)
+    assert found.method == "blend"
+    assert recomputed
+
+
+@pytest.mark.parametrize(("method", "options"), MAPS)
+@pytest.mark.parametrize("model", ["llama", "t5"])
+def test_maps_of_answers(model: str, method: str, options: dict[str, Any]) -> None:
+    """One forward, and a backward pass for each token: the blocks run again for each."""
+    module = model_of(model)
+    given = tiny_inputs(module, (7, 5), padding="left")
+    inputs = {key: value for key, value in given.items() if not key.startswith("decoder")}
+    found, expected = both(inputs, module, method, target=[[7, 9, 11], [12, 8]], **options)
+    assert_same(found, expected, 1e-10)
+    assert expected.maps
+    for pair, wanted in expected.maps.items():
+        torch.testing.assert_close(found.maps[pair], wanted, rtol=0, atol=1e-10)
+
+
+def text_alone(output: Any) -> Tensor:
+    value: Tensor = output.text_embeds[:, 1]
+    return value
+
+
+def test_blocks_that_the_target_does_not_read() -> None:
+    """Their mixing is 0. A method that needs their maps is refused."""
+    module = model_of("clip")
+    inputs = tiny_inputs(module)
+    assert_same(*both(inputs, module, "gae", target=text_alone), 1e-10)
+    with pytest.raises(ModelError, match="does not read every block of CLIPModel") as refused:
+        wf.explain(inputs, module, method="legrad", target=text_alone, memory="checkpoint")
+    assert refused.value.argument == "memory"
 
 
 def test_blocks_run_again_from_the_top(recomputed: list[str]) -> None:
@@ -196,23 +265,24 @@ class Alive:
             handle.remove()
 
 
-def most_alive(layers: int, memory: str | None) -> int:
+def most_alive(layers: int, memory: str | None, method: str) -> int:
     model: Any = tiny_models()["llama"][1](num_hidden_layers=layers).double()
     inputs = tiny_inputs(model, (7,))
-    wf.explain(inputs, model, method="libragrad", target=1)  # the check of the value runs once
+    wf.explain(inputs, model, method=method, target=1)  # the check of the value runs once
     alive = Alive(model.model.layers)
     gc.disable()  # the graph must go by itself
     try:
-        wf.explain(inputs, model, method="libragrad", target=1, memory=memory)
+        wf.explain(inputs, model, method=method, target=1, memory=memory)
     finally:
         gc.enable()
         alive.remove()
     return alive.most
 
 
-def test_only_one_block_is_alive_at_a_time() -> None:
-    assert most_alive(6, "checkpoint") == most_alive(2, "checkpoint") > 0
-    assert most_alive(6, None) > 2 * most_alive(2, None)
+@pytest.mark.parametrize("method", ["libragrad", "gae"])
+def test_only_one_block_is_alive_at_a_time(method: str) -> None:
+    assert most_alive(6, "checkpoint", method) == most_alive(2, "checkpoint", method) > 0
+    assert most_alive(6, None, method) > 2 * most_alive(2, None, method)
 
 
 def most_dequantised(layers: int, memory: str | None, monkeypatch: pytest.MonkeyPatch) -> int:
@@ -244,18 +314,68 @@ def test_only_one_block_of_integer_weights_is_dequantised_at_a_time(
     assert most_dequantised(4, None, monkeypatch) > 2 * inside
 
 
+@pytest.fixture
+def layers(monkeypatch: pytest.MonkeyPatch) -> list[AnyLayer]:
+    """The layers that walks over attention maps read, in order."""
+    seen: list[AnyLayer] = []
+    original = Attentions.result
+
+    def note(found: Attentions, *args: Any) -> Any:
+        seen.extend(found.layers)
+        return original(found, *args)
+
+    monkeypatch.setattr(Attentions, "result", note)
+    return seen
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize(("method", "options"), MAPS)
+def test_maps_are_mixed_while_their_block_runs_again(
+    attention: str, method: str, options: dict[str, Any], layers: list[AnyLayer]
+) -> None:
+    """What is left of a layer is one matrix without heads."""
+    model: Any = tiny_models()["bert"][1](attn_implementation=attention).double()
+    found, expected = both(tiny_inputs(model, (7,)), model, method, target=1, **options)
+    assert_same(found, expected, 1e-10)
+    shapes = [one.matrix.shape for one in layers if isinstance(one, MixedLayer)]
+    assert shapes == [(1, 7, 7)] * model.config.num_hidden_layers
+
+
+@pytest.mark.parametrize(("method", "options"), MAPS)
+def test_queries_and_keys_are_kept_if_they_are_smaller(
+    method: str, options: dict[str, Any], layers: list[AnyLayer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A matrix of tokens x tokens is larger than they are if the prompt is long."""
+    tokens = 400
+    monkeypatch.setattr(fused_attention, "ENTRIES", 4 * 32 * tokens)
+    model: Any = tiny_models()["llama"][1](max_position_embeddings=tokens).double()
+    inputs = {"input_ids": torch.randint(5, 60, (1, tokens))}
+    with LargestTensor() as largest:
+        found = wf.explain(inputs, model, method=method, target=1, memory="checkpoint", **options)
+    assert all(isinstance(one, StreamedLayer) for one in layers)
+    assert largest.entries < tokens**2
+    expected = wf.explain(inputs, model, method=method, target=1, memory="maps", **options)
+    assert_same(found, expected, 1e-10)
+
+
 # -- models as people run them --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("memory", [None, "checkpoint"])
 @pytest.mark.parametrize("reentrant", [True, False])
-def test_checkpoints_that_the_user_switched_on(reentrant: bool, memory: str | None) -> None:
-    model = copy.deepcopy(model_of("llama"))
+@pytest.mark.parametrize(
+    ("model_name", "method"),
+    [("llama", "libragrad"), ("llama", "gae"), ("bert", "gae"), ("vit", "gae"), ("vit", "blend")],
+)
+def test_checkpoints_that_the_user_switched_on(
+    model_name: str, method: str, reentrant: bool, memory: str | None
+) -> None:
+    model = copy.deepcopy(model_of(model_name))
     inputs = tiny_inputs(model, (7,))
-    wanted = wf.explain(inputs, model, method="libragrad", target=1)
+    wanted = wf.explain(inputs, model, method=method, target=1)
     model.train()
     model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": reentrant})
-    found = wf.explain(inputs, model, method="libragrad", target=1, memory=memory)
+    found = wf.explain(inputs, model, method=method, target=1, memory=memory)
     assert_same(found, wanted, 1e-10)
     assert model.training
     assert model.is_gradient_checkpointing
@@ -265,13 +385,20 @@ def test_a_cache_that_the_user_asks_for() -> None:
     """A block that runs again must not add its keys and values twice."""
     model = model_of("llama")
     inputs = {**tiny_inputs(model, (7, 7)), "use_cache": True}
-    assert_same(*both(inputs, model, "libragrad", target=1), 1e-10)
+    for method in ("libragrad", "gae"):
+        assert_same(*both(inputs, model, method, target=1), 1e-10)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision(dtype: torch.dtype) -> None:
     model = copy.deepcopy(model_of("gpt2")).to(dtype)
     assert_same(*both(tiny_inputs(model), model, "libragrad", target=1), 1e-5)
+    found, expected = (
+        wf.explain(tiny_inputs(model), model, method="gae", target=1, memory=memory)
+        for memory in ("checkpoint", "streamed")
+    )
+    assert found.scores.dtype == torch.float32
+    assert_same(found, expected, 1e-5)
 
 
 def test_weights_that_are_offloaded() -> None:
@@ -436,23 +563,34 @@ def test_nothing_stays_on_the_blocks() -> None:
 # -- what it cannot be combined with --------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["gae", "blend", "rollout", "partial_lrp", "full_lrp"])
+@pytest.mark.parametrize("method", ["rollout", "raw_attention", "partial_lrp", "full_lrp"])
 def test_methods_that_read_maps_are_refused_with_those_that_work(method: str) -> None:
     with pytest.raises(OptionError, match="drops the attention maps that method") as refused:
         wf.explain("a film", method=method, memory="checkpoint")
     assert all(f"'{one}'" in str(refused.value) for one in METHODS)
 
 
-def test_the_default_method_on_an_image_is_refused() -> None:
-    model = model_of("vit")
+def test_relevance_of_maps_is_refused() -> None:
+    model = model_of("bert")
     with pytest.raises(OptionError, match="drops the attention maps that this method reads"):
-        wf.explain(tiny_inputs(model), model, target=1, memory="checkpoint")
+        wf.explain(
+            tiny_inputs(model), model, method="gae", use_lrp=True, target=1, memory="checkpoint"
+        )
 
 
-@pytest.mark.parametrize("keep", ["attention", "gradient", "nodes"])
-def test_what_is_inside_the_blocks_cannot_be_kept(keep: str) -> None:
+@pytest.mark.parametrize(
+    ("method", "keep"),
+    [
+        ("libragrad", "attention"),
+        ("libragrad", "gradient"),
+        ("libragrad", "nodes"),
+        ("gae", "attention"),
+        ("blend", "nodes"),
+    ],
+)
+def test_what_is_inside_the_blocks_cannot_be_kept(method: str, keep: str) -> None:
     with pytest.raises(OptionError, match=r"drops what is inside the blocks, and keep=\['"):
-        wf.explain("a film", method="libragrad", memory="checkpoint", keep=keep)
+        wf.explain("a film", method=method, memory="checkpoint", keep=keep)
 
 
 @pytest.mark.parametrize("method", ["occlusion", "random"])

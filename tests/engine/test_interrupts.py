@@ -136,6 +136,7 @@ CASES = [
     ("llama attn_lrp", {}),
     ("lxmert gae", {}),
     ("vit blend", {}),
+    ("vit blend", {"memory": "checkpoint"}),
     ("t5 transformer_attribution", {}),
     ("bert occlusion", {}),
 ]

@@ -56,7 +56,7 @@ def gae_by_hand(model: Classifier, ids: Tensor, target: int, groups: list[int]) 
     return relevance
 
 
-@pytest.mark.parametrize("memory", [None, "streamed"])
+@pytest.mark.parametrize("memory", [None, "streamed", "checkpoint"])
 def test_a_difference_of_two_attentions_is_one_layer(memory: str | None) -> None:
     """Chained as four layers instead of two, the scores are another map."""
     model = Classifier(Differential, Differential)
@@ -68,9 +68,10 @@ def test_a_difference_of_two_attentions_is_one_layer(memory: str | None) -> None
         assert not torch.allclose(chained, expected, rtol=1e-3)
 
 
-def test_attentions_in_sequence_in_one_block_stay_two_layers() -> None:
+@pytest.mark.parametrize("memory", [None, "checkpoint"])
+def test_attentions_in_sequence_in_one_block_stay_two_layers(memory: str | None) -> None:
     model = Classifier(Sequence, Sequence)
-    a = wf.explain(IDS[:1], model, method="gae", target=1)
+    a = wf.explain(IDS[:1], model, method="gae", target=1, memory=memory)
     expected = gae_by_hand(model, IDS[:1], 1, [1, 1, 1, 1])
     torch.testing.assert_close(a.scores, expected, rtol=1e-10, atol=1e-12)
 

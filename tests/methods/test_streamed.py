@@ -149,7 +149,7 @@ def test_only_the_deciding_row_of_the_top_layer_is_computed(
     assert asked == [1, 7]
 
 
-class _Largest(TorchDispatchMode):
+class LargestTensor(TorchDispatchMode):
     """Records the size of the largest tensor that an operation made."""
 
     def __init__(self) -> None:
@@ -176,7 +176,7 @@ def test_nothing_as_large_as_a_map_is_ever_made(method: str) -> None:
     inputs = {"input_ids": torch.randint(5, 60, (1, tokens))}
     largest = {}
     for memory in ("streamed", "maps"):
-        with _Largest() as noted:
+        with LargestTensor() as noted:
             wf.explain(inputs, model, method=method, target=1, memory=memory)
         largest[memory] = noted.entries
     assert largest["maps"] >= 4 * tokens**2

@@ -3,16 +3,20 @@
 On the way up each block runs under the rules, and its graph is dropped: only the tensors that enter
 and leave it stay. On the way down it runs again under the same rules, and the gradient goes through
 the new graph at once. What the ledger books there is what it would have booked without checkpoints.
+
+Attention maps inside a block are dropped too. In the graph outside a stand-in takes the place of
+each. At the stand-in arrives what the pass reads of the map in the second run: its gradient, or
+what the method makes of the map and its gradient.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -23,9 +27,10 @@ from whyformer.engine.graph_walk import leaves_below
 from whyformer.engine.interception import Interception
 from whyformer.engine.rules.ledger import Ledger, Place, is_tracked
 from whyformer.engine.rules.operations import tensor_tags as tags
-from whyformer.engine.run import CHECKPOINT, Run
+from whyformer.engine.rules.operations.fused_attention import FusedCall
+from whyformer.engine.run import Run
 from whyformer.engine.stacks import Stacks
-from whyformer.errors import ModelError, OptionError, WhyformerError
+from whyformer.errors import ModelError, WhyformerError
 from whyformer.models.undo import Change
 
 Scope = Callable[[], AbstractContextManager[Any]]
@@ -35,24 +40,72 @@ _LEAVES = (tags.LEAF, tags.PIXELS)
 _CONTAINERS = (tuple, list, Mapping)
 
 
-def refuse_checkpointed_maps(run: Run) -> None:
-    """Raise OptionError if a pass over attention maps should drop the graph that they are in."""
-    if run.memory == CHECKPOINT:
-        raise OptionError(
-            "memory='checkpoint' drops the attention maps that this method reads",
-            argument="memory",
-            remedy="Use a method that reads no maps, such as 'libragrad', or memory='streamed'",
-        )
+class RecordedMap(NamedTuple):
+    """An attention map; if attention stays fused, its output and its arguments."""
+
+    map: Tensor
+    call: FusedCall | None
+
+
+class InnerMaps(Protocol):
+    """The attention maps that a pass records, also inside of blocks that run again.
+
+    Attributes:
+        places: Where what is read of each map arrives, in the order they ran.
+    """
+
+    places: list[Tensor]
+
+    @property
+    def count(self) -> int:
+        """How many maps were recorded so far."""
+
+    def drop(self, first: int) -> tuple[list[Tensor], list[Tensor]]:
+        """Drop the maps from a number on; return them, and the stand-ins in their places."""
+
+    def run_again(self) -> AbstractContextManager[list[RecordedMap]]:
+        """A scope in which a block runs again: its maps are added to the list."""
+
+    def arriving(
+        self, first: int, maps: Sequence[RecordedMap], gradients: Sequence[Tensor]
+    ) -> list[Tensor]:
+        """Return what arrives at the stand-ins of a block whose maps are numbered from `first`."""
+
+
+class NoMaps:
+    """For passes that record no attention maps."""
+
+    count = 0
+
+    def __init__(self) -> None:
+        self.places: list[Tensor] = []
+
+    def drop(self, first: int) -> tuple[list[Tensor], list[Tensor]]:
+        """Nothing."""
+        return [], []
+
+    def run_again(self) -> AbstractContextManager[list[RecordedMap]]:
+        """An empty list."""
+        return nullcontext([])
+
+    def arriving(
+        self, first: int, maps: Sequence[RecordedMap], gradients: Sequence[Tensor]
+    ) -> list[Tensor]:
+        """Nothing."""
+        return []
 
 
 @contextmanager
-def checkpoint_blocks(run: Run, interception: Interception, under_rules: Scope) -> Iterator[None]:
+def checkpoint_blocks(
+    run: Run, interception: Interception, under_rules: Scope, maps: InnerMaps
+) -> Iterator[None]:
     """A scope in which every block of the model runs as a checkpoint, in this thread only.
 
     Args:
         run: The model on a batch.
         interception: The mode that the model runs under.
         under_rules: Opens the scope in which a block has to run again.
+        maps: Records the attention maps inside the blocks.
     """
     _check_apart(run)
     names = {part: name for name, part in run.module.named_modules()}
@@ -61,7 +114,7 @@ def checkpoint_blocks(run: Run, interception: Interception, under_rules: Scope) 
         for block in blocks:
             name = f"block {names[block]!r} of {run.name}"
             original = block.forward
-            checkpointed = _checkpointed(original, name, interception, under_rules)
+            checkpointed = _checkpointed(original, name, interception, under_rules, maps)
             scopes.enter_context(_replaced_forward(block, checkpointed))
         yield
 
@@ -73,7 +126,7 @@ def check_no_graph_escaped(run: Run, output: Any, own: Sequence[Tensor]) -> None
     """
     known = {id(leaf) for leaf in own}
     if any(id(leaf) not in known for leaf in leaves_below(_tracked(output, _CONTAINERS))):
-        raise _unsuitable(
+        raise checkpoint_error(
             f"{run.name} reads tensors from inside its blocks that they do not return"
         )
 
@@ -90,6 +143,8 @@ class _BlockCall:
         ledger: Where relevance is booked.
         place: The place of what is booked inside.
         under_rules: Opens the scope in which the block has to run again.
+        maps: Records the attention maps inside.
+        first_map: The number of the block's first map.
         outputs: The values of its tracked outputs, and their versions.
     """
 
@@ -100,6 +155,8 @@ class _BlockCall:
     ledger: Ledger
     place: Place | None
     under_rules: Scope
+    maps: InnerMaps
+    first_map: int
     outputs: list[tuple[Tensor, int]] = field(default_factory=list)
 
     def run(self, inputs: Sequence[Tensor]) -> tuple[Any, list[Tensor], list[Tensor]]:
@@ -120,15 +177,18 @@ class _BlockCall:
     def gradients(
         self, inputs: Sequence[Tensor], arriving: Sequence[Tensor | None]
     ) -> Sequence[Tensor]:
-        """Return the gradient at the inputs, through a graph that exists only meanwhile."""
+        """Return the gradient at the inputs and what arrives at the stand-ins of the maps.
+
+        The graph exists only meanwhile.
+        """
         before, self.ledger.place = self.ledger.place, self.place
         try:
-            with torch.enable_grad(), self.under_rules():
+            with torch.enable_grad(), self.under_rules(), self.maps.run_again() as maps:
                 output, leaves, _ = self.run(inputs)
         except WhyformerError:
             raise
         except Exception as error:
-            raise _unsuitable(
+            raise checkpoint_error(
                 f"{self.name} fails when it runs again, with {first_line(error)}"
             ) from error
         finally:
@@ -142,11 +202,21 @@ class _BlockCall:
             if gradient is not None
         ]
         del outputs
+        places = [*leaves, *(one.map for one in maps)]
         if not reached:
-            return [torch.zeros_like(leaf) for leaf in leaves]
-        ends, starts = zip(*reached, strict=True)
-        # Zeros, not None: hooks outside the block expect a gradient.
-        return torch.autograd.grad(ends, leaves, starts, allow_unused=True, materialize_grads=True)
+            found = [torch.zeros_like(place) for place in places]
+        else:
+            ends, starts = zip(*reached, strict=True)
+            # Zeros, not None: hooks outside the block expect a gradient.
+            found = [
+                *torch.autograd.grad(
+                    ends, places, starts, allow_unused=True, materialize_grads=True
+                )
+            ]
+            del ends, starts
+        del reached, arriving
+        count = len(leaves)
+        return [*found[:count], *self.maps.arriving(self.first_map, maps, found[count:])]
 
     def check_same(self, found: Sequence[Tensor]) -> None:
         """Raise ModelError if the block returned something else than the first time."""
@@ -155,7 +225,7 @@ class _BlockCall:
             for new, (value, version) in zip(found, self.outputs, strict=True)
         )
         if not same:
-            raise _unsuitable(
+            raise checkpoint_error(
                 f"{self.name} returns something else when it runs again: it draws random numbers,"
                 " or it changes what it reads (a cache)"
             )
@@ -172,19 +242,26 @@ class _Recomputed(AutogradFunction):
     """Hands on what a block returned; its backward runs the block again."""
 
     @staticmethod
-    def forward(ctx: Any, call: _BlockCall, values: list[Tensor], *inputs: Tensor) -> Any:
+    def forward(
+        ctx: Any, call: _BlockCall, values: list[Tensor], count: int, *places: Tensor
+    ) -> Any:
+        """Return the values; `places` are the block's inputs, `count` of them, then stand-ins."""
         ctx.call = call
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*inputs)
+        ctx.save_for_backward(*places[:count])
         return tuple(values)
 
     @staticmethod
     def backward(ctx: Any, *arriving: Tensor | None) -> Any:
-        return (None, None, *ctx.call.gradients(ctx.saved_tensors, arriving))
+        return (None, None, None, *ctx.call.gradients(ctx.saved_tensors, arriving))
 
 
 def _checkpointed(
-    original: Callable[..., Any], name: str, interception: Interception, under_rules: Scope
+    original: Callable[..., Any],
+    name: str,
+    interception: Interception,
+    under_rules: Scope,
+    maps: InnerMaps,
 ) -> Callable[..., Any]:
     """The forward of a block that drops its graph and builds it again in the backward pass."""
     owner, ledger = threading.get_ident(), interception.ledger
@@ -202,12 +279,17 @@ def _checkpointed(
         slots = {id(one): _Slot(number) for number, one in enumerate(inputs)}
         arguments = _change(given, lambda one: slots[id(one)], is_tracked)
         kinds = [tags.tag_of(one) for one in inputs]
-        call = _BlockCall(original, name, arguments, kinds, ledger, ledger.place, under_rules)
+        call = _BlockCall(
+            original, name, arguments, kinds, ledger, ledger.place, under_rules, maps, maps.count
+        )
         output, leaves, entering = call.run(inputs)
         tracked = _tracked(output, _CONTAINERS)
         if not tracked:
             return output
-        used = _check_alone(name, tracked, leaves, entering)
+        with torch._C.DisableTorchFunction():
+            inner, stand_ins = maps.drop(call.first_map)
+        used = _check_alone(name, tracked, [*leaves, *inner], entering)
+        del inner
         with torch._C.DisableTorchFunction():
             # Copies: an output may be a view of something inside the block.
             values = [one.detach().clone() for one in tracked]
@@ -218,7 +300,7 @@ def _checkpointed(
                 for one, leaf in zip(inputs, leaves, strict=True)
             ]
             attach: Callable[..., tuple[Tensor, ...]] = _Recomputed.apply
-            attached = attach(call, values, *inputs)
+            attached = attach(call, values, len(inputs), *inputs, *stand_ins)
             if len(attached) > 1:
                 # Each gets its own node: else hooks on one run when a gradient reaches another.
                 attached = tuple(one.view_as(one) for one in attached)
@@ -252,7 +334,7 @@ def _check_apart(run: Run) -> None:
     for track in run.stacks.tracks.values():
         for part in (*track.chain, track.exit):
             if part in inside:
-                raise _unsuitable(
+                raise checkpoint_error(
                     f"the token states of '{track.name}' are read inside a block of {run.name}"
                 )
 
@@ -277,12 +359,12 @@ def _check_alone(
     """
     used = {id(leaf) for leaf in leaves_below(outputs)}
     if used - {id(leaf) for leaf in leaves}:
-        raise _unsuitable(
+        raise checkpoint_error(
             f"{name} reads token states that are not among its arguments, such as keys and values"
             " that another block left in a cache"
         )
     if any(one._version for one in entering):
-        raise _unsuitable(f"{name} writes into the token states that enter it")
+        raise checkpoint_error(f"{name} writes into the token states that enter it")
     return used
 
 
@@ -291,7 +373,8 @@ def _is_cache(value: Any) -> bool:
     return any(kind.__module__ == "transformers.cache_utils" for kind in type(value).__mro__)
 
 
-def _unsuitable(reason: str) -> ModelError:
+def checkpoint_error(reason: str) -> ModelError:
+    """Return the error for a model or a target that checkpoints do not fit."""
     return ModelError(
         f"memory='checkpoint' cannot be used: {reason}",
         argument="memory",

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from whyformer.engine.block_relevance import BlockRelevance
 from whyformer.engine.blocks import find_module
-from whyformer.engine.checkpointing import check_no_graph_escaped, checkpoint_blocks
+from whyformer.engine.checkpointing import InnerMaps, check_no_graph_escaped, checkpoint_blocks
 from whyformer.engine.custom_functions import open_functions
 from whyformer.engine.failures import forward_failure
 from whyformer.engine.half_precision import in_float32
@@ -57,12 +57,13 @@ def run_forward(
     interception: Interception,
     hooks: Sequence[Hook],
     arguments: Mapping[str, Any],
-    checkpoint: bool = False,
+    checkpoint: InnerMaps | None = None,
 ) -> Any:
     """Return the model's raw output; `trace` holds what the hooks saw.
 
     If the family declares an `output_module`, return the output of that sub-module. With
-    `checkpoint`, the graph of each block is built when the backward pass reaches it.
+    `checkpoint`, which records the attention maps inside, the graph of each block is built when the
+    backward pass reaches it.
     """
     # Detached: what the user passed must not become the leaf that the graph starts from.
     trace.arguments = {
@@ -78,7 +79,11 @@ def run_forward(
         hooks = [*hooks, (part, "after", lambda m, args, out: part_outputs.append(out))]
     marks = recurrence_hooks(modules_of(run.module))
     under_rules = partial(_under_rules, run.module, interception, marks)
-    blocks = checkpoint_blocks(run, interception, under_rules) if checkpoint else nullcontext()
+    blocks = (
+        nullcontext()
+        if checkpoint is None
+        else checkpoint_blocks(run, interception, under_rules, checkpoint)
+    )
     try:
         with add_hooks([*hooks]), under_rules(), blocks:
             output = _call(run.module, trace.arguments)
@@ -88,8 +93,8 @@ def run_forward(
         raise forward_failure(run.module, arguments, error) from error
     _check_blocks_ran(run, trace)
     output = part_outputs[-1] if part_outputs else output
-    if checkpoint:
-        check_no_graph_escaped(run, output, _leaves_of(trace))
+    if checkpoint is not None:
+        check_no_graph_escaped(run, output, [*_leaves_of(trace), *checkpoint.places])
     return output
 
 
@@ -132,12 +137,13 @@ def _under_rules(
     module: nn.Module, interception: Interception, marks: Sequence[Hook]
 ) -> Iterator[None]:
     """A scope in which the model's code runs under the rules; blocks may run in it again."""
+    widened = in_float32(module)  # before the interception, which would see every look at a weight
     with (
         add_hooks([*marks]),
         mark_mixing_parameters(module),
         use_mode(interception),
         open_functions(),
-        in_float32(module),
+        widened,
     ):
         yield
 

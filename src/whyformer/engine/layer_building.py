@@ -8,12 +8,13 @@ import torch
 from torch import Tensor
 
 from whyformer.attribution import Layer
+from whyformer.engine.checkpointing import checkpoint_error
 from whyformer.engine.recording import AttentionRecorder
 from whyformer.engine.rules.operations.fused_attention import wide_call
 from whyformer.engine.rules.operations.stabilise import wide
 from whyformer.engine.run import Run
 from whyformer.engine.segments import TokenLayout
-from whyformer.engine.streamed_layers import AnyLayer, StreamedLayer
+from whyformer.engine.streamed_layers import AnyLayer, MixedLayer, StreamedLayer, split_heads
 from whyformer.engine.structure import Structure, forget_structure
 from whyformer.errors import ModelError, UnsuitableMethodError
 
@@ -77,6 +78,14 @@ def _make_layer(
     """One layer: its maps by head, or what they are computed from."""
     (asking, answering), together = recorder.pairs[group[0]]
     call = recorder.calls[group[0]]
+    if group[0] in recorder.mixed and (matrix := parts["gradient"].get(group[0])) is not None:
+        _check_map(run, layout, tuple(matrix.shape), asking, answering)
+        return MixedLayer(matrix, None, asking, answering, together)
+    if recorder.dropped.intersection(group, parts.get("gradient", ())):
+        raise checkpoint_error(
+            f"the target does not read every block of {run.name}, so the maps of the others are"
+            " not computed again"
+        )
     if call is not None and len(group) == 1:
         _check_map(run, layout, (call.query.shape[-2], call.key.shape[-2]), asking, answering)
         (i,) = group
@@ -102,7 +111,7 @@ def _make_layer(
         return join_maps([wide(maps[i]) for i in group], samples, run.batch.size)
 
     return Layer(
-        attention=join({i: recorder.maps[i].detach() for i in group}),
+        attention=join({i: recorder.maps[i].detach() for i in group if i not in recorder.dropped}),
         gradient=join(parts.get("gradient", {})),
         relevance=join(parts.get("relevance", {})),
         relevance_sum=relevance_sum,
@@ -123,10 +132,10 @@ def join_maps(maps: Sequence[Tensor], samples: Sequence[int | None], batch: int)
         batch: The number of samples.
     """
     if all(sample is None for sample in samples):
-        return torch.cat([_split_heads(one, batch) for one in maps], dim=1)
+        return torch.cat([split_heads(one, batch) for one in maps], dim=1)
     rows = []
     for wanted in range(batch):
-        own = [_split_heads(m, 1) for m, s in zip(maps, samples, strict=True) if s == wanted]
+        own = [split_heads(m, 1) for m, s in zip(maps, samples, strict=True) if s == wanted]
         if not own or None in samples:
             raise ModelError(
                 f"one layer has attention maps of samples {list(samples)} for a batch of {batch}:"
@@ -136,20 +145,6 @@ def join_maps(maps: Sequence[Tensor], samples: Sequence[int | None], batch: int)
             )
         rows.append(torch.cat(own, dim=1))
     return torch.cat(rows)
-
-
-def _split_heads(attention: Tensor, batch: int) -> Tensor:
-    """Attention as (batch, head, query, key), whatever axes the model folded together."""
-    before = attention.shape[:-2]
-    folded = len(before) > 1 and before[0] % batch
-    if folded or before.numel() % batch:
-        raise ModelError(
-            f"an attention map of shape {tuple(attention.shape)} does not hold the {batch} samples"
-            " of the batch",
-            argument="inputs",
-            remedy="Explain one sample at a time",
-        )
-    return attention.reshape(batch, -1, *attention.shape[-2:])
 
 
 def _check_map(

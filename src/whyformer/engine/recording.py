@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 from torch import Tensor
 
+from whyformer.attribution import Layer
+from whyformer.engine.checkpointing import RecordedMap
 from whyformer.engine.forward import Trace
 from whyformer.engine.rules.ledger import Ledger, is_tracked
 from whyformer.engine.rules.operations import tensor_tags as tags
-from whyformer.engine.rules.operations.fused_attention import FusedCall, four_axes
+from whyformer.engine.rules.operations.fused_attention import (
+    FusedCall,
+    detached_call,
+    four_axes,
+    wide_call,
+)
 from whyformer.engine.rules.operations.stabilise import wide
 from whyformer.engine.stacks import Stacks
+from whyformer.engine.streamed_layers import Mix, StreamedLayer, holds_samples, split_heads
 from whyformer.errors import ModelError, OptionError, UnsuitableMethodError
 from whyformer.models.families import Pair
 
@@ -28,7 +37,8 @@ class AttentionRecorder:
     """Attention maps as the model shaped them, in the order they ran, and whose tokens they mix.
 
     Where fused attention stays fused, `maps` has the attention's output in place of its map, and
-    `calls` has its arguments.
+    `calls` has its arguments. `places` are the tensors of the graph at which gradients are read:
+    the maps, or what stands for them while their block is dropped (see `checkpointing.py`).
     """
 
     def __init__(
@@ -40,6 +50,7 @@ class AttentionRecorder:
         start_graph: bool,
         memory: str | None = None,
         ordered: Sequence[bool] = (),
+        mix: Mix | None = None,
     ) -> None:
         """Start without maps.
 
@@ -50,16 +61,74 @@ class AttentionRecorder:
             start_graph: Whether the lowest maps are where the graph begins.
             memory: "maps", "streamed", or None to choose by the size of the maps.
             ordered: Whether each map is known to have samples before heads, in the order they run.
+            mix: What the method makes of a layer, if maps that are dropped need not be kept.
         """
         self.maps: list[Tensor] = []
+        self.places: list[Tensor] = []
         self.calls: list[FusedCall | None] = []
         self.pairs: list[tuple[Pair, bool]] = []  # whose tokens; whether together with the last
+        self.dropped: set[int] = set()  # maps that are not held, until their block runs again
+        self.mixed: set[int] = set()  # maps that only their mixing is kept of
+        self._mix = mix
+        self._again: list[RecordedMap] | None = None
         self._trace = trace
         self._ledger = ledger
         self._stacks = stacks
         self._start_graph = start_graph
         self._ordered = ordered
         self._largest = {"maps": math.inf, "streamed": 0, None: LARGEST_HELD}[memory]
+
+    @property
+    def count(self) -> int:
+        """How many maps were recorded so far."""
+        return len(self.maps)
+
+    def drop(self, first: int) -> tuple[list[Tensor], list[Tensor]]:
+        """Drop the maps from a number on; return them, and the stand-ins in their places."""
+        dropped = self.maps[first:]
+        for number in range(first, self.count):
+            found, shape = RecordedMap(self.maps[number], self.calls[number]), None
+            if self._mix is not None:
+                shape = _mixing_shape(found, self._ledger.batch)
+            if shape is not None:
+                self.mixed.add(number)
+            # One number in memory, seen as a tensor of the shape of what arrives.
+            one = found.map.detach().new_zeros(())
+            one = (one if shape is None else wide(one)).expand(shape or found.map.shape)
+            stand_in = tags.add_tag(one.requires_grad_(), tags.LEAF)
+            self.maps[number] = self.places[number] = stand_in
+            self.calls[number] = None
+            self.dropped.add(number)
+        return dropped, self.places[first:]
+
+    @contextmanager
+    def run_again(self) -> Iterator[list[RecordedMap]]:
+        """A scope in which a block runs again: its maps are added to the list."""
+        maps: list[RecordedMap] = []
+        before, self._again = self._again, maps
+        try:
+            yield maps
+        finally:
+            self._again = before
+
+    def arriving(
+        self, first: int, maps: Sequence[RecordedMap], gradients: Sequence[Tensor]
+    ) -> list[Tensor]:
+        """Return what arrives at the stand-ins of a block whose maps are numbered from `first`.
+
+        That is the mixing of a map, or its gradient; then the map itself is kept.
+        """
+        found = []
+        for number, (one, gradient) in enumerate(zip(maps, gradients, strict=True), first):
+            if number in self.mixed:
+                assert self._mix is not None
+                found.append(self._mix(_one_layer(one, gradient, self._ledger.batch)))
+                continue
+            self.dropped.discard(number)
+            self.maps[number] = one.map.detach()
+            self.calls[number] = None if one.call is None else detached_call(one.call)
+            found.append(gradient)
+        return found
 
     def record(self, attention: Tensor) -> Tensor:
         """Record a map, and return the tensor that the model uses in its place."""
@@ -84,15 +153,20 @@ class AttentionRecorder:
         return output.reshape(*call.query.shape[:-1], output.shape[-1])
 
     def _check_order(self, tensor: Tensor) -> None:
+        if self._again is not None:
+            return
         number = len(self.maps)
         if number >= len(self._ordered) or not self._ordered[number]:
             self._ledger.check_order(tensor)
 
     def _note(self, attention: Tensor, call: FusedCall | None) -> Tensor:
-        pair = current_pair(self._trace, self._stacks)
         if self._start_graph and not attention.requires_grad:
             attention = tags.add_tag(attention.detach().requires_grad_(), tags.LEAF)
-        self.pairs.append(pair)
+        if self._again is not None:
+            self._again.append(RecordedMap(attention, call))
+            return attention
+        self.pairs.append(current_pair(self._trace, self._stacks))
+        self.places.append(attention)
         self.maps.append(attention)
         self.calls.append(call)
         return attention
@@ -138,6 +212,29 @@ class AttentionRecorder:
                 remedy=f"end_layer is exclusive: pass a number from {first % most + 1} to {most}",
             )
         return kept
+
+
+def _mixing_shape(found: RecordedMap, batch: int) -> tuple[int, ...] | None:
+    """The shape of a map's mixing; None if its samples cannot be told apart, or it is too large.
+
+    The mixing of many tokens is larger than the queries, keys and values of all heads, the output
+    and its gradient.
+    """
+    if found.call is None:
+        return (batch, *found.map.shape[-2:]) if holds_samples(found.map, batch) else None
+    if found.map.shape[:-2].numel() % batch:
+        return None
+    shape = (batch, found.map.shape[-2], found.call.key.shape[-2])
+    factors = (found.call.query, found.call.key, found.call.value, found.map, found.map)
+    return shape if math.prod(shape) <= sum(one.numel() for one in factors) else None
+
+
+def _one_layer(found: RecordedMap, gradient: Tensor, batch: int) -> Layer | StreamedLayer:
+    """A map and its gradient as a layer, without its stacks."""
+    output, slope = wide(found.map.detach()), wide(gradient)
+    if found.call is not None:
+        return StreamedLayer(batch, wide_call(found.call), output, output_gradient=slope)
+    return Layer(split_heads(output, batch), split_heads(slope, batch))
 
 
 def is_below(trace: Trace, stacks: Stacks) -> bool:

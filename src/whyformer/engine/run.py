@@ -36,8 +36,8 @@ class Run:
         family: The declared family, None for a model that no family covers.
         deciding: The token that decides, named by the user; None to infer it from the gradient.
         keep: What the user keeps besides the scores.
-        memory: "maps", "streamed", or None to choose by the size of the maps; "checkpoint" for
-            passes without maps.
+        memory: "maps", "streamed", or None to choose by the size of the maps; "checkpoint" keeps
+            the graph of one block at a time, and streams the maps.
         image_scale: Where relevance of images is read: "tokens" of the language model, "patches"
             that enter the image encoder, or "both".
         tape: Holds forward passes that were run for other targets; None to run each pass once.
@@ -59,7 +59,12 @@ class Run:
         """How attention maps are stored; maps that the user keeps have to be held."""
         if self.keep & MAPS:
             return "maps"
-        return None if self.memory == CHECKPOINT else self.memory
+        return "streamed" if self.memory == CHECKPOINT else self.memory
+
+    @property
+    def drops_blocks(self) -> bool:
+        """Whether the graph of each block is dropped, and built again in the backward pass."""
+        return self.memory == CHECKPOINT
 
     @property
     def name(self) -> str:

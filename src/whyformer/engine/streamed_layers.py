@@ -1,8 +1,11 @@
-"""Attention layers whose maps are never held: rows are computed again, a few queries at a time."""
+"""Attention layers whose maps are not held.
+
+Rows are computed again, a few queries at a time; or the method made a mixing of the maps at once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,6 +16,7 @@ from whyformer.attribution import Layer
 from whyformer.engine.rules.operations.fused_attention import FusedCall, Queries, blocks
 from whyformer.engine.rules.operations.stabilise import ratio, wide
 from whyformer.engine.rules.relevance import shares
+from whyformer.errors import ModelError
 
 
 class MapRows(NamedTuple):
@@ -74,14 +78,46 @@ class StreamedLayer:
         return rows.reshape(self.batch, -1, *rows.shape[-2:])
 
 
-AnyLayer = Layer | StreamedLayer
+@dataclass(frozen=True)
+class MixedLayer:
+    """An attention layer whose maps are gone: the method mixed them as soon as they were there."""
+
+    matrix: Tensor  # (batch, query, key)
+    relevance_sum: Tensor | None = None
+    asking: str = ""
+    answering: str = ""
+    together: bool = False
+
+
+AnyLayer = Layer | StreamedLayer | MixedLayer
+# The mixing (batch, query, key) that a method reads of a layer, from its attention and gradient.
+Mix = Callable[[Layer | StreamedLayer], Tensor]
 _ALL = slice(None)
+
+
+def holds_samples(attention: Tensor, batch: int) -> bool:
+    """Return whether the axes before (query, key) can be split into samples and heads."""
+    before = attention.shape[:-2]
+    return before.numel() % batch == 0 and (len(before) < 2 or before[0] % batch == 0)
+
+
+def split_heads(attention: Tensor, batch: int) -> Tensor:
+    """Return attention as (batch, head, query, key), whatever axes the model folded together."""
+    if not holds_samples(attention, batch):
+        raise ModelError(
+            f"an attention map of shape {tuple(attention.shape)} does not hold the {batch} samples"
+            " of the batch",
+            argument="inputs",
+            remedy="Explain one sample at a time",
+        )
+    return attention.reshape(batch, -1, *attention.shape[-2:])
 
 
 def map_rows(
     layer: AnyLayer, parts: Sequence[str], queries: Tensor | None = None
 ) -> Iterator[MapRows]:
     """Yield a layer's rows in blocks: at least those of `queries`; all rows if None."""
+    assert not isinstance(layer, MixedLayer)
     if isinstance(layer, StreamedLayer):
         yield from layer.rows(parts, queries)
     else:
@@ -92,6 +128,7 @@ def pooled_gradient(layer: AnyLayer, asking: Tensor, answering: Tensor) -> Tenso
     """Return each head's attention gradient, weighted over queries and keys, (batch, head)."""
     if isinstance(layer, StreamedLayer):
         return layer.pooled_gradient(asking, answering)
+    assert not isinstance(layer, MixedLayer)
     (gradient,) = layer.read("gradient")
     return torch.einsum("bhqk,bq,bk->bh", gradient, asking, answering)
 
@@ -100,5 +137,7 @@ def map_dtype(layer: AnyLayer) -> torch.dtype:
     """Return the dtype that the layer's maps are computed in."""
     if isinstance(layer, StreamedLayer):
         return layer.call.query.dtype
+    if isinstance(layer, MixedLayer):
+        return layer.matrix.dtype
     (attention,) = layer.read("attention")
     return wide(attention).dtype

@@ -14,7 +14,7 @@ from whyformer.engine.rules.operations.stabilise import ratio
 from whyformer.engine.run import MAPS, Run
 from whyformer.engine.segments import Segment
 from whyformer.errors import UnsuitableMethodError
-from whyformer.methods.attention.generic import generic_relevance
+from whyformer.methods.attention.generic import generic_mixing, generic_relevance
 from whyformer.methods.method import check_share, method
 
 IMAGE_SHARE = 0.5
@@ -38,8 +38,9 @@ def blend(run: Run, *, share: float | None = None, start_layer: int | None = Non
     but the lowest third for images, and all for everything else, as in `libragrad`. Of the positive
     relevance of each stream, `share` is spread over its tokens in proportion to
     walk^0.75 x q^2 / (1 + q^2), where the walk is generic attention relevance and q is positive
-    relevance over its mean: a token takes part if both find it relevant. Sums and negative
-    relevance stay. By default images share half and other streams nothing.
+    relevance over its mean of the tokens that have relevance: a token takes part if both find it
+    relevant. Sums and negative relevance stay. By default images share half and other streams
+    nothing.
     """
     if share is not None:
         check_share("share", share)
@@ -77,7 +78,7 @@ def _read(run: Run, share: float | None) -> tuple[Balanced, tuple[str, ...]]:
     if not any(shares) and not run.keep & MAPS:
         return balanced(run, maps=False), ()
     try:
-        return balanced(run), ()
+        return balanced(run, mix=generic_mixing), ()
     except UnsuitableMethodError as error:
         if error.unavailable not in ("maps", "attention"):
             raise
@@ -122,7 +123,9 @@ def _spread(
         own = relevance[:, segment.columns]
         positive = own.clamp(min=0) * segment.mask
         total = positive.sum(1, keepdim=True)
-        size = ratio(positive, ratio(total, segment.mask.sum(1, keepdim=True))).square()
+        # Later tokens of a written answer have no relevance, and would lower the mean.
+        reached = (own != 0) & segment.mask
+        size = ratio(positive, ratio(total, reached.sum(1, keepdim=True))).square()
         weights = walked[:, segment.columns].clamp(min=0).pow(WALK_POWER) * (size / (1 + size))
         sum_of_weights = weights.sum(1, keepdim=True)
         moved = total * ratio(weights, sum_of_weights)

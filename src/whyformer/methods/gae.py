@@ -6,7 +6,7 @@ from whyformer.engine.passes.attentions import Attentions
 from whyformer.engine.passes.relevances import Relevances
 from whyformer.engine.result import MethodResult
 from whyformer.engine.run import Run
-from whyformer.methods.attention.generic import generic_relevance
+from whyformer.methods.attention.generic import generic_mixing, generic_relevance
 from whyformer.methods.attention.gradient_kinds import (
     attentions_with_gradient,
     relevances_with_gradient,
@@ -46,7 +46,7 @@ def gae(
     if use_lrp:
         seen = relevances_with_gradient(run, "ours", gradient, first=start_layer)
     else:
-        seen = attentions_with_gradient(run, gradient, first=start_layer)
+        seen = attentions_with_gradient(run, gradient, first=start_layer, mix=generic_mixing)
     result = generic_relevance(
         seen,
         of="relevance" if use_lrp else "attention",

@@ -127,18 +127,16 @@ def _check_memory(memory: str | None, keep: frozenset[str], method: Method) -> N
             argument="memory",
             remedy="Use 'maps', 'streamed' or 'checkpoint'",
         )
-    if memory == CHECKPOINT and _reads_maps(method):
+    if memory == CHECKPOINT and _reads_maps(method) and not _fits_checkpoints(method):
         fitting = [
-            f"'{one.name}'"
-            for one in methods.values()
-            if "gradient" in one.needs and not (_reads_maps(one) or one.alias)
+            f"'{one.name}'" for one in methods.values() if _fits_checkpoints(one) and not one.alias
         ]
         raise OptionError(
             f"memory='checkpoint' drops the attention maps that method '{method.name}' reads",
             argument="memory",
             remedy=f"Use memory='streamed', or one of the methods {', '.join(fitting)}",
         )
-    inside = sorted(keep - {"states"}) if memory == CHECKPOINT else []
+    inside = sorted(keep - {"states", "maps"}) if memory == CHECKPOINT else []
     if inside:
         raise OptionError(
             f"memory='checkpoint' drops what is inside the blocks, and keep={inside} asks for it",
@@ -152,6 +150,11 @@ def _check_memory(memory: str | None, keep: frozenset[str], method: Method) -> N
             argument="memory",
             remedy="Leave out memory= or keep=",
         )
+
+
+def _fits_checkpoints(method: Method) -> bool:
+    """Whether one backward pass, through one block after another, gives all that it reads."""
+    return "gradient" in method.needs and "relevance" not in method.needs
 
 
 def _reads_maps(method: Method) -> bool:

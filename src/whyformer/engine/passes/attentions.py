@@ -11,7 +11,6 @@ from torch import Tensor
 
 from whyformer.attribution import Reason
 from whyformer.engine.backward import gradients_at
-from whyformer.engine.checkpointing import refuse_checkpointed_maps
 from whyformer.engine.deciding_tokens import find_deciding
 from whyformer.engine.forward import Trace
 from whyformer.engine.hidden import cut_reasons
@@ -29,9 +28,9 @@ from whyformer.engine.rules.attention_maps import recording_table
 from whyformer.engine.rules.ledger import Ledger
 from whyformer.engine.run import Run
 from whyformer.engine.segments import TokenLayout
-from whyformer.engine.streamed_layers import AnyLayer
+from whyformer.engine.streamed_layers import AnyLayer, Mix
 from whyformer.engine.structure import Structure, find_structure
-from whyformer.errors import UnsuitableMethodError
+from whyformer.errors import OptionError, UnsuitableMethodError
 from whyformer.models.families import Pair
 
 
@@ -82,26 +81,31 @@ def attentions(
     first: int = 0,
     end: int | None = None,
     by_pair: bool = False,
+    mix: Mix | None = None,
 ) -> Attentions:
     """Return the attention of layers `first` to `end`, with its gradient if `gradient`.
 
     Layers are counted per query stack, or per pair of stacks if `by_pair`. The graph begins at
-    the lowest attention map, so nothing below it costs anything.
+    the lowest attention map, so nothing below it costs anything. If blocks are dropped, the maps
+    are too, as soon as their mixing by `mix` is there.
     """
     refuse_without_maps(run)
+    if not gradient:
+        refuse_checkpoints(run)
     keeps_gradient = "gradient" in run.keep
     gradient = gradient or keeps_gradient
     structure = find_structure(run)
 
     def record() -> Recording:
-        trace, ledger = Trace(track=False), run.new_ledger()
+        # Blocks are dropped from where the graph begins, so it begins at the states.
+        trace, ledger = Trace(track=run.drops_blocks), run.new_ledger()
         recorder = AttentionRecorder(
-            trace, ledger, run.stacks, start_graph=gradient, **recording_of(run, structure)
+            trace, ledger, run.stacks, start_graph=gradient, **recording_of(run, structure, mix)
         )
         table = recording_table(recorder.record, recorder.hold)
         return record_forward(run, table, trace, ledger, maps=recorder)
 
-    recorded = run.record(("attentions", gradient), record)
+    recorded = run.record(("attentions", gradient, mix), record)
     trace, ledger, recorder = recorded.trace, recorded.ledger, recorded.maps
     assert recorder is not None
     forward = recorded.aim(run)
@@ -113,7 +117,7 @@ def attentions(
         sloping = [i for number in wanted for i in recorder.layers(groups)[number]]
     slopes = gradients_at(
         differentiable_value(forward.goal),
-        {"exits": [*trace.exits.values()], "maps": [recorder.maps[i] for i in sloping]},
+        {"exits": [*trace.exits.values()], "maps": [recorder.places[i] for i in sloping]},
         run.keeps_graph,
     )
     forward, deciding, reads = with_deciding(run, forward, trace, slopes["exits"])
@@ -127,7 +131,6 @@ def attentions(
 
 def refuse_without_maps(run: Run) -> None:
     """Raise UnsuitableMethodError if the model's attention maps cannot be chained."""
-    refuse_checkpointed_maps(run)
     if run.family is None or not run.family.without_maps:
         return
     if run.family.found:
@@ -143,13 +146,24 @@ def refuse_without_maps(run: Run) -> None:
     )
 
 
-def recording_of(run: Run, structure: Structure | None) -> dict[str, Any]:
+def refuse_checkpoints(run: Run) -> None:
+    """Raise OptionError if a pass that builds no block again should drop the blocks."""
+    if run.drops_blocks:
+        raise OptionError(
+            "memory='checkpoint' drops the attention maps that this method reads",
+            argument="memory",
+            remedy="Use memory='streamed', or a method that reads no maps, such as 'libragrad'",
+        )
+
+
+def recording_of(run: Run, structure: Structure | None, mix: Mix | None = None) -> dict[str, Any]:
     """Return the settings of the recorder: how maps are stored, and which have a known order."""
     if structure is None:
-        return {"memory": run.map_memory}
-    # Maps that ran side by side are joined, so they must be held.
-    memory = "maps" if structure.is_joint else run.map_memory
-    return {"memory": memory, "ordered": structure.ordered}
+        return {"memory": run.map_memory, "mix": mix}
+    if structure.is_joint:
+        # Maps that ran side by side are joined, so they must be held.
+        return {"memory": "maps", "ordered": structure.ordered}
+    return {"memory": run.map_memory, "ordered": structure.ordered, "mix": mix}
 
 
 def reasons_of(structure: Structure | None, ledger: Ledger) -> tuple[Reason, ...]:

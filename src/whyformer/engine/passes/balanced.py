@@ -39,6 +39,7 @@ from whyformer.engine.rules.ledger import Booking, Place
 from whyformer.engine.rules.operations.stabilise import wide
 from whyformer.engine.rules.rule_sets import RuleSet, balanced_rules
 from whyformer.engine.run import Run
+from whyformer.engine.streamed_layers import Mix
 from whyformer.engine.structure import find_structure
 from whyformer.errors import OptionError
 
@@ -225,6 +226,7 @@ def balanced(
     first: int = 0,
     end: int | None = None,
     by_pair: bool = False,
+    mix: Mix | None = None,
 ) -> Balanced:
     """Return relevance at the blocks and attention maps with their gradient, by balanced rules.
 
@@ -237,6 +239,7 @@ def balanced(
         first: The first attention layer that the method reads, counted as in `attentions`.
         end: The layer after the last one.
         by_pair: Count attention layers per pair of stacks.
+        mix: What the method makes of a layer; maps of dropped blocks are then dropped too.
     """
     if maps:
         refuse_without_maps(run)
@@ -244,10 +247,11 @@ def balanced(
     chosen_rules = rules or balanced_rules()
 
     def record() -> Recording:
-        trace = Trace(track=states, blocks=BlockRelevance(run) if states else None)
+        track = states or run.drops_blocks
+        trace = Trace(track=track, blocks=BlockRelevance(run) if states else None)
         ledger = run.new_ledger(states, per_token)
         recorder = AttentionRecorder(
-            trace, ledger, run.stacks, start_graph=True, **recording_of(run, structure)
+            trace, ledger, run.stacks, start_graph=True, **recording_of(run, structure, mix)
         )
         table = chosen_rules.table
         if maps:
@@ -255,7 +259,7 @@ def balanced(
         nodes = NodeRecorder(run, trace, ledger) if states and "nodes" in run.keep else None
         return record_forward(run, table, trace, ledger, nodes=nodes, maps=recorder)
 
-    recorded = run.record(("balanced", maps, states, chosen_rules, per_token), record)
+    recorded = run.record(("balanced", maps, states, chosen_rules, per_token, mix), record)
     trace, ledger, nodes = recorded.trace, recorded.ledger, recorded.nodes
     recorder = recorded.maps
     assert recorder is not None
@@ -271,7 +275,7 @@ def balanced(
         {
             "states": [*trace.states.values()] if states else [],
             "exits": [*trace.exits.values()] if maps else [],
-            "maps": [recorder.maps[i] for i in sloping],
+            "maps": [recorder.places[i] for i in sloping],
             **(nodes.places if nodes else {}),
         },
         keep_graph=run.keeps_graph or ledger.may_mix_up,

@@ -8,13 +8,14 @@ from typing import Any
 
 from torch import Tensor
 
+from whyformer.engine.checkpointing import InnerMaps, NoMaps
 from whyformer.engine.forward import Trace, is_double, run_forward
 from whyformer.engine.interception import Interception
 from whyformer.engine.nodes import NodeRecorder, WatchedInterception
 from whyformer.engine.recording import AttentionRecorder
 from whyformer.engine.rules.ledger import Ledger
 from whyformer.engine.rules.operations.names import Function
-from whyformer.engine.run import CHECKPOINT, Run
+from whyformer.engine.run import Run
 from whyformer.engine.segments import TokenLayout, find_layout
 from whyformer.engine.state_hooks import state_hooks
 from whyformer.errors import TargetError
@@ -117,8 +118,10 @@ def record_forward(
     interception = make_interception(run, table, ledger, nodes=nodes)
     arguments = run.batch.baseline_arguments if baseline else run.batch.arguments
     hooks = state_hooks(run, trace, ledger) + (nodes.hooks() if nodes else [])
-    checkpoint = run.memory == CHECKPOINT and trace.track
-    output = run_forward(run, trace, interception, hooks, arguments, checkpoint)
+    inner: InnerMaps | None = None
+    if run.drops_blocks and trace.track:
+        inner = NoMaps() if maps is None else maps
+    output = run_forward(run, trace, interception, hooks, arguments, inner)
     states = states_of(run, trace)
     layout = find_layout(run, states)
     return Recording([output], interception, trace, ledger, layout, states, nodes, maps)

@@ -15,6 +15,7 @@ from whyformer.engine.passes.attentions import (
     Attentions,
     reasons_of,
     recording_of,
+    refuse_checkpoints,
     refuse_without_maps,
     with_deciding,
 )
@@ -80,6 +81,7 @@ def relevances(
         by_pair: Count layers per pair of stacks.
     """
     refuse_without_maps(run)
+    refuse_checkpoints(run)
     keeps_gradient, keeps_relevance = "gradient" in run.keep, "relevance" in run.keep
     gradient = gradient or keeps_gradient
     per_block = keeps_relevance and run.stacks.only is not None

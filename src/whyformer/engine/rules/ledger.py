@@ -164,7 +164,7 @@ class Ledger:
         if constant.dtype is not dtype or dtype in HALF:  # `to` costs, even in vain
             constant = constant.to(torch.promote_types(dtype, torch.float32))
         watched = self.values.watch(constant)
-        if constant.dim() == 1 < output.dim() and len(constant) == output.shape[-1]:
+        if constant.dim() == 1 < output.dim() and constant.shape == output.shape[-1:]:
             parts = self._bias_sinks
             output.register_hook(
                 lambda gradient: parts.append(

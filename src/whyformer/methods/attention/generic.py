@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from torch import Tensor
+
 from whyformer.engine.passes.attentions import Attentions
 from whyformer.engine.result import MethodResult
+from whyformer.engine.streamed_layers import AnyLayer
 from whyformer.methods.attention.mixing import (
+    Mixing,
     has_cross_attention,
     mixings,
     positive_gradient_mean,
 )
 from whyformer.methods.attention.relevancy import propagate_relevancy
 from whyformer.methods.attention.walk import read_maps, walk_stacks
+
+
+def generic_mixing(layer: AnyLayer) -> Tensor:
+    """Return the mixing that `generic_relevance` reads of a layer, (batch, query, key)."""
+    return _generic_mixings([layer], "attention")[0].matrix
+
+
+def _generic_mixings(layers: Sequence[AnyLayer], of: str) -> list[Mixing]:
+    return mixings(layers, (of, "gradient"), positive_gradient_mean)
 
 
 def generic_relevance(
@@ -27,7 +42,7 @@ def generic_relevance(
     `of` is the map that the gradient weighs, "attention" or "relevance". The other arguments are
     options of `gae`.
     """
-    found = mixings(seen.layers, (of, "gradient"), positive_gradient_mean)
+    found = _generic_mixings(seen.layers, of)
     if not has_cross_attention(found):
         return walk_stacks(seen, found, reduce, normalize=bool(normalize))
     maps = propagate_relevancy(

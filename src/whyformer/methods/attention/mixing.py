@@ -12,9 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from whyformer.attribution import Layer
 from whyformer.engine.rules.operations.fused_attention import Queries
-from whyformer.engine.streamed_layers import AnyLayer, map_rows
+from whyformer.engine.streamed_layers import AnyLayer, MixedLayer, StreamedLayer, map_rows
 from whyformer.models.families import Pair
 
 
@@ -31,7 +30,7 @@ class Mixing:
     """How much of each token of the key stack one layer mixes into the query stack's tokens.
 
     Attributes:
-        layer: The attention layer.
+        layer: The attention layer; one that is mixed already was mixed by the same `mix`.
         parts: The maps of the layer that `mix` reads: "attention", "gradient", "relevance".
         mix: Combines rows of those maps into rows of the mixing, (batch, query, key).
     """
@@ -67,6 +66,9 @@ class Mixing:
 
     def strips(self, queries: Tensor | None = None) -> Iterator[Strip]:
         """Yield its rows in strips: at least those of `queries`; all rows if None."""
+        if isinstance(self.layer, MixedLayer):
+            yield Strip(slice(None), slice(None), self.layer.matrix)
+            return
         for some, keys, parts in map_rows(self.layer, self.parts, queries):
             yield Strip(some, keys, _without_denormals(self.mix(*parts)))
 
@@ -75,7 +77,7 @@ class Mixing:
         """The whole mixing, (batch, query tokens, key tokens)."""
         strips = self.strips()
         first = next(strips)
-        if isinstance(self.layer, Layer):
+        if not isinstance(self.layer, StreamedLayer):
             return first.matrix
         call = self.layer.call
         shape = (self.layer.batch, call.query.shape[-2], call.key.shape[-2])

@@ -121,4 +121,4 @@ def _start(seen: Attentions, stack: str, reduce: str) -> Tensor:
             f"reduce={reduce!r} is unknown", argument="reduce", remedy="Use 'row' or 'column_sum'"
         )
     start = seen.deciding[stack] if reduce == "row" else seen.layout.masks[stack]
-    return start.to(map_dtype(seen.every[0]))
+    return start.to(map_dtype(seen.layers[0]))

@@ -133,12 +133,20 @@ def four_axes(call: FusedCall) -> FusedCall:
     return call._replace(query=query, key=key, value=value, attn_mask=mask)
 
 
+def detached_call(call: FusedCall) -> FusedCall:
+    """The call with detached tensors."""
+    query, key, value = (t.detach() for t in (call.query, call.key, call.value))
+    mask = None if call.attn_mask is None else call.attn_mask.detach()
+    return call._replace(query=query, key=key, value=value, attn_mask=mask)
+
+
 def wide_call(call: FusedCall) -> FusedCall:
     """The call with detached tensors in at least float32."""
-    query, key, value = (wide(t.detach()) for t in (call.query, call.key, call.value))
+    call = detached_call(call)
+    query, key, value = (wide(t) for t in (call.query, call.key, call.value))
     mask = call.attn_mask
-    if mask is not None:
-        mask = wide(mask.detach()) if mask.is_floating_point() else mask.detach()
+    if mask is not None and mask.is_floating_point():
+        mask = wide(mask)
     return call._replace(query=query, key=key, value=value, attn_mask=mask)
 
 
