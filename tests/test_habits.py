@@ -182,4 +182,4 @@ def test_a_leading_space_stays_in_the_label(gpt2: nn.Module, byte_bpe: Any) -> N
     assert found.labels == (" film",)
     again = wf.explain("a gripping", gpt2, tokenizer=byte_bpe, target=found.labels[0])
     assert torch.equal(again.scores, found.scores)
-    assert 'Why <strong dir="auto">film</strong>' in found.to_html()
+    assert 'Why <strong dir="auto">\N{LEFT DOUBLE QUOTATION MARK}film' in found.to_html()

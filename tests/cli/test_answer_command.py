@@ -77,7 +77,12 @@ def test_several_chats(run: Run, folder: Path) -> None:
     result = run(f"explain --chat two.json --chat chat.json --answer Berlin {MODEL} --save a.st")
     assert result.exit_code == 0, result.output
     assert len(wf.load(folder / "a.st")) == 3
-    assert result.stdout.count("why Berlin?") == 3
+    assert (
+        result.stdout.count(
+            "why \N{LEFT DOUBLE QUOTATION MARK}Berlin\N{RIGHT DOUBLE QUOTATION MARK}?"
+        )
+        == 3
+    )
 
 
 def test_settings_are_passed_on(run: Run, fake_explain: Any) -> None:

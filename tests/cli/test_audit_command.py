@@ -113,7 +113,7 @@ def test_samples_that_cannot_be_explained_are_left_out(run: Run, files: Path) ->
 def test_long_tables_are_cut_in_the_terminal(run: Run, files: Path) -> None:
     (files / "terms.txt").write_text("\n".join(f"word{i}" for i in range(20)), encoding="utf-8")
     result = run("audit terms --data csv:texts.csv --terms terms.txt --draws 5")
-    assert "and 8 more: write all with --out FOLDER" in result.stdout
+    assert "and 8 more, all in the files of --out FOLDER" in result.stdout
 
 
 def test_signs_that_a_terminal_obeys_are_shown_as_signs(run: Run, files: Path) -> None:

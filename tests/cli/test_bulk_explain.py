@@ -75,6 +75,8 @@ def test_every_row_gets_a_row_of_scores(run: Run, small: Loaded) -> None:
         assert row["target"] == int(alone.target[0])
         assert row["target_label"] == alone.labels[0]
         assert row["output"] == pytest.approx(float(alone.output[0]), abs=1e-5)
+        assert alone.probability is not None
+        assert row["probability"] == pytest.approx(float(alone.probability[0]), abs=1e-5)
         assert row["method"] == "gae"
         assert row["conservation"] is None
 
@@ -137,7 +139,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(
     del seen[1:]
     again = run(line)
     assert again.exit_code == 0, again.output
-    assert f"{PART} inputs were finished by an earlier run" in again.stderr
+    assert f"{PART} of them finished by an earlier run" in again.stderr
     assert seen[1:] == [f"all/{i}" for i in range(PART, len(TEXTS))]
     assert Path(out).read_bytes() == whole
     assert not Path(f"{out}.parts").exists()

@@ -71,7 +71,7 @@ def test_a_full_disk_keeps_finished_parts(run: Run) -> None:
     content, _ = whole(run, "o.jsonl", 20)
     with fault_at(4, no_space):  # the second part
         refused(run(f"{LINE} o.jsonl"), "No space left on device")
-    assert "16 inputs were finished by an earlier run" in run(f"{LINE} o.jsonl").stderr
+    assert "16 of them finished by an earlier run" in run(f"{LINE} o.jsonl").stderr
     assert Path("o.jsonl").read_bytes() == content
 
 

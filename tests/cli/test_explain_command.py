@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from io import BytesIO
@@ -299,3 +301,16 @@ def test_a_spinner_only_for_eyes(
     monkeypatch.setenv("TTY_INTERACTIVE", "1")
     if "explaining" not in run("explain film").stderr:
         pytest.skip("this version of rich cannot pretend to be a terminal")
+
+
+@pytest.mark.slow
+def test_files_are_written_although_the_reader_of_the_output_leaves(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "whyformer", "explain", "a fine film", "--png", "why.png"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        _, errors = process.communicate()
+    assert process.returncode == 0, errors
+    assert (tmp_path / "why.png").stat().st_size > 0

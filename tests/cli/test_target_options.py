@@ -104,7 +104,7 @@ def test_entities_of_one_word(run: Run, models: Path) -> None:
     line = "explain 'ada lives in berlin' --model entities --token berlin"
     shown = run(f"{line} --target B-LOC --save a.st")
     assert shown.exit_code == 0, shown.output
-    assert "why B-LOC?" in shown.stdout
+    assert "why B-LOC at position 4 (berlin)?" in shown.stdout
     python = wf.explain("ada lives in berlin", "entities", target=wf.token("berlin", "B-LOC"))
     assert torch.equal(wf.load(models / "a.st").scores, python.scores)
     refused(run(f"{line}s"), "'berlins'")
@@ -136,7 +136,7 @@ def test_labels_of_a_multi_label_model(run: Run, models: Path) -> None:
     shown = run("explain 'a gripping film' --model topics")
     assert shown.exit_code == 0, shown.output
     assert "why joy?" in shown.stdout
-    assert "note: also predicted: fear, or worry." in shown.stderr
+    assert "note: also predicted: fear, or worry (> 99.9 %)." in shown.stderr
     assert "whyformer compare --predicted" in shown.stderr
     compared = run("compare 'a gripping film' --model topics --predicted --json a.json")
     assert compared.exit_code == 0, compared.output

@@ -311,7 +311,7 @@ def test_hostile_tokens_of_a_long_prompt_stay_text(browser: Browser) -> None:
     )
     assert found["says"].startswith(f"relevance for “{odd}”")
     assert odd in found["roles"]
-    assert found["title"].startswith(f"Why {odd}")
+    assert found["title"].startswith(f"Why “{odd}")
     assert found["images"] == 0
 
 

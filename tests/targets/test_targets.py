@@ -319,7 +319,7 @@ def test_token_classification(build: Build, wordpiece: Any) -> None:
     output, prepared = run(module, ["a film", "good"], wordpiece)
     goal = resolve(token(1, "person"), output, module, prepared)
     torch.testing.assert_close(goal.value, output.logits[:, 1, 1])
-    assert goal.labels == ("Person", "Person")
+    assert goal.labels == ("Person at position 1 (a)", "Person at position 1 (good)")
     assert resolve(token(1), output, module, prepared).index.tolist() == (
         output.logits[:, 1].argmax(-1).tolist()
     )
@@ -341,11 +341,13 @@ def test_the_most_confident_token_is_the_default(build: Build, wordpiece: Any) -
     assert prepared.mask is not None
     goal = resolve(None, output, module, prepared)
     for i, logits in enumerate(output.logits):
-        confidence = logits[prepared.mask[i]].softmax(-1)[:, 1:]
-        column, index = divmod(int(confidence.argmax()), 2)
+        words = logits[prepared.mask[i]].softmax(-1)[1:-1, 1:]  # without [CLS], [SEP] and "O"
+        column, index = divmod(int(words.argmax()), 2)
         assert goal.index[i] == index + 1
-        assert goal.value[i] == logits[column, index + 1]
-        assert goal.labels[i].endswith(f"at position {column}")
+        assert goal.value[i] == logits[column + 1, index + 1]
+        assert prepared.tokens is not None
+        word = prepared.tokens[i][column + 1]
+        assert goal.labels[i].endswith(f"at position {column + 1} ({word})")
 
 
 def test_token_classes_as_many_as_the_vocabulary(build: Build) -> None:

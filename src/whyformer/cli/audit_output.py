@@ -79,5 +79,5 @@ def _render_table(table: AuditTable) -> WideTable:
         [column.name for column in table.columns],
         [[hide_controls(cell) for cell in table.format_row(row)] for row in table.rows[:LINES]],
         [column.kind != "text" for column in table.columns],
-        f"and {more} more: write all with --out FOLDER" if more > 0 else "",
+        f"and {more} more, all in the files of --out FOLDER" if more > 0 else "",
     )

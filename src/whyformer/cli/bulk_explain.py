@@ -158,6 +158,7 @@ class _BulkRun:
     windows: int = 0
     done: int = 0
     before: int = 0  # rows of windows that an earlier run finished
+    written: int = 0  # rows without the skipped ones
     skipped: list[str] = field(default_factory=list)
     doubts: int = 0
     doubt: str = ""
@@ -210,6 +211,7 @@ class _BulkRun:
             _check_unchanged(rows, window, self.file)
             self.done += len(window)
             self.before += len(window)
+            self.written += len(rows)
 
     def _one_by_one(self, engine: Engine, task: ExplainTask, window: Window) -> WindowScores:
         """The scores of the rows of a window that do not harm their worker."""
@@ -239,6 +241,7 @@ class _BulkRun:
         # With rows missing the part is not finished: the next run tries them again.
         if scores.is_complete or self.job.skip:
             self.file.add(number, scores.rows)
+            self.written += len(scores.rows)
         self.done += rows
         self.skipped += scores.skipped
         self.doubts += len(scores.doubts)
@@ -321,5 +324,5 @@ def _print_summary(job: BulkJob, samples: Dataset, run: _BulkRun) -> None:
         note(f"{len(skipped)} inputs were skipped: {'; '.join(skipped[:SHOWN])}{more}")
     if run.doubts:
         note(f"in {run.doubts} batches, for example: {run.doubt}")
-    before = f" ({run.before} inputs were finished by an earlier run)" if run.before else ""
-    print_written(job.out, before)
+    before = f", {run.before} of them finished by an earlier run" if run.before else ""
+    print_written(job.out, f" ({run.written} inputs{before})")

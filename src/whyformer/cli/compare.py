@@ -157,7 +157,7 @@ def compare(
             loaded = command_inputs.load(one, device, dtype)
             if predicted:
                 found = predicted_labels(loaded, command_inputs.inputs, truncation)
-                wanted = [index for index, _ in found]
+                wanted = [index for index, _, _ in found]
             asks = [Ask(*each) for each in product(names, wanted)]
             done, total = number * len(asks), len(models) * len(asks)
             for answer in explain_each(

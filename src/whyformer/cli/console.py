@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +22,7 @@ from whyformer.models.quiet import silence_transformers
 
 def stdout_console() -> Console:
     """Return the console for results."""
-    return _safe(Console(highlight=False))
+    return _safe(_PipeConsole(highlight=False))
 
 
 def stderr_console() -> Console:
@@ -35,6 +37,14 @@ def _safe(console: Console) -> Console:
     """
     console.push_render_hook(_HideControls())
     return console
+
+
+class _PipeConsole(Console):
+    """A console that falls silent if its reader leaves, as `head` does: files are still written."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class _HideControls(RenderHook):

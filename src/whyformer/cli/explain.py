@@ -56,6 +56,7 @@ from whyformer.cli.target_options import Occurrence, SpanText, TargetOptions, To
 from whyformer.cli.view_files import NO_FILES, ViewFiles, write_views
 from whyformer.errors import OptionError, WhyformerError
 from whyformer.options import DEFAULT_METHOD
+from whyformer.render.numbers import chance
 from whyformer.render.terminal.text import sample_text
 from whyformer.workers import EngineOptions
 
@@ -239,14 +240,15 @@ def explain(
 def _other_labels(
     loaded: Any, inputs: Any, attribution: Attribution, target: str | None, truncation: bool
 ) -> list[str]:
-    """The labels that a multi-label model predicts beside the explained one."""
+    """The labels that a multi-label model predicts beside the explained one, with probabilities."""
     if target is not None or not is_multi_label(loaded):
         return []
     try:
         found = predicted_labels(loaded, inputs, truncation)
     except WhyformerError:  # no label is over 50 %
         return []
-    return [name for index, name in found if index != int(attribution.target[0])]
+    explained = int(attribution.target[0])
+    return [f"{name} ({chance(share)})" for index, name, share in found if index != explained]
 
 
 def _refuse_options(options: Mapping[str, Any], reason: str, remedy: str) -> None:

@@ -19,8 +19,8 @@ def is_multi_label(loaded: Loaded) -> bool:
     return getattr(config_of(loaded.module), "problem_type", None) == MULTI_LABEL
 
 
-def predicted_labels(loaded: Loaded, inputs: Any, truncation: bool) -> list[tuple[int, str]]:
-    """Return (index, name) of the labels with a probability over 50 %, the highest first.
+def predicted_labels(loaded: Loaded, inputs: Any, truncation: bool) -> list[tuple[int, str, float]]:
+    """Return (index, name, probability) of the labels over 50 %, the highest first.
 
     Raises:
         OptionError: The model is not a multi-label model, or predicts no label.
@@ -39,4 +39,5 @@ def predicted_labels(loaded: Loaded, inputs: Any, truncation: bool) -> list[tupl
             f"{loaded.name} gives no label a probability over 50 %",
             remedy="Name the labels with --targets A,B",
         )
-    return [(index, names.name(index)) for index in found]
+    chances = logits.float().sigmoid()
+    return [(index, names.name(index), float(chances[index])) for index in found]

@@ -32,6 +32,7 @@ def score_row(sample: Sample, index: int, attribution: Attribution) -> Row:
     main = attribution.streams[attribution.main]
     words = attribution.words() if main.tokens is not None else None
     conservation = attribution.conservation
+    chance = None if attribution.probability is None else float(attribution.probability[0])
     return {
         "index": index,
         "id": sample.id,
@@ -39,6 +40,7 @@ def score_row(sample: Sample, index: int, attribution: Attribution) -> Row:
         "target": int(attribution.target[0]),
         "target_label": attribution.labels[0],
         "output": float(attribution.output[0]),
+        "probability": chance if chance == chance else None,  # NaN if the target has none
         "conservation": None if conservation is None else float(conservation[0]),
         "trust": attribution.trust.verdict,
         "trust_reasons": attribution.trust.summary,
@@ -292,6 +294,7 @@ def _schema(facts: str) -> Any:
         "target": pa.int64(),
         "target_label": pa.string(),
         "output": pa.float64(),
+        "probability": pa.float64(),
         "conservation": pa.float64(),
         "trust": pa.string(),
         "trust_reasons": pa.string(),

@@ -61,6 +61,23 @@ class ComparedSample:
         return tuple(dict.fromkeys(content.label for content in self.contents))
 
     @property
+    def models(self) -> str:
+        """The distinct models."""
+        return ", ".join(dict.fromkeys(content.model for content in self.contents if content.model))
+
+    @property
+    def chances(self) -> str:
+        """The probability of each label, with its model if there are several; "" if unknown."""
+        named = len({content.model for content in self.contents}) > 1
+        labelled = named or len(self.labels) > 1
+        found = [
+            f"{f'{c.model}: ' * named}{f'{c.label} ' * labelled}{c.chance}"
+            for c in self.contents
+            if c.chance
+        ]
+        return ", ".join(dict.fromkeys(found))
+
+    @property
     def methods(self) -> str:
         """The distinct methods."""
         return ", ".join(dict.fromkeys(content.method for content in self.contents))
@@ -77,7 +94,8 @@ class ComparedSample:
         merged: dict[str, tuple[list[str], SampleContent]] = {}
         for title, content in zip(self.choices, self.contents, strict=True):
             merged.setdefault(content.trust, ([], content))[0].append(title)
-        return [(", ".join(titles), content) for titles, content in merged.values()]
+        mark = "; " if any(", " in title for title in self.choices) else ", "
+        return [(mark.join(titles), content) for titles, content in merged.values()]
 
 
 def compare_samples(

@@ -102,7 +102,7 @@ def _read_one(attribution: Attribution, index: int) -> SampleContent:
     panels = tuple(part.panel for part in parts.values())
     together = one.conservation is not None
     return SampleContent(
-        label=visible(one.labels[0].strip() or one.labels[0]),
+        label=_label(one),
         output=float(one.output[0]),
         chance=chance(None if one.probability is None else float(one.probability[0])),
         method=visible(one.method),
@@ -121,6 +121,18 @@ def _read_one(attribution: Attribution, index: int) -> SampleContent:
         panels=_share_scale(panels) if together and len(panels) > 1 else panels,
         scales=(ONE_SCALE if together else OWN_SCALE) * (len(panels) > 1),
         matrices=_matrices(attribution, parts, index),
+    )
+
+
+def _label(one: Attribution) -> str:
+    """What is explained: the name of a class, or text that a model writes, in quotes."""
+    label = one.labels[0]
+    written = "generated" in one.streams or label[:1].isspace()
+    shown = visible(label.strip() or label)
+    return (
+        f"\N{LEFT DOUBLE QUOTATION MARK}{shown}\N{RIGHT DOUBLE QUOTATION MARK}"
+        if written
+        else shown
     )
 
 

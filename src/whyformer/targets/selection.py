@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from whyformer.errors import TargetError
 from whyformer.inputs.batch import Batch
+from whyformer.inputs.words import special_ids
 from whyformer.targets import heads
 from whyformer.targets.context import context_columns
 from whyformer.targets.find_text import find_text
@@ -181,11 +182,12 @@ class Selector:
     def select_token_class(self, target: Any, sample: int) -> Selection:
         """Select the class of one token, by default of the one with the most confident class.
 
-        A class that stands for nothing found ("O") does not count, unless there is no other.
+        A class that stands for nothing found ("O") and special tokens do not count, unless there
+        is nothing else.
         """
         self.check_kind(target, Span)
         if isinstance(target, Token):
-            return self.select_at(self.token_column(target, sample), target.token, sample)
+            return self.select_named_place(self.token_column(target, sample), target.token, sample)
         if target is not None:
             raise TargetError(
                 f"{type(self.module).__name__} gives {self.head.kind}, and the target names none."
@@ -193,10 +195,20 @@ class Selector:
                 argument="head",
                 remedy="Pass target=wf.token(position, label)",
             )
-        column, index = self.most_confident(sample)
-        found = self.select_at(column, index, sample)
-        unit = "pixel" if self.head.kind == heads.PIXEL_CLASSES else "position"
-        return replace(found, label=f"{found.label} at {unit} {self.position(sample, column)}")
+        return self.select_named_place(*self.most_confident(sample), sample)
+
+    def select_named_place(self, column: int, wanted: Any, sample: int) -> Selection:
+        """Select a class at a token; the label says where it was read."""
+        found = self.select_at(column, wanted, sample)
+        return replace(found, label=f"{found.label} at {self.place(sample, column)}")
+
+    def place(self, sample: int, column: int) -> str:
+        """Where a token class was read, as text: its position, and its token if that is known."""
+        if self.head.kind == heads.PIXEL_CLASSES:
+            return f"pixel {self.position(sample, column)}"
+        tokens = self.batch.tokens
+        token = "" if tokens is None else tokens[sample][column].strip()
+        return f"position {self.position(sample, column)}{token and f' ({token})'}"
 
     def most_confident(self, sample: int) -> tuple[int, int]:
         """The column and the class with the highest probability, at real tokens."""
@@ -209,9 +221,18 @@ class Selector:
             probabilities[:, nothing] = -math.inf
         mask = self.batch.mask
         if mask is not None and mask.shape[1] == len(probabilities):
-            probabilities[~mask[sample].to(probabilities.device)] = -math.inf
+            probabilities[~self.word_columns(mask[sample], sample)] = -math.inf
         best = int(probabilities.argmax())
         return best // count, best % count
+
+    def word_columns(self, real: Tensor, sample: int) -> Tensor:
+        """(tokens,) True at real tokens that are not special; at all real ones if none is left."""
+        ids = self.batch.arguments[self.batch.carrier][sample]
+        if self.batch.tokenizer is None or ids.shape != real.shape or ids.is_floating_point():
+            return real.to(self.scores.device)
+        special = torch.tensor(sorted(special_ids(self.batch.tokenizer)), dtype=ids.dtype)
+        words = real.cpu() & ~torch.isin(ids.cpu(), special)
+        return (words if bool(words.any()) else real).to(self.scores.device)
 
     def select_span(self, target: Any, sample: int) -> Selection:
         """Select the start plus the end of a span, by default of the best span of real tokens."""

@@ -251,12 +251,14 @@ def _draw_pictures(canvas: Canvas, shown: Sequence[tuple[str, Tensor]], per_row:
 
 def _draw_comparison(canvas: Canvas, sample: ComparedSample) -> None:
     first, several = sample.contents[0], len(sample.labels) > 1
-    facts = [("output", number(first.output)), *_chance(first)]
-    if several:
-        chances = [f"{c.label} {c.chance}" for c in sample.contents if c.chance]
-        facts = [("method", first.method), *([("probability", ", ".join(dict.fromkeys(chances)))])]
-        facts = facts if chances else facts[:1]
-    _draw_head(canvas, sample.labels, [*facts, *([("model", first.model)] if first.model else [])])
+    one = len({(content.label, content.model) for content in sample.contents}) == 1
+    known = {
+        "output": number(first.output) if one else "",
+        "method": sample.methods if several else "",
+        "probability": sample.chances,
+        "models" if ", " in sample.models else "model": sample.models,
+    }
+    _draw_head(canvas, sample.labels, [(name, value) for name, value in known.items() if value])
     for panels in sample.rows:
         if len(sample.rows) > 1:
             canvas.write_paragraph(panels[0].name, font(9, "bold"), LIGHT.text)

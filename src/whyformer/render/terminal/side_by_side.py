@@ -26,9 +26,9 @@ VERDICTS = {"sound": "green", "sound with notes": "yellow", "doubtful": "bold re
 PICTURE, OVERLAY = 32, 18  # characters of the widest picture, and of the narrowest overlay
 
 
-def headline(content: SampleContent) -> Text:
-    """Return the headline of a sample: why this label?"""
-    return Text.assemble("why ", (content.label, "bold"), "?")
+def headline(*labels: str) -> Text:
+    """Return the headline of a sample: why this label, or one of several?"""
+    return Text("why ") + Text(" or ").join(Text(label, style="bold") for label in labels) + "?"
 
 
 def captioned_row(captioned: Sequence[tuple[str, Text]], wide: int) -> Table:
@@ -47,14 +47,14 @@ def side_by_side(box: InkBox, sample: ComparedSample, bars: bool) -> RenderableT
     Columns that do not fit the width wrap.
     """
     first = sample.contents[0]
-    models = {content.model for content in sample.contents}
-    chances = dict.fromkeys(f"{c.label} {c.chance}" for c in sample.contents if c.chance)
-    output = f"output {number(first.output)}" if len(sample.labels) == 1 else ""
-    known = f"probability {', '.join(chances)}" if chances else ""
-    facts = "  ".join(filter(None, (output, known, f"model {first.model}" * bool(first.model))))
-    if len(models) > 1:  # their names are in the titles
-        facts = ""
-    parts: list[RenderableType] = [Rule(headline(first), align="left", style="")]
+    one = len({(content.label, content.model) for content in sample.contents}) == 1
+    known = {
+        "output": number(first.output) if one else "",
+        "probability": sample.chances,
+        "models" if ", " in sample.models else "model": sample.models,
+    }
+    facts = "  ".join(f"{name} {value}" for name, value in known.items() if value)
+    parts: list[RenderableType] = [Rule(headline(*sample.labels), align="left", style="")]
     parts += [Text(facts)] if facts else []
     for panels in sample.rows:
         if len(sample.rows) > 1:

@@ -83,7 +83,7 @@ def print_to_text(renderable: RenderableType, width: int | None) -> str:
 
 def _sample(box: InkBox, content: SampleContent, bars: bool) -> RenderableType:
     parts: list[RenderableType] = [
-        Rule(headline(content), align="left", style=""),
+        Rule(headline(content.label), align="left", style=""),
         _facts(content),
     ]
     for panel in content.panels:
