@@ -184,8 +184,9 @@ def test_all_fills_go_through(loaded: Loaded, texts: list[str], mask: Tensor, fi
 # Their softmax runs in float32 whatever the model's precision. MPT's bias counts from the end of
 # the batch, padding included, so that padding changes the rounding.
 NARROWED = {"mpt"}
-# Its softmax is in float32, in the model's own forward.
-SINGLE_SOFTMAX = {"t5gemma"}
+# Their softmax or router is in float32, in the model's own forward. Some processors round a batch
+# there in another order than a single sample.
+SINGLE_SOFTMAX = {"longt5", "longt5_global", "switch_transformers", "t5gemma"}
 
 
 @pytest.fixture

@@ -124,7 +124,9 @@ def load_model(
     else:
         module, own = _load_hub(name, with_processor=processor is None)
     source = name if processor is None and not place else None
-    return Loaded(module.to(**place), own if processor is None else processor, name, source=source)
+    if place:
+        module.to(**place)
+    return Loaded(module, own if processor is None else processor, name, source=source)
 
 
 def _class_name(module: nn.Module) -> str:

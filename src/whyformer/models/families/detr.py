@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import nn
 
 from whyformer.models.families.encoder_decoder import LAYERS
@@ -32,9 +33,23 @@ def tiny_detector(class_name: str, *stages: str, **sizes: Any) -> Callable[..., 
             layer_type="basic",
             out_features=list(stages or ("stage2",)),
         )
-        return tiny_model(class_name, **sizes, backbone_config=backbone)(seed=seed, **changes)
+        model = tiny_model(class_name, **sizes, backbone_config=backbone)(seed=seed, **changes)
+        return _with_small_features(model)
 
     return build
+
+
+@torch.no_grad()
+def _with_small_features(model: nn.Module) -> nn.Module:
+    """The model with smaller features of its backbone, as trained detectors have them.
+
+    A random backbone gives 100 to 250. Attention to such states is one-hot, and what its gradient
+    has in float32 is rounding.
+    """
+    for name, buffer in model.named_buffers():
+        if name.endswith("running_var"):
+            buffer *= 9
+    return model
 
 
 def detector(name: str, *, cross_attention: str = CROSS_ATTENTION, **facts: Any) -> Family:
