@@ -10,7 +10,8 @@ tokens one by one takes N of these at least.
 
 - `each token` has one row per token of the answer; its reference is N plain passes.
 - `whole answer` is one row, the sum of all logits; its reference is one plain pass.
-- memory is the most that torch has allocated at once, without weights; its reference is one pass.
+- memory is the growth of the resident size to its peak, in a forked process; its reference is one
+  pass.
 
 With one thread the time is the CPU time of this process, the best of the rounds, which all take
 turns. `plain, one logit` is the plain pass that computes the logits of one position alone.
@@ -19,21 +20,21 @@ turns. `plain, one logit` is the plain pass that computes the logits of one posi
 from __future__ import annotations
 
 import argparse
+import ctypes
 import os
+import resource
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
-os.environ.setdefault("KINETO_LOG_LEVEL", "5")
 
 import torch
 from torch import Tensor, nn
 
 import turns
 import whyformer as wf
-from memory import peak
 from report import finish, limit_note
 
 PLAIN, ONE_LOGIT = "plain", "plain, one logit"
@@ -81,6 +82,30 @@ def plain(model: Any, ids: Tensor, **settings: Any) -> None:
         torch.autograd.grad(output.logits[:, -2 if not settings else -1, 0].sum(), states[0])
     finally:
         handle.remove()
+
+
+def peak_growth(work: Callable[[], Any]) -> int:
+    """The most bytes by which a forked process grows while the work runs.
+
+    torch's profiler would keep an event for each allocation: more than the memory of this machine
+    for the many backward passes of an answer.
+    """
+    ctypes.CDLL(None).malloc_trim(0)  # so that the process cannot reuse what earlier work freed
+    reading, writing = os.pipe()
+    if not (child := os.fork()):
+        before = _largest_resident_size()
+        work()
+        os.write(writing, str(_largest_resident_size() - before).encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as answer:
+        found = answer.read()
+    os.waitpid(child, 0)
+    return int(found)
+
+
+def _largest_resident_size() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -135,7 +160,9 @@ def main(words: Sequence[str] | None = None) -> int:
 
     seconds = turns.best(work, options.rounds)
     show(seconds, references, 1, "s")
-    bytes_of = {} if options.without_memory else {name: peak(job) for name, job in work.items()}
+    bytes_of = (
+        {} if options.without_memory else {name: peak_growth(job) for name, job in work.items()}
+    )
     show(bytes_of, dict.fromkeys(work, 1), 2**20, "MiB")
     results = {"title": title, "references": references, "seconds": seconds, "bytes": bytes_of}
     return finish(results, exceeded, options.json)

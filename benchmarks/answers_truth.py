@@ -46,6 +46,7 @@ from torch import Tensor, nn
 import whyformer as wf
 from pointing import CONTENDERS, Contender, Figure, plain, table
 from whyformer.errors import TrustWarning, WhyformerError
+from whyformer.models.load import load_folder
 from whyformer.reproduce.passages import Passage, PassageQuestion, held_out_questions
 
 NAME = "reader"
@@ -119,7 +120,7 @@ def inputs_of(prompts: Sequence[Prompt]) -> dict[str, Tensor]:
 def ask(count: int, batch: int) -> Reading:
     """Ask the model held-out questions."""
     folder = wf.models()[NAME].folder
-    model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    model = load_folder(folder, torch.float32).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     prompts = [read_prompt(tokenizer, *pair) for pair in held_out_questions(count)]
     written = [0] * len(prompts)

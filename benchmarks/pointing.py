@@ -56,6 +56,7 @@ import perturbation
 import whyformer as wf
 from whyformer.errors import WhyformerError
 from whyformer.inputs.regions import RegionGrid
+from whyformer.models.load import load_folder
 from whyformer.reproduce import scenes
 from whyformer.reproduce.scene_questions import held_out_questions
 from whyformer.reproduce.scenes import Scene, Shape
@@ -142,8 +143,7 @@ class Trial:
 def answering(name: str, count: int, seed: int) -> Trial:
     """Questions to LXMERT or VisualBERT about one shape each, one from each held-out scene."""
     folder = wf.models()[name].folder
-    kind = json.loads((folder / "config.json").read_text())["architectures"][0]
-    model = getattr(transformers, kind).from_pretrained(folder, dtype=torch.float32).eval()
+    model: Any = load_folder(folder, torch.float32).eval()
     words = transformers.AutoTokenizer.from_pretrained(folder)
     drawings, asked = zip(*held_out_questions(count, seed), strict=True)
     grid = RegionGrid.load(folder)
@@ -183,8 +183,7 @@ def answering(name: str, count: int, seed: int) -> Trial:
 def chatting(name: str, count: int, seed: int) -> Trial:
     """Questions to a vision-language model about one shape each, one from each held-out scene."""
     folder = wf.models()[name].folder
-    kind = json.loads((folder / "config.json").read_text())["architectures"][0]
-    model = getattr(transformers, kind).from_pretrained(folder, dtype=torch.float32).eval()
+    model: Any = load_folder(folder, torch.float32).eval()
     processor = transformers.AutoProcessor.from_pretrained(folder)
     drawings, asked = zip(*held_out_questions(count, seed), strict=True)
     texts = [
@@ -234,7 +233,7 @@ def detecting(name: str, count: int, seed: int) -> Trial:
     from training.shapes_detr import boxes, corners, overlaps
 
     folder = wf.models()[name].folder
-    model = transformers.AutoModelForObjectDetection.from_pretrained(folder, dtype=torch.float32)
+    model: Any = load_folder(folder, torch.float32).eval()
     processor = transformers.AutoImageProcessor.from_pretrained(folder)
     chance = numpy.random.default_rng(seed)
     pixels, targets, chosen, about = [], [], [], []
@@ -242,7 +241,7 @@ def detecting(name: str, count: int, seed: int) -> Trial:
     for first in range(0, count, 100):
         drawings = list(scenes.scenes(scenes.HELD_OUT + first, min(100, count - first)))
         shown = processor(images=[d.render() for d in drawings], return_tensors="pt")
-        output = model.eval()(**shown)
+        output = model(**shown)
         chances = output.logits.softmax(-1)[..., :-1]
         for i, drawing in enumerate(drawings):
             sureness, labels = chances[i].max(-1)

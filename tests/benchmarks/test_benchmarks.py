@@ -358,7 +358,7 @@ FILES: dict[str, tuple[dict[str, Any], list[str]]] = {
         ["| wall | 3000 s | 400 s | 7.5 |"],
     ),
 }
-FILES["speed_two"] = FILES["streams"] = FILES["speed"]
+FILES["speed_two"] = FILES["speed_small"] = FILES["streams"] = FILES["speed"]
 FILES["sweep_long"] = FILES["sweep"]
 
 
