@@ -60,9 +60,9 @@ def methods_in_short() -> str:
 
 
 def measured_values(measure: str, task: str) -> dict[str, str]:
-    """Return the figure of each method in the first table of this measure in docs/results.md."""
+    """Return the figure of each method on the whole sets of docs/results.md."""
     text = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
-    _, _, rest = text.partition("<!-- methods -->")
+    _, _, rest = text.partition("<!-- whole-methods -->")
     _, _, rest = rest.partition(f"\n**{measure}** ")
     lines = [line for line in rest.split("\n\n")[1].splitlines() if line.startswith("|")]
     head, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
