@@ -116,19 +116,23 @@ FLOAT32 = [
     for name in tiny_models()
 ]
 
-# What differs by more than 1e-4 without a note on processors without AVX-512, and how much at most.
-# The note is an estimate, too low here; `integrated_gradients` warns that its sum is far off.
-UNSAID = {
-    ("audio_spectrogram_transformer", "transformer_attribution"): 5e-4,
-    ("detr", "transformer_attribution"): 5e-4,
-    ("llava_onevision", "transformer_attribution"): 5e-4,
-    ("instructblip_t5", "integrated_gradients"): 2e-3,
-}
+# How far batch and single may be apart without a note, of the largest score. Processors round sums in
+# another order. The note of a relevance pass is an estimate, and on some processors it is too low:
+# 2.4e-4 was the most without one. `integrated_gradients` is off on one model only, by 7e-4, and
+# warns there that its sum is wrong by far.
+UNSAID, UNSAID_BY_RELEVANCE = 1e-4, 5e-4
+UNSAID_OF = {("instructblip_t5", "integrated_gradients"): 2e-3}
+
+
+def allowed_unsaid(model_name: str, method: str) -> float:
+    """The difference of batch and single that needs no note."""
+    usual = UNSAID_BY_RELEVANCE if wf.methods()[method].rules == "relevance" else UNSAID
+    return UNSAID_OF.get((model_name, method), usual)
 
 
 @pytest.mark.parametrize("model_name", FLOAT32)
 def test_float32_batch_equals_singles_or_says_that_it_does_not(model_name: str) -> None:
-    """In float32, to 1e-4 of each stream's largest score; otherwise both results have a note."""
+    """In float32, to a share of each stream's largest score; otherwise both results have a note."""
     model = model_of(model_name, torch.float32)
     inputs = tiny_inputs(model, LENGTHS)
     every = [name for name, method in wf.methods().items() if method.in_all]
@@ -138,7 +142,7 @@ def test_float32_batch_equals_singles_or_says_that_it_does_not(model_name: str) 
         for i in range(len(LENGTHS)):
             alone = explain(method, model_name, model, only(model, inputs, i))[0]
             difference = largest_difference(alone, together[i])
-            same = UNSAID.get((model_name, method), 1e-4)
+            same = allowed_unsaid(model_name, method)
             if difference > same and not (says_rounding(alone) and says_rounding(together[i])):
                 unsaid.append((method, i, difference))
     assert not unsaid

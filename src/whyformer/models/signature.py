@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import nn
@@ -28,6 +31,9 @@ STREAMS = {
     "input_values": "audio",
     "input_features": "audio",
 }
+
+# What `inspect` found for a method; it is asked several times in each call of explain.
+_parameters: WeakKeyDictionary[FunctionType, tuple[tuple[str, ...], bool]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -69,13 +75,26 @@ def forward_of(module: nn.Module) -> Forward:
         scripted: Any = module.forward
         arguments = scripted.schema.arguments[1:]  # without self
         return Forward(tuple(one.name for one in arguments), False, str(module.original_name))
-    parameters = inspect.signature(module.forward).parameters.values()
-    names = tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
-    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    names, takes_any = _parameters_of(module.forward)
     if takes_any and config_of(module) is not None and names:
         names += tuple(name for name in SWITCHES if name not in names)
         takes_any = False
     return Forward(names, takes_any, type(module).__name__)
+
+
+def _parameters_of(forward: Callable[..., Any]) -> tuple[tuple[str, ...], bool]:
+    """The names of a forward's arguments, and whether it takes any keyword."""
+    function = getattr(forward, "__func__", None)
+    known = _parameters.get(function) if isinstance(function, FunctionType) else None
+    if known is not None:
+        return known
+    parameters = inspect.signature(forward).parameters.values()
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    names = tuple(one.name for one in parameters if one.kind in named)
+    found = names, any(one.kind is one.VAR_KEYWORD for one in parameters)
+    if isinstance(function, FunctionType):
+        _parameters[function] = found
+    return found
 
 
 def config_of(module: nn.Module) -> Any | None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from weakref import WeakSet
+from weakref import ref
 
 from torch import Tensor
 
 
 class Watched:
     """A value that a hook needs; a copy takes its place if the model overwrites it."""
+
+    __slots__ = ("__weakref__", "value")
 
     def __init__(self, value: Tensor) -> None:
         self.value = value
@@ -18,17 +20,20 @@ class WatchedValues:
     """The values that living hooks need."""
 
     def __init__(self) -> None:
-        self._living: WeakSet[Watched] = WeakSet()
+        # Plain references, which are cheaper than a WeakSet: every bias of a model is watched.
+        self._watched: list[ref[Watched]] = []
 
     def watch(self, value: Tensor) -> Watched:
         """The value, which `save` will copy in time."""
         watched = Watched(value.detach())
-        self._living.add(watched)
+        self._watched.append(ref(watched))
         return watched
 
     def save(self, target: Tensor) -> None:
         """Copy the values that share memory with a tensor that is about to be overwritten."""
-        memory = target.untyped_storage().data_ptr() if len(self._living) else 0
-        for watched in self._living:
-            if watched.value.untyped_storage().data_ptr() == memory:
-                watched.value = watched.value.clone()
+        living = [one for watched in self._watched if (one := watched()) is not None]
+        self._watched = [ref(one) for one in living]
+        memory = target.untyped_storage().data_ptr() if living else 0
+        for one in living:
+            if one.value.untyped_storage().data_ptr() == memory:
+                one.value = one.value.clone()
