@@ -30,8 +30,8 @@ def baseline_arguments(
     replaced = ~torch.isin(value, torch.tensor(special, dtype=value.dtype, device=value.device))
     if mask is not None:
         replaced &= mask
-    neutral = torch.full_like(value, neutral_id(module, tokenizer))
-    return {**arguments, carrier: torch.where(replaced, neutral, value)}
+    neutral = value.masked_fill(replaced, neutral_id(module, tokenizer))
+    return {**arguments, carrier: neutral}
 
 
 def neutral_id(module: nn.Module, tokenizer: Any | None) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -102,8 +103,9 @@ class Sequences:
             ids = self.arguments.get(name)
             if not isinstance(ids, Tensor) or ids.is_floating_point() or not size:
                 continue
-            outside = ids[(ids < 0) | (ids >= size)]
-            if outside.numel():
+            low, high = (int(end) for end in ids.aminmax()) if ids.numel() else (0, 0)
+            if low < 0 or high >= size:
+                outside = ids[(ids < 0) | (ids >= size)]
                 raise InputError(
                     f"'{name}' has {outside.numel()} ids outside of the model's 0..{size - 1}, the"
                     f" first is {int(outside[0])}",
@@ -141,8 +143,11 @@ class Sequences:
         keeps its position.
         """
         columns = mask.shape[1]
-        shift = mask.int().argmax(dim=1)
-        needed = int((columns - mask.flip(1).int().argmax(dim=1) - shift).max())
+        shift, needed = [0] * len(mask), columns
+        if not bool(mask.all()):
+            first = mask.int().argmax(dim=1)
+            needed = int((columns - mask.flip(1).int().argmax(dim=1) - first).max())
+            shift = first.tolist()
         limit = positions_of(self.module) if self.is_text else None
         if limit is not None and needed > limit:
             raise InputError(
@@ -153,9 +158,9 @@ class Sequences:
         # Without a pad id, a decoder's classifier always reads the last column.
         reads_last = is_last_token_classifier(self.module) and self.pad_id() is None
         cuts = needed < columns and (reads_last or (limit is not None and columns > limit))
-        if not cuts and not bool(shift.any()):
+        if not cuts and not any(shift):
             return None
-        return Layout(tuple(shift.tolist()), columns, needed)
+        return Layout(tuple(shift), columns, needed)
 
     def pad_id(self) -> int | None:
         """The padding id in the model's config, or None."""
@@ -194,11 +199,10 @@ class Sequences:
         if self.tokenizer is None or ids.is_floating_point() or self.stream == "generated":
             return
         special = special_ids(self.tokenizer) - {getattr(self.tokenizer, "mask_token_id", None)}
-        ignored = torch.tensor(sorted(special), dtype=ids.dtype, device=ids.device)
-        has_words = (mask & ~torch.isin(ids, ignored)).any(dim=1)
-        if not bool(has_words.all()):
-            index = int((~has_words).nonzero()[0])
-            pieces = self.tokenizer.convert_ids_to_tokens(ids[index][mask[index]].tolist())
+        for index, (row, real) in enumerate(zip(ids.tolist(), mask.tolist(), strict=True)):
+            if any(is_real and one not in special for one, is_real in zip(row, real, strict=True)):
+                continue
+            pieces = self.tokenizer.convert_ids_to_tokens([*itertools.compress(row, real)])
             raise InputError(
                 f"sample {index} has only special tokens, {' '.join(map(str, pieces))}: there is"
                 " nothing to explain",
@@ -237,10 +241,11 @@ class Sequences:
 
 def check_mask(mask: Tensor, name: str) -> None:
     """Raise InputError if a (batch, tokens) mask hides all tokens of a sample."""
-    empty = (~mask.any(dim=1)).nonzero().flatten().tolist()
-    if empty:
+    has_tokens = mask.any(dim=1).tolist()
+    if not all(has_tokens):
+        sample = has_tokens.index(False)
         raise InputError(
-            f"'{name}' hides every token of sample {empty[0]}: there is nothing to explain",
+            f"'{name}' hides every token of sample {sample}: there is nothing to explain",
             argument="inputs",
             remedy="Leave the sample out or correct its mask",
         )

@@ -37,7 +37,6 @@ def target_probability(
         return None
     with torch.no_grad(), torch._C.DisableTorchFunction():
         scores = head.scores.detach()
-        signs = torch.tensor([[sign for sign, _ in row] for row in terms])
         if head.kind == heads.SPANS:
             found = _span_probabilities(scores, terms, batch)
         elif head.kind == heads.QUERIES:
@@ -50,9 +49,16 @@ def target_probability(
                 found = _pick(beside, terms)
             else:
                 found = _softmax_of(beside, terms)
-        whole = found.where(signs != 0, 1).prod(1)
-        whole = whole.where((signs >= 0).all(1), torch.nan)
+        signs = [[sign for sign, _ in row] for row in terms]
+        if any(sign != 1 for row in signs for sign in row):
+            found = _without_signs(found, torch.tensor(signs))
+        whole = found.prod(1)
         return None if bool(whole.isnan().all()) else whole
+
+
+def _without_signs(found: Tensor, signs: Tensor) -> Tensor:
+    """The probabilities, 1 where a term does not count, and NaN for samples that subtract one."""
+    return found.where(signs != 0, 1).where((signs >= 0).all(1, keepdim=True), torch.nan)
 
 
 def _beside(scores: Tensor, terms: list[Terms]) -> Tensor:

@@ -226,7 +226,9 @@ def _sum_selected(scores: Tensor, terms: list[Terms]) -> Tensor:
             f"there is no token {unknown[0]}; the model has ids 0 to {scores.shape[-1] - 1}",
             argument="target",
         )
-    entries = scores[term_places(scores, terms)]  # (batch, terms)
+    with torch._C.DisableTorchFunction():  # places are no operations of the model
+        places = term_places(scores, terms)
+    entries = scores[places]  # (batch, terms)
     signs = [[sign for sign, _ in row] for row in terms]
     if any(sign != 1 for row in signs for sign in row):
         entries = entries * torch.tensor(signs, dtype=scores.dtype, device=scores.device)

@@ -180,10 +180,15 @@ class Balanced(Attentions):
             return sum(block <= place.block for block in own) / len(own)
 
         def weighted(bookings: Mapping[Booking, Tensor]) -> dict[str, Tensor]:
-            sums: dict[str, Tensor] = {}
-            for booking, amount in bookings.items():
-                part, account = amount * share(booking), booking[0]
-                sums[account] = sums[account] + part if account in sums else part
+            """The sum of each account, (batch,)."""
+            by_account: dict[str, list[Booking]] = {}
+            for booking in bookings:
+                by_account.setdefault(booking[0], []).append(booking)
+            sums = {}
+            for account, own in by_account.items():
+                device = bookings[own[0]].device  # blocks may be on several
+                amounts = torch.stack([bookings[booking].to(device) for booking in own], dim=1)
+                sums[account] = amounts @ amounts.new_tensor([share(booking) for booking in own])
             return sums
 
         scores: Scores = {}
