@@ -118,7 +118,7 @@ FLOAT32 = [
 
 # How far batch and single may be apart without a note, as a share of the largest score. Processors
 # round sums in another order. The note of a relevance pass is an estimate, which is too low on some
-# of them: 2.4e-4 was the most without one. `integrated_gradients` is off on one model only, by 7e-4,
+# of them: 2.4e-4 was the most without one. `integrated_gradients` is off on one model, by 7e-4,
 # and warns there that its sum is wrong by far.
 UNSAID, UNSAID_BY_RELEVANCE = 1e-4, 5e-4
 UNSAID_OF = {("instructblip_t5", "integrated_gradients"): 2e-3}
