@@ -14,9 +14,8 @@ from whyformer.engine.result import MethodResult
 
 # Of the largest score: a smaller change is not worth a note.
 VISIBLE = 1e-4
-# Rounding steps that the sums are off by. With AVX-512 five are enough on all tiny models for a
-# note on every sample whose scores differ between batch and single by more than VISIBLE. With other
-# instructions a difference up to 2.4e-4 has no note (tests/methods/test_matrix.py).
+# Rounding steps that the sums are off by: an estimate. On some processors, batch and single of a few
+# tiny models differ by up to 2.4e-4 without a note (tests/methods/test_matrix.py).
 _STEPS = 10
 
 
