@@ -14,8 +14,8 @@ from whyformer.engine.result import MethodResult
 
 # Of the largest score: a smaller change is not worth a note.
 VISIBLE = 1e-4
-# Rounding steps that the sums are off by: an estimate. On some processors, batch and single of a few
-# tiny models differ by up to 2.4e-4 without a note (tests/methods/test_matrix.py).
+# Rounding steps that the sums are off by: an estimate. On some processors, batch and single of a
+# few tiny models differ by up to 2.4e-4 without a note (tests/methods/test_matrix.py).
 _STEPS = 10
 
 
