@@ -63,7 +63,7 @@ def test_no_wide_copy_of_the_weights_is_kept_for_the_backward_pass() -> None:
     half = nn.Linear(64, 64, bias=False).to(torch.bfloat16)
     x = torch.ones(1, 3, 64, requires_grad=True)
     states = x * 1.0
-    with Interception({}, Ledger(1)), in_float32(half):
+    with Interception({}, Ledger(1)), in_float32([half]):
         output = half(states)
     assert output.dtype == torch.float32
     assert output.grad_fn is not None

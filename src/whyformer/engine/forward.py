@@ -77,8 +77,8 @@ def run_forward(
     part = find_module(run.module, path) if path else None
     if part is not None:
         hooks = [*hooks, (part, "after", lambda m, args, out: part_outputs.append(out))]
-    marks = recurrence_hooks(modules_of(run.module))
-    under_rules = partial(_under_rules, run.module, interception, marks)
+    parts = modules_of(run.module)
+    under_rules = partial(_under_rules, parts, interception, recurrence_hooks(parts))
     blocks = (
         nullcontext()
         if checkpoint is None
@@ -134,13 +134,13 @@ def _own_copy(tensor: Tensor) -> Tensor:
 
 @contextmanager
 def _under_rules(
-    module: nn.Module, interception: Interception, marks: Sequence[Hook]
+    parts: Sequence[nn.Module], interception: Interception, marks: Sequence[Hook]
 ) -> Iterator[None]:
     """A scope in which the model's code runs under the rules; blocks may run in it again."""
-    widened = in_float32(module)  # before the interception, which would see every look at a weight
+    widened = in_float32(parts)  # before the interception, which would see every look at a weight
     with (
         add_hooks([*marks]),
-        mark_mixing_parameters(module),
+        mark_mixing_parameters(parts),
         use_mode(interception),
         open_functions(),
         widened,

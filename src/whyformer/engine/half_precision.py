@@ -7,6 +7,7 @@ them, and everything else that is half precision, as float32.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -32,22 +33,23 @@ _LIKE = torch_functions(
 )
 
 
-def in_float32(module: nn.Module) -> AbstractContextManager[Any]:
-    """Return a scope that computes in float32 if the model has weights in half precision.
+def in_float32(parts: Iterable[nn.Module]) -> AbstractContextManager[Any]:
+    """Return a scope that computes in float32 if some part of the model is in half precision.
 
     Enter it after the interception: the rules then see float32 only, but for the weights of linear
     layers (see `rules.operations.half_linear`).
     """
-    return use_mode(_HalfAsFloat32()) if has_half_weights(module) else nullcontext()
+    return use_mode(_HalfAsFloat32()) if _any_half(parts) else nullcontext()
 
 
 def has_half_weights(module: nn.Module) -> bool:
     """Return whether some parameter of the model is in float16 or bfloat16."""
-    return any(
-        weight is not None and weight.dtype in HALF
-        for part in modules_of(module)
-        for weight in part._parameters.values()
-    )
+    return _any_half(modules_of(module))
+
+
+def _any_half(parts: Iterable[nn.Module]) -> bool:
+    weights = (weight for part in parts for weight in part._parameters.values())
+    return not HALF.isdisjoint({weight.dtype for weight in weights if weight is not None})
 
 
 class _HalfAsFloat32(TorchFunctionMode):

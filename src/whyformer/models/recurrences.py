@@ -19,7 +19,6 @@ from typing import Any
 from torch import Tensor, nn
 from torch.overrides import handle_torch_function, has_torch_function_unary
 
-from whyformer.models.parts import modules_of
 from whyformer.models.shared_scope import SharedScope
 
 # The attribute of a replaced function that holds the function itself.
@@ -50,15 +49,15 @@ def mixing_parameter(value: Any) -> Any:
 
 
 @contextmanager
-def mark_mixing_parameters(module: nn.Module) -> Iterator[None]:
-    """A scope in which recurrences call `mixing_parameter` on what decides their mixing.
+def mark_mixing_parameters(parts: Iterable[nn.Module]) -> Iterator[None]:
+    """A scope in which the recurrences of these parts mark what decides their mixing.
 
-    A model finds such functions in the Python module of its class, where they are replaced for the
-    time of the scope. That changes nothing for other threads: without a torch function mode
-    `mixing_parameter` does nothing.
+    They call `mixing_parameter` on it. A model finds such functions in the Python module of its
+    class, where they are replaced for the time of the scope. That changes nothing for other
+    threads: without a torch function mode `mixing_parameter` does nothing.
     """
     with ExitStack() as scopes:
-        for name in sorted({type(part).__module__ for part in modules_of(module)}):
+        for name in sorted({type(part).__module__ for part in parts}):
             if name.startswith("torch."):
                 continue  # its own modules call no such functions
             if name in sys.modules and _recurrences_in(vars(sys.modules[name])):
@@ -73,7 +72,9 @@ def recurrence_hooks(parts: Iterable[nn.Module]) -> list[tuple[nn.Module, str, A
     for kind, part in {type(part): part for part in parts}.items():
         if kind.__module__.startswith("torch."):
             continue  # no module of torch is one, and code that it compiled cannot have hooks
-        names = _parameter_names(part.forward)
+        forward = part.forward
+        of_class = getattr(forward, "__func__", None)
+        names = _names_in_class(of_class) if of_class else _parameter_names(forward)
         if parameters := _mixing_names(names):
             hooks[kind] = _hook(names, parameters)
     return [(part, "before", hooks[type(part)]) for part in parts if type(part) in hooks]
@@ -155,3 +156,8 @@ def _parameter_names(function: Any) -> Names:
         return ()
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     return names[1:] if names[:1] == ("self",) else names
+
+
+@functools.lru_cache(maxsize=4096)  # every forward pass asks for every class of module
+def _names_in_class(function: FunctionType) -> Names:
+    return _parameter_names(function)

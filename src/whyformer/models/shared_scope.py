@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from whyformer.models.fork_safe import fork_safe
 from whyformer.models.undo import Change
@@ -26,17 +27,17 @@ class SharedScope:
         self._save = save
         self._change = change
         self._lock = fork_safe(threading.Lock())
-        self._inside: list[Change] = []
+        self._inside: list[object] = []
         self._restore: Callable[[], None] | None = None
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        member = Change(lambda: self._leave(member))
-        with member:
+        member = object()
+        with Change(partial(self._leave, member)):
             self._enter(member)
             yield
 
-    def _enter(self, member: Change) -> None:
+    def _enter(self, member: object) -> None:
         with self._lock:
             is_first = not self._inside
             self._inside.append(member)
@@ -45,7 +46,7 @@ class SharedScope:
                     self._restore = self._save()
                 self._change()
 
-    def _leave(self, member: Change) -> None:
+    def _leave(self, member: object) -> None:
         with self._lock:
             if member in self._inside:
                 self._inside.remove(member)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import threading
 from collections.abc import Mapping
 from weakref import WeakKeyDictionary, ref
@@ -17,7 +18,7 @@ from whyformer.models.quantized import dequantise, is_quantised
 
 # For each checked module its tensors, with their data pointers and version counters, and how many
 # checks found them changed.
-Seen = list[tuple[ref[Tensor], int, int]]
+Seen = tuple[list[ref[Tensor]], list[int], list[int]]
 _checked: WeakKeyDictionary[nn.Module, Seen] = WeakKeyDictionary()
 _versions: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()
 _lock = fork_safe(threading.Lock())
@@ -64,7 +65,11 @@ def check_weights(module: nn.Module, again: bool = False) -> None:
         )
     if not any(tensor.is_inference() for tensor in held):  # their writes are not counted
         with _lock:
-            _checked[module] = [(ref(t), _place(t), t._version) for t in held]
+            _checked[module] = (
+                [ref(t) for t in held],
+                [_place(t) for t in held],
+                [t._version for t in held],
+            )
             _versions[module] = _versions.get(module, 0) + 1
 
 
@@ -86,13 +91,14 @@ def _tensors(module: nn.Module) -> list[Tensor]:
 
 def _is_unchanged(seen: Seen | None, held: list[Tensor]) -> bool:
     """Whether these are the tensors that were checked, without a write since then."""
+    if seen is None:
+        return False
+    known, places, versions = seen  # whole lists at once: every call of explain does this
     return (
-        seen is not None
-        and len(seen) == len(held)
-        and all(
-            known() is tensor and place == _place(tensor) and version == tensor._version
-            for (known, place, version), tensor in zip(seen, held, strict=True)
-        )
+        len(known) == len(held)
+        and all(map(operator.is_, (one() for one in known), held))
+        and places == [_place(tensor) for tensor in held]
+        and versions == [tensor._version for tensor in held]
     )
 
 

@@ -15,6 +15,7 @@ from whyformer.engine.predict import Overwrite, run_model
 from whyformer.engine.rerun import Grids, plan_passes
 from whyformer.engine.run import Run
 from whyformer.inputs.removal import Removal
+from whyformer.models.parts import modules_of
 from whyformer.models.undo import use_mode
 from whyformer.targets.resolve import resolve
 
@@ -81,7 +82,7 @@ def _run_once(
         # The next stream is removed from what this one left.
         removal, rows = replace(removal, batch=left.batch), torch.arange(len(rows))
     with use_mode(make_interception(run, {}, run.new_ledger())), torch.no_grad():
-        with in_float32(run.module):
+        with in_float32(modules_of(run.module)):
             output = run_model(run.module, removal.batch, overwrites, ANOTHER_METHOD)
         value = resolve(target, output, run.module, removal.batch).value
     return value.detach().cpu().double()

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from whyformer.engine.rules import samples
+from whyformer.engine.rules.bias_sinks import BiasNote, BiasSinks
 from whyformer.engine.rules.cut_values import CutValues
 from whyformer.engine.rules.operations.stabilise import HALF, wide
 from whyformer.engine.rules.watched_values import Watched, WatchedValues
@@ -80,20 +81,14 @@ class Ledger:
         self.hidden: dict[str, None] = {}  # operations that no rule could see, in order
         self.cut = CutValues()  # values that the model computed with gradients off
         self._sinks: dict[Booking, Tensor] = {}
+        self._biases: BiasSinks[tuple[Booking, bool]] = BiasSinks()  # the flag: batch_first
         self.values = WatchedValues()
-        self._bias_sinks: list[tuple[Booking, bool, Tensor]] = []  # batch_first, (..., token)
 
     @property
     def sinks_by_place(self) -> dict[Booking, Tensor]:
         """The sinks that the backward pass has booked so far, (batch,) by account and block."""
-        # A model has many biases: those of the same shape are added up all at once.
-        alike: dict[tuple[Booking, bool, torch.Size], list[Tensor]] = {}
-        for booking, batch_first, relevance in self._bias_sinks:
-            alike.setdefault((booking, batch_first, relevance.shape), []).append(relevance)
-        for (booking, batch_first, _), parts in alike.items():
-            total = torch.stack(parts).sum(0).unsqueeze(-1)
-            self._add(self._sinks, booking, total, batch_first)
-        self._bias_sinks.clear()
+        for (booking, batch_first), relevance in self._biases.take():
+            self._add(self._sinks, booking, relevance, batch_first)
         return self._sinks
 
     @property
@@ -119,7 +114,7 @@ class Ledger:
         """Empty all accounts, before the backward pass runs again."""
         for book in (self._sinks, self.leaks_by_place, self.token_sinks):
             book.clear()
-        self._bias_sinks.clear()
+        self._biases.clear()
 
     @contextmanager
     def only_sample(self, sample: int) -> Iterator[None]:
@@ -158,21 +153,21 @@ class Ledger:
         """Book value * gradient of `output` as a sink; the value is an addend of `output`."""
         if not (self.active and output.requires_grad):
             return
-        batch_first, booking = self.batch_first, (account, self.place)
         constant = value if isinstance(value, Tensor) else torch.tensor(value)
-        dtype = output.dtype
-        if constant.dtype is not dtype or dtype in HALF:  # `to` costs, even in vain
-            constant = constant.to(torch.promote_types(dtype, torch.float32))
-        watched = self.values.watch(constant)
-        if constant.dim() == 1 < output.dim() and constant.shape == output.shape[-1:]:
-            parts = self._bias_sinks
-            output.register_hook(
-                lambda gradient: parts.append(
-                    (booking, batch_first, wide(gradient) @ watched.value)
-                )
-            )
-        else:
-            self._book_in_hook(self._sinks, booking, output, watched, batch_first)
+        if constant.dim() == 1 < output.dim() and constant.shape[0] == output.shape[-1]:
+            output.register_hook(self.bias_note(account, constant, output.dtype))
+            return
+        watched = self.values.watch(_widened(constant, output.dtype))
+        booking = (account, self.place)
+        self._book_in_hook(self._sinks, booking, output, watched, self.batch_first)
+
+    def bias_note(self, account: str, bias: Tensor, dtype: torch.dtype) -> BiasNote:
+        """Return what books bias * gradient as a sink when it is called with the gradient.
+
+        The bias is an addend along the last axis of a tensor of that dtype.
+        """
+        booking = (account, self.place), self.batch_first
+        return self.values.add(self._biases.note(booking, _widened(bias, dtype)))
 
     def alias(self, inputs: Sequence[Any]) -> list[Any]:
         """The inputs; tracked ones as views, so that their gradient is that of one operation."""
@@ -182,19 +177,12 @@ class Ledger:
         self, args: tuple, kwargs: dict[str, Any]
     ) -> tuple[tuple, dict[str, Any], list[Any]]:
         """The arguments with aliases for tracked tensors, also those in lists; and the aliases."""
+        if not self.active:
+            return args, kwargs, []
         aliases: list[Any] = []
-
-        def alias(value: Any) -> Any:
-            if type(value) in (tuple, list):
-                return type(value)([alias(one) for one in value])
-            if is_tracked(value) and self.active:
-                aliases.append(value.view_as(value))
-                return aliases[-1]
-            return value
-
         return (
-            tuple(alias(value) for value in args),
-            {key: alias(value) for key, value in kwargs.items()},
+            tuple([_alias(value, aliases) for value in args]),
+            {key: _alias(value, aliases) for key, value in kwargs.items()},
             aliases,
         )
 
@@ -309,6 +297,23 @@ class Ledger:
     def spread(self, relevance: Tensor, batch_first: bool = True) -> Tensor:
         """The sums per sample in a shape that broadcasts with the tensor."""
         return samples.spread_sums(relevance, self.batch, batch_first)
+
+
+def _alias(value: Any, aliases: list[Any]) -> Any:
+    """A view of a tracked tensor, which is added to `aliases`; lists are searched."""
+    if type(value) in (tuple, list):
+        return type(value)([_alias(one, aliases) for one in value])
+    if is_tracked(value):
+        aliases.append(value.view_as(value))
+        return aliases[-1]
+    return value
+
+
+def _widened(constant: Tensor, dtype: torch.dtype) -> Tensor:
+    """The constant in the dtype of what it is added to, in at least float32."""
+    if constant.dtype is dtype and dtype not in HALF:  # `to` costs, even in vain
+        return constant
+    return constant.to(torch.promote_types(dtype, torch.float32))
 
 
 def sum_by_account(bookings: Mapping[Booking, Tensor]) -> dict[str, Tensor]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
 from weakref import ref
 
 from torch import Tensor
+
+Kind = TypeVar("Kind", bound="Watched")
 
 
 class Watched:
@@ -25,7 +28,10 @@ class WatchedValues:
 
     def watch(self, value: Tensor) -> Watched:
         """The value, which `save` will copy in time."""
-        watched = Watched(value.detach())
+        return self.add(Watched(value.detach()))
+
+    def add(self, watched: Kind) -> Kind:
+        """The same object, whose value `save` will copy in time."""
         self._watched.append(ref(watched))
         return watched
 

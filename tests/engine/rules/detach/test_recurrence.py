@@ -45,7 +45,7 @@ def relevance_under(table: Mapping[Any, Any], model: nn.Module, x: Tensor) -> tu
     ledger = Ledger(batch=len(x))
     ledger.place = Place("tokens", 0, x.shape[1])
     hooks = add_hooks(recurrence_hooks(model.modules()))
-    with hooks, mark_mixing_parameters(model), Interception(table, ledger, double=True):
+    with hooks, mark_mixing_parameters(model.modules()), Interception(table, ledger, double=True):
         output = model(leaf.clone())
         value = (output * _weights(output)).sum()
     (gradient,) = torch.autograd.grad(value, leaf)
@@ -290,7 +290,7 @@ def test_functions_come_back_after_an_error() -> None:
     before = gated_sum
 
     def fail() -> None:
-        with mark_mixing_parameters(OfFunction()):
+        with mark_mixing_parameters([OfFunction()]):
             assert gated_sum is not before
             raise KeyError
 
@@ -306,7 +306,7 @@ def test_other_threads_keep_their_gradients() -> None:
         OfFunction()(x).sum().backward()
 
     model = OfFunction()
-    with mark_mixing_parameters(model), Interception(DETACHED, Ledger(batch=1)):
+    with mark_mixing_parameters(model.modules()), Interception(DETACHED, Ledger(batch=1)):
         thread = threading.Thread(target=train)
         thread.start()
         thread.join()

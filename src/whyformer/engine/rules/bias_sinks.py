@@ -1,0 +1,59 @@
+"""Relevance of biases: a model has many of them, so little happens for each."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from typing import Generic, TypeVar
+
+import torch
+from torch import Tensor
+
+from whyformer.engine.rules.operations.stabilise import wide
+from whyformer.engine.rules.watched_values import Watched
+
+Booking = TypeVar("Booking", bound=Hashable)
+
+
+class BiasNote(Watched):
+    """Books a bias when it is called with the gradient of a tensor that the bias was added to."""
+
+    __slots__ = ("arrived",)
+
+    def __init__(self, bias: Tensor, arrived: list[Tensor]) -> None:
+        super().__init__(bias)
+        self.arrived = arrived
+
+    def __call__(self, gradient: Tensor) -> None:
+        """Book bias * gradient for each token."""
+        self.arrived.append(wide(gradient) @ self.value)
+
+
+class BiasSinks(Generic[Booking]):
+    """Relevance of biases that has arrived in a backward pass, (..., token), by booking."""
+
+    def __init__(self) -> None:
+        self._arrived: dict[Booking, list[Tensor]] = {}
+
+    def note(self, booking: Booking, bias: Tensor) -> BiasNote:
+        """Return what to call with the gradient of the tensor that the bias is a part of."""
+        return BiasNote(bias, self._arrived.setdefault(booking, []))
+
+    def take(self) -> Iterator[tuple[Booking, Tensor]]:
+        """Yield the sum of each booking, (..., token, 1), one for each shape, and forget it."""
+        alike: dict[tuple[torch.Size, torch.device], list[tuple[Booking, Tensor]]] = {}
+        for booking, parts in self._arrived.items():
+            for part in parts:
+                alike.setdefault((part.shape, part.device), []).append((booking, part))
+        self.clear()
+        for (shape, device), found in alike.items():
+            # All at once: one small operation per booking costs more.
+            row = {booking: i for i, booking in enumerate(dict(found))}
+            rows = torch.tensor([row[booking] for booking, _ in found], device=device)
+            stacked = torch.stack([part for _, part in found])
+            sums = stacked.new_zeros(len(row), *shape).index_add_(0, rows, stacked)
+            yield from zip(row, sums.unsqueeze(-1).unbind(), strict=True)
+
+    def clear(self) -> None:
+        """Forget what has arrived; the notes stay in use."""
+        for parts in self._arrived.values():
+            parts.clear()
