@@ -24,6 +24,7 @@ import hypothesis
 import pytest
 import torch
 
+from tests.own_process import run_apart, runs_apart
 from tests.tiers import is_left_out, is_slow
 from whyformer.attribution import Reason
 from whyformer.pipeline import explain_batch
@@ -91,6 +92,15 @@ def _folder(variable: str) -> Path:
     folder = Path(path)
     assert folder.is_dir(), f"{variable} names {path!r}, which is no folder"
     return folder
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Run a test marked `own_process` there."""
+    if not runs_apart(item):
+        return None
+    run_apart(item, nextitem)
+    return True
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

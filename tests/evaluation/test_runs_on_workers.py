@@ -127,7 +127,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("engine", ["local", "ray"])
+@pytest.mark.parametrize("engine", ["local", pytest.param("ray", marks=pytest.mark.own_process)])
 def test_a_killed_driver_loses_and_doubles_nothing(
     tmp_path: Path, model: Path, engine: str
 ) -> None:
@@ -163,6 +163,7 @@ def test_a_killed_driver_loses_and_doubles_nothing(
     assert len(units) == len(set(units)) == 60 * 3 * 4
 
 
+@pytest.mark.own_process
 def test_identical_tables_on_ray_also_if_a_node_is_killed(
     tmp_path: Path, model: Path, cluster: Any
 ) -> None:
@@ -206,6 +207,7 @@ def bare_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(folder))
 
 
+@pytest.mark.own_process
 @pytest.mark.usefixtures("bare_path")
 def test_a_cluster_without_whyformer(tmp_path: Path, model: Path, cluster: Any) -> None:
     message = r"whyformer is not installed on node .*runtime_env="

@@ -151,7 +151,7 @@ def test_no_time_is_an_error(seconds: float) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["local", "ray"])
+@pytest.mark.parametrize("engine", ["local", pytest.param("ray", marks=pytest.mark.own_process)])
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # of Ray
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_two_workers_recommend_the_same(engine: str) -> None:

@@ -26,7 +26,7 @@ from whyformer.workers import (
     order,
 )
 
-RAY = pytest.mark.slow
+RAY = (pytest.mark.slow, pytest.mark.own_process)
 ENGINES = [
     pytest.param(EngineOptions(), id="local"),
     pytest.param(EngineOptions(workers=2), id="processes", marks=pytest.mark.slow),
@@ -44,14 +44,14 @@ pytestmark = [
 
 @pytest.fixture(autouse=True)
 def started(request: pytest.FixtureRequest) -> None:
-    """Start Ray once for all tests that use it: that takes seconds."""
+    """Start Ray for the tests that use it."""
     call = getattr(request.node, "callspec", None)
     options = call.params.get("options") if call else None
     if isinstance(options, EngineOptions) and options.engine == "ray":
         request.getfixturevalue("ray_here")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def ray_here() -> Iterator[None]:
     ray = pytest.importorskip("ray")
     ray.init(
@@ -98,6 +98,7 @@ def test_a_worker_that_dies(options: EngineOptions, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.own_process
 @pytest.mark.usefixtures("ray_here")
 def test_a_node_takes_the_dataset_down(monkeypatch: pytest.MonkeyPatch) -> None:
     ray = pytest.importorskip("ray")

@@ -177,7 +177,8 @@ def merge_trust(parts: Sequence[tuple[Trust, Sequence[int]]]) -> Trust:
     for trust, rows in parts:
         for reason in trust.reasons:
             own = rows if reason.samples is None else [rows[i] for i in reason.samples]
-            found.setdefault(replace(reason, samples=None), []).extend(own)
+            about_all = reason if reason.samples is None else replace(reason, samples=None)
+            found.setdefault(about_all, []).extend(own)
     return make_trust([_about(reason, samples, count) for reason, samples in found.items()])
 
 
@@ -197,7 +198,8 @@ def _renumber(reasons: Sequence[Reason], places: Callable[[int], list[int]], cou
 def _about(reason: Reason, samples: Sequence[int], count: int) -> Reason:
     """The reason about these samples of `count`; None stands for all."""
     own = tuple(sorted(set(samples)))
-    return replace(reason, samples=None if len(own) == count else own)
+    place = None if len(own) == count else own
+    return reason if reason.samples == place else replace(reason, samples=place)
 
 
 def _size(reason: Reason) -> float:

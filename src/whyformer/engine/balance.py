@@ -38,5 +38,7 @@ def book_again_if_mixed_up(
 
 def is_off(missing: Tensor, value: Tensor, scores: Iterable[Tensor], dtype: torch.dtype) -> bool:
     """Return whether more is missing in a sample, (batch,), than rounding in `dtype` explains."""
-    mass = value.detach().abs() + sum(one.abs().sum(1) for one in scores)
-    return bool((missing.abs() > mass * torch.finfo(dtype).eps ** 0.5).any())
+    sizes = [one.abs().sum(1).tolist() for one in (value.detach().unsqueeze(1), *scores)]
+    share = torch.finfo(dtype).eps ** 0.5
+    samples = zip(missing.tolist(), *sizes, strict=True)
+    return any(abs(amount) > share * sum(mass) for amount, *mass in samples)

@@ -27,11 +27,12 @@ def padding_reads(
     """
     reasons = []
     for stack, tensor in found.items():
+        mask = masks.get(stack)
+        if mask is None or mask.shape != tensor.shape[:2] or mask.all():
+            continue
         size = wide(tensor.detach()).abs()
         size = size.sum(-1) if size.dim() == 3 else size
-        if stack not in masks or masks[stack].shape != size.shape:
-            continue
-        on_padding = size.masked_fill(masks[stack].to(size.device), 0)
+        on_padding = size.masked_fill(mask.to(size.device), 0)
         share = on_padding.sum(1) / size.sum(1).clamp(min=1e-300)
         samples = (share > ROUNDING).nonzero().flatten().tolist()
         if samples:

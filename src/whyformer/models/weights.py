@@ -80,13 +80,11 @@ def weights_version(module: nn.Module) -> int:
 
 def _tensors(module: nn.Module) -> list[Tensor]:
     """All parameters and buffers, in one fast walk: every call of explain does it."""
-    return [
-        tensor
-        for part in modules_of(module)
-        for table in (part._parameters, part._buffers)
-        for tensor in table.values()
-        if tensor is not None
-    ]
+    held: list[Tensor | None] = []
+    for part in modules_of(module):
+        held += part._parameters.values()
+        held += part._buffers.values()
+    return [tensor for tensor in held if tensor is not None]
 
 
 def _is_unchanged(seen: Seen | None, held: list[Tensor]) -> bool:

@@ -9,23 +9,23 @@ from whyformer.inputs.batch import Batch
 from whyformer.targets import heads
 from whyformer.targets.context import context_columns
 from whyformer.targets.heads import Head
-from whyformer.targets.selection import Terms, term_places
+from whyformer.targets.selection import Places, Terms
 
 # Rows of scores that sum to 1 this closely are probabilities already.
 ROUNDING = 1e-3
 
 
-def token_probabilities(head: Head, terms: list[Terms]) -> Tensor | None:
+def token_probabilities(head: Head, places: Places) -> Tensor | None:
     """Return the probability of each selected token at its place, (batch, terms)."""
     if head.kind != heads.NEXT_TOKEN:
         return None
     # No rule may see this softmax: it is not the model's.
     with torch.no_grad(), torch._C.DisableTorchFunction():
-        return _softmax_of(_beside(head.scores.detach(), terms), terms)
+        return _softmax_of(_beside(head.scores.detach(), places), places)
 
 
 def target_probability(
-    head: Head, terms: list[Terms], module: nn.Module, batch: Batch
+    head: Head, terms: list[Terms], places: Places, module: nn.Module, batch: Batch
 ) -> Tensor | None:
     """Return the probability of each sample's target, (batch,), or None if there is none.
 
@@ -40,15 +40,15 @@ def target_probability(
         if head.kind == heads.SPANS:
             found = _span_probabilities(scores, terms, batch)
         elif head.kind == heads.QUERIES:
-            found = _query_probabilities(head, terms)
+            found = _query_probabilities(head, places)
         else:
-            beside = _beside(scores, terms)
+            beside = _beside(scores, places)
             if _is_multi_label(module) and head.kind == heads.CLASSES:
-                found = _pick(beside.sigmoid(), terms)
+                found = _pick(beside.sigmoid(), places)
             elif _are_probabilities(beside):
-                found = _pick(beside, terms)
+                found = _pick(beside, places)
             else:
-                found = _softmax_of(beside, terms)
+                found = _softmax_of(beside, places)
         signs = [[sign for sign, _ in row] for row in terms]
         if any(sign != 1 for row in signs for sign in row):
             found = _without_signs(found, torch.tensor(signs))
@@ -61,30 +61,27 @@ def _without_signs(found: Tensor, signs: Tensor) -> Tensor:
     return found.where(signs != 0, 1).where((signs >= 0).all(1, keepdim=True), torch.nan)
 
 
-def _beside(scores: Tensor, terms: list[Terms]) -> Tensor:
+def _beside(scores: Tensor, places: Places) -> Tensor:
     """All entries at the place of each term, (batch, terms, entries), at least float32."""
-    *where, _ = term_places(scores, terms)
+    *where, entries = places
     if len(where) == 1:  # (batch, entries): the place is the sample
-        where = [where[0].expand(-1, len(terms[0]))]
-    beside = scores[tuple(where)]
+        beside = scores.unsqueeze(1).expand(-1, entries.shape[1], -1)
+    else:
+        beside = scores[tuple(where)]
     return beside.to(torch.promote_types(beside.dtype, torch.float32))
 
 
-def _pick(values: Tensor, terms: list[Terms]) -> Tensor:
+def _pick(values: Tensor, places: Places) -> Tensor:
     """The entry of each term, (batch, terms)."""
-    entries = [[where[-1] for _, where in row] for row in terms]
-    return values.gather(-1, torch.tensor(entries, device=values.device).unsqueeze(-1))[
-        ..., 0
-    ].cpu()
+    return values.gather(-1, places[-1].unsqueeze(-1)).squeeze(-1).cpu()
 
 
-def _softmax_of(beside: Tensor, terms: list[Terms]) -> Tensor:
-    return _pick(beside.softmax(-1), terms)
+def _softmax_of(beside: Tensor, places: Places) -> Tensor:
+    return _pick(beside.softmax(-1), places)
 
 
 def _are_probabilities(beside: Tensor) -> bool:
-    sums = beside.sum(-1)
-    return bool((beside >= 0).all() and ((sums - 1).abs() < ROUNDING).all())
+    return bool(beside.min() >= 0) and bool(((beside.sum(-1) - 1).abs() < ROUNDING).all())
 
 
 def _is_multi_label(module: nn.Module) -> bool:
@@ -107,12 +104,12 @@ def _span_probabilities(scores: Tensor, terms: list[Terms], batch: Batch) -> Ten
     return torch.stack(found).cpu()
 
 
-def _query_probabilities(head: Head, terms: list[Terms]) -> Tensor:
+def _query_probabilities(head: Head, places: Places) -> Tensor:
     """Of the class of each object query, (batch, terms); NaN for a side of its box."""
     has_nothing = heads.BOX[0] in head.names
     sides = len(head.names) - has_nothing
-    classes = _beside(head.scores.detach(), terms)
+    classes = _beside(head.scores.detach(), places)
     classes = classes[..., : classes.shape[-1] - sides]
     chances = classes.softmax(-1) if has_nothing else classes.sigmoid()
     sides_of_box = chances.new_full((*chances.shape[:-1], sides), torch.nan)
-    return _pick(torch.cat([chances, sides_of_box], -1), terms)
+    return _pick(torch.cat([chances, sides_of_box], -1), places)

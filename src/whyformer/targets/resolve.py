@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,14 @@ from whyformer.inputs.padding_layout import restore_output
 from whyformer.models.weights import check_weights
 from whyformer.targets.heads import head_of
 from whyformer.targets.probability import target_probability, token_probabilities
-from whyformer.targets.selection import Selection, Selector, Terms, is_callable, term_places
+from whyformer.targets.selection import (
+    Places,
+    Selection,
+    Selector,
+    Terms,
+    is_callable,
+    term_places,
+)
 from whyformer.targets.specs import Contrast, Query, Span, Token
 
 
@@ -131,15 +139,21 @@ def resolve(target: Any, output: Any, module: nn.Module, batch: Batch) -> Goal:
         targets = _target_per_sample(target, batch)
         selections = [selector.select(each, sample) for sample, each in enumerate(targets)]
         terms = _same_number(selections)
+        _check_tokens(head.scores, terms)
+        with torch._C.DisableTorchFunction():  # places are no operations of the model
+            places = term_places(head.scores, terms)
+            index = torch.tensor([one.index for one in selections], device=head.scores.device)
         goal = Goal(
-            value=_sum_selected(head.scores, terms),
-            index=torch.tensor([one.index for one in selections], device=head.scores.device),
+            value=_sum_selected(head.scores, terms, places),
+            index=index,
             labels=tuple(one.label for one in selections),
             target=selections,
-            probabilities=token_probabilities(head, terms),
-            probability=target_probability(head, terms, module, stream),
+            probabilities=token_probabilities(head, places),
+            probability=target_probability(head, terms, places, module, stream),
         )
-    if not bool(goal.value.detach().isfinite().all()):
+    with torch._C.DisableTorchFunction():
+        values = goal.value.detach().tolist()
+    if not all(map(math.isfinite, values)):
         check_weights(module, again=True)
         sample = int((~goal.value.detach().isfinite()).nonzero()[0])
         raise ModelError(
@@ -218,16 +232,18 @@ def _same_number(selections: list[Selection]) -> list[Terms]:
     return [(*one.terms, *[(0, one.terms[0][1])] * (most - len(one.terms))) for one in selections]
 
 
-def _sum_selected(scores: Tensor, terms: list[Terms]) -> Tensor:
-    """The signed sum of each sample's selected entries, (batch,)."""
+def _check_tokens(scores: Tensor, terms: list[Terms]) -> None:
+    """Raise TargetError if an entry lies beyond the scores."""
     unknown = [where[-1] for row in terms for _, where in row if where[-1] >= scores.shape[-1]]
     if unknown:
         raise TargetError(
             f"there is no token {unknown[0]}; the model has ids 0 to {scores.shape[-1] - 1}",
             argument="target",
         )
-    with torch._C.DisableTorchFunction():  # places are no operations of the model
-        places = term_places(scores, terms)
+
+
+def _sum_selected(scores: Tensor, terms: list[Terms], places: Places) -> Tensor:
+    """The signed sum of each sample's selected entries, (batch,)."""
     entries = scores[places]  # (batch, terms)
     signs = [[sign for sign, _ in row] for row in terms]
     if any(sign != 1 for row in signs for sign in row):

@@ -24,6 +24,7 @@ from whyformer.targets.specs import Contrast, Query, Span, Token
 
 LONGEST_ANSWER = 15  # tokens in an answer that is found in a text, as in transformers' pipelines
 Terms = tuple[tuple[int, tuple[int, ...]], ...]  # (sign, index into the sample's scores)
+Places = tuple[Tensor, ...]  # the terms' entries, one index tensor per axis of the scores
 NOTHING = ("o", "no object")  # names of classes that stand for nothing found
 
 
@@ -36,7 +37,7 @@ class Selection:
     label: str
 
 
-def term_places(scores: Tensor, terms: list[Terms]) -> tuple[Tensor, ...]:
+def term_places(scores: Tensor, terms: list[Terms]) -> Places:
     """Return the terms' entries, one index tensor per axis of the scores."""
     samples = torch.arange(len(terms), device=scores.device).unsqueeze(1)
     places = torch.tensor([[where for _, where in row] for row in terms], device=scores.device)

@@ -16,7 +16,7 @@ import logging
 import os
 import socket
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from typing import Any
 
 import cloudpickle
@@ -99,8 +99,8 @@ class RayEngine:
         order: Any = write_order(task, self.options.threads)
         if len(order) > LARGE:  # a model from memory: stored once, not sent to each worker
             order = ray.put(order)
+        results = _results(ray, self.options, feeder, order, count)
         try:
-            results = _results(ray, self.options, feeder, order, count)
             most = AHEAD * self.options.workers
             given = _feed(ray, feeder, chunks, most)
             for finished in results:
@@ -112,13 +112,14 @@ class RayEngine:
                 yield finished
                 given += _feed(ray, feeder, chunks, most - given)
         finally:
+            results.close()  # else Ray Data goes on in a thread of this process
             with contextlib.suppress(Exception):
                 ray.kill(feeder)
 
 
 def _results(
     ray: Any, options: EngineOptions, feeder: Any, order: Any, count: int
-) -> Iterator[Any]:
+) -> Generator[Any, None, None]:
     """What the workers return, as it comes."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Ray warns about its own defaults

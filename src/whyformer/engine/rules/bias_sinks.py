@@ -40,18 +40,13 @@ class BiasSinks(Generic[Booking]):
 
     def take(self) -> Iterator[tuple[Booking, Tensor]]:
         """Yield the sum of each booking, (..., token, 1), one for each shape, and forget it."""
-        alike: dict[tuple[torch.Size, torch.device], list[tuple[Booking, Tensor]]] = {}
         for booking, parts in self._arrived.items():
+            alike: dict[torch.Size, list[Tensor]] = {}
             for part in parts:
-                alike.setdefault((part.shape, part.device), []).append((booking, part))
-        self.clear()
-        for (shape, device), found in alike.items():
-            # All at once: one small operation per booking costs more.
-            row = {booking: i for i, booking in enumerate(dict(found))}
-            rows = torch.tensor([row[booking] for booking, _ in found], device=device)
-            stacked = torch.stack([part for _, part in found])
-            sums = stacked.new_zeros(len(row), *shape).index_add_(0, rows, stacked)
-            yield from zip(row, sums.unsqueeze(-1).unbind(), strict=True)
+                alike.setdefault(part.shape, []).append(part)
+            parts.clear()
+            for first, *others in alike.values():
+                yield booking, sum(others, first).unsqueeze(-1)
 
     def clear(self) -> None:
         """Forget what has arrived; the notes stay in use."""

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from whyformer.engine.rules import samples
-from whyformer.engine.rules.bias_sinks import BiasNote, BiasSinks
+from whyformer.engine.rules.bias_sinks import BiasSinks
 from whyformer.engine.rules.cut_values import CutValues
 from whyformer.engine.rules.operations.stabilise import HALF, wide
 from whyformer.engine.rules.watched_values import Watched, WatchedValues
@@ -153,21 +153,16 @@ class Ledger:
         """Book value * gradient of `output` as a sink; the value is an addend of `output`."""
         if not (self.active and output.requires_grad):
             return
+        booking, dtype = (account, self.place), output.dtype
         constant = value if isinstance(value, Tensor) else torch.tensor(value)
+        if constant.dtype is not dtype or dtype in HALF:  # `to` costs, even in vain
+            constant = constant.to(torch.promote_types(dtype, torch.float32))
         if constant.dim() == 1 < output.dim() and constant.shape[0] == output.shape[-1]:
-            output.register_hook(self.bias_note(account, constant, output.dtype))
-            return
-        watched = self.values.watch(_widened(constant, output.dtype))
-        booking = (account, self.place)
-        self._book_in_hook(self._sinks, booking, output, watched, self.batch_first)
-
-    def bias_note(self, account: str, bias: Tensor, dtype: torch.dtype) -> BiasNote:
-        """Return what books bias * gradient as a sink when it is called with the gradient.
-
-        The bias is an addend along the last axis of a tensor of that dtype.
-        """
-        booking = (account, self.place), self.batch_first
-        return self.values.add(self._biases.note(booking, _widened(bias, dtype)))
+            note = self._biases.note((booking, self.batch_first), constant)
+            output.register_hook(self.values.add(note))
+        else:
+            watched = self.values.watch(constant)
+            self._book_in_hook(self._sinks, booking, output, watched, self.batch_first)
 
     def alias(self, inputs: Sequence[Any]) -> list[Any]:
         """The inputs; tracked ones as views, so that their gradient is that of one operation."""
@@ -307,13 +302,6 @@ def _alias(value: Any, aliases: list[Any]) -> Any:
         aliases.append(value.view_as(value))
         return aliases[-1]
     return value
-
-
-def _widened(constant: Tensor, dtype: torch.dtype) -> Tensor:
-    """The constant in the dtype of what it is added to, in at least float32."""
-    if constant.dtype is dtype and dtype not in HALF:  # `to` costs, even in vain
-        return constant
-    return constant.to(torch.promote_types(dtype, torch.float32))
 
 
 def sum_by_account(bookings: Mapping[Booking, Tensor]) -> dict[str, Tensor]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
@@ -146,13 +146,28 @@ class Family:
 
     def covers(self, model: nn.Module) -> bool:
         """Whether the model belongs to this family."""
-        names = {cls.__name__ for cls in type(model).__mro__}
-        if self.classes and not names & set(self.classes):
+        return self._covers(_kind_of(model))
+
+    def _covers(self, kind: _Kind) -> bool:
+        if self.classes and kind.classes.isdisjoint(self.classes):
             return False
-        config = getattr(model, "config", None)
         if not self.model_types:
             return bool(self.classes)
-        return getattr(config, "model_type", None) in self.model_types and self.when(config)
+        return kind.model_type in self.model_types and self.when(kind.config)
+
+
+class _Kind(NamedTuple):
+    """What tells a model's family: the names of its classes, its config and model type."""
+
+    classes: frozenset[str]
+    config: Any
+    model_type: Any
+
+
+def _kind_of(model: nn.Module) -> _Kind:
+    classes = frozenset(cls.__name__ for cls in type(model).__mro__)
+    config = getattr(model, "config", None)
+    return _Kind(classes, config, getattr(config, "model_type", None))
 
 
 def declare(name: str, **facts: Any) -> Family:
@@ -162,4 +177,5 @@ def declare(name: str, **facts: Any) -> Family:
 
 def family_of(model: nn.Module) -> Family | None:
     """The family of the model, or None."""
-    return next((known for known in families.values() if known.covers(model)), None)
+    kind = _kind_of(model)  # once: there are many families, and configs of transformers are slow
+    return next((known for known in families.values() if known._covers(kind)), None)

@@ -51,39 +51,33 @@ def _detach_weights(call: FusedCall) -> FusedCall:
 
 
 def _run_values_only(function: Function, call: FusedCall) -> Tensor:
-    """The output of fused attention with detached weights."""
+    """The output of fused attention with detached weights: a small map is kept."""
     if call.dropout_p or not is_tracked(call.value):
         return function(**call._asdict())
+    if is_small(call):
+        weights, values = attention_weights(call)
+        return weights @ values
     return apply_own(_ValuesOnly, call.value, function, call)
 
 
 class _ValuesOnly(AutogradFunction):
     """Fused attention whose backward pass computes only the gradient of the values.
 
-    The backward pass of the fused kernels also computes the gradients of query and key. Here a
-    small map is kept; a large one is computed again in blocks of queries, so that memory stays
-    linear in the tokens.
+    The backward pass of the fused kernels also computes the gradients of query and key. Here the
+    map is computed again in blocks of queries, so that memory stays linear in the tokens.
     """
 
     @staticmethod
     def forward(ctx: Any, value: Tensor, function: Function, call: FusedCall) -> Tensor:
-        call = call._replace(value=value.detach())
-        ctx.shape, ctx.weights = value.shape, None
-        if is_small(call):
-            ctx.weights, values = attention_weights(call)
-            return ctx.weights @ values
-        ctx.call = call
-        return function(**call._asdict())
+        ctx.call = call._replace(value=value.detach())
+        return function(**ctx.call._asdict())
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        if ctx.weights is not None:
-            total = ctx.weights.transpose(-2, -1) @ gradient
-        else:
-            total = _value_gradient(ctx.call, gradient)
-        if total.shape[-3] != ctx.shape[-3]:  # heads that share their values
-            total = total.unflatten(-3, (ctx.shape[-3], -1)).sum(-3)
-        return total.sum_to_size(ctx.shape), None, None
+        total, shape = _value_gradient(ctx.call, gradient), ctx.call.value.shape
+        if total.shape[-3] != shape[-3]:  # heads that share their values
+            total = total.unflatten(-3, (shape[-3], -1)).sum(-3)
+        return total.sum_to_size(shape), None, None
 
 
 def _value_gradient(call: FusedCall, gradient: Tensor) -> Tensor:

@@ -7,60 +7,26 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd import Function as AutogradFunction
 
-from whyformer.engine.rules.bias_sinks import BiasNote
 from whyformer.engine.rules.detach.product import share
 from whyformer.engine.rules.ledger import Ledger, is_tracked
 from whyformer.engine.rules.operations.half_linear import run_linear
 from whyformer.engine.rules.operations.names import CONVOLUTION, GROUPED, Function, RuleTable
-from whyformer.engine.rules.operations.own_function import apply_own
-
-
-class _NotedLinear(AutogradFunction):
-    """A linear layer that hands the gradient of its output to `note`, which books the bias.
-
-    A hook on the output would do the same. For the few tokens of a sentence it costs more than
-    this function.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, note: BiasNote) -> Tensor:
-        ctx.save_for_backward(weight)
-        ctx.note = note
-        return F.linear(x, weight, bias)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
-        (weight,) = ctx.saved_tensors
-        ctx.note(gradient)
-        return gradient @ weight, None, None, None
 
 
 def linear(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
     """A linear layer or convolution; the bias is a sink, tracked weights take half."""
     x, weight, *_ = args
-    bias = args[2] if len(args) > 2 else kwargs.get("bias")
-    if is_tracked(bias) or not ledger.active:
-        bias = None
     if ledger.active and is_tracked(x) and is_tracked(weight):
         args = (share(x, 0.5), share(weight, 0.5), *args[2:])
-    elif bias is not None and function is F.linear and _can_note(x, weight, bias):
-        note = ledger.bias_note("bias", bias, x.dtype)
-        return apply_own(_NotedLinear, x, weight, bias, note)
     output = run_linear(function, args, kwargs)
-    if bias is not None:
+    bias = args[2] if len(args) > 2 else kwargs.get("bias")
+    if bias is not None and not is_tracked(bias):
         channels_first = function is not F.linear
         if channels_first and output.dim() > 1:
             bias = bias.reshape(-1, *[1] * (output.dim() - 2))
         ledger.book_constant("bias", output, bias)
     return output
-
-
-def _can_note(x: Tensor, weight: Tensor, bias: Tensor) -> bool:
-    """Whether the tensors are a linear layer in one precision, on several tracked states."""
-    fits = x.dim() > 1 and bias.shape == weight.shape[:1]
-    return fits and x.requires_grad and x.dtype is weight.dtype
 
 
 def addmm(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:

@@ -10,7 +10,6 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd import Function as AutogradFunction
 
-from whyformer.engine.rules.bias_sinks import BiasNote
 from whyformer.engine.rules.ledger import Ledger, is_tracked
 from whyformer.engine.rules.operations.arguments import bind
 from whyformer.engine.rules.operations.batch_norm import run_batch_norm
@@ -21,8 +20,7 @@ from whyformer.engine.rules.operations.own_function import apply_own
 class _DetachedLayerNorm(AutogradFunction):
     """Layer norm whose backward treats 1/deviation as a constant.
 
-    With `detach_mean` the mean is one too: its part of the output is added to `means`. The
-    gradient of the output is handed to `note`.
+    With `detach_mean` the mean is one too: its part of the output is added to `means`.
     """
 
     @staticmethod
@@ -35,12 +33,11 @@ class _DetachedLayerNorm(AutogradFunction):
         eps: float,
         detach_mean: bool,
         means: list[Tensor],
-        note: BiasNote | None,
     ) -> Tensor:
         output, mean, rstd = torch.native_layer_norm(x, shape, weight, bias, eps)
         ctx.save_for_backward(rstd, weight)
         ctx.dims = -1 if len(shape) == 1 else tuple(range(-len(shape), 0))
-        ctx.detach_mean, ctx.note = detach_mean, note
+        ctx.detach_mean = detach_mean
         if detach_mean:
             centre = -mean * rstd
             means.append(centre if weight is None else centre * weight)
@@ -49,12 +46,10 @@ class _DetachedLayerNorm(AutogradFunction):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
         rstd, weight = ctx.saved_tensors
-        if ctx.note is not None:
-            ctx.note(gradient)
         scaled = gradient.clone() if weight is None else gradient * weight
         if not ctx.detach_mean:
             scaled.sub_(scaled.mean(ctx.dims, keepdim=True))
-        return (scaled.mul_(rstd), *[None] * 7)
+        return (scaled.mul_(rstd), None, None, None, None, None, None)
 
 
 def layer_norm(
@@ -68,11 +63,8 @@ def layer_norm(
         return function(*args, **kwargs)
     shape = [shape] if isinstance(shape, int) else list(shape)
     means: list[Tensor] = []
-    note = None
-    if ledger.active and bias is not None and bias.dim() == 1 < x.dim():
-        note = ledger.bias_note("norm_bias", bias, x.dtype)
-    output = apply_own(_DetachedLayerNorm, x, shape, weight, bias, eps, detach_mean, means, note)
-    if note is None and bias is not None:
+    output = apply_own(_DetachedLayerNorm, x, shape, weight, bias, eps, detach_mean, means)
+    if bias is not None:
         ledger.book_constant("norm_bias", output, bias)
     for mean in means:
         ledger.book_constant("mean", output, mean)
