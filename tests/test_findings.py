@@ -261,10 +261,3 @@ def test_a_full_disk_when_an_attribution_is_saved(
     monkeypatch.setattr("whyformer.attribution.storage.save_file", full)
     with pytest.raises(wf.errors.InputError, match=r"a\.st': No space left on device"):
         wf.explain("a gripping film").save(tmp_path / "a.st")
-
-
-def test_postscript_is_refused_before_ghostscript_starts() -> None:
-    """Under any name; the corpus alone would not show it, because uploads refuse it too."""
-    file = Path(__file__).parent / "fuzz" / "corpus" / "image" / "postscript" / "a.png"
-    with pytest.raises(wf.errors.InputError, match="is PostScript"):
-        wf.explain(file, "mnist")

@@ -23,6 +23,7 @@ CHAIN = (
     "errors",
     "registry",
     "options",
+    "image_files",
     "attribution",
     "models",
     "inputs",
@@ -40,10 +41,10 @@ CHAIN = (
 _BELOW = {part: frozenset(CHAIN[:i]) for i, part in enumerate(CHAIN)}
 # ... and leaves, which anything above `attribution` may import and which import little themselves.
 LEAVES: dict[str, frozenset[str]] = {
-    "datasets": frozenset({"errors", "registry"}),
+    "datasets": frozenset({"errors", "registry", "image_files"}),
     "maximum_flow": frozenset(),
     "statistics": frozenset({"errors"}),
-    "render": frozenset({"errors", "registry", "attribution"}),
+    "render": frozenset({"errors", "registry", "image_files", "attribution"}),
     "storage": frozenset({"errors"}),
     "workers": frozenset({"errors"}),
 }

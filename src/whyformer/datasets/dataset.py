@@ -13,6 +13,7 @@ from typing import Any
 from PIL import Image
 
 from whyformer.errors import InputError, OptionError, WhyformerError
+from whyformer.image_files import open_image_file, refuse_programs
 from whyformer.registry import Registry, nearest
 
 datasets: Registry[Format] = Registry("dataset", "whyformer.datasets")
@@ -299,9 +300,10 @@ def _check_images(sample: Sample, spot: Spot) -> None:
     for value in inputs.values() if isinstance(inputs, Mapping) else (inputs,):
         try:
             if isinstance(value, Path):
-                with Image.open(value) as image:
+                with open_image_file(value, "data") as image:
                     image.load()
             elif isinstance(value, Image.Image):
+                refuse_programs(value, "the image", "data")
                 value.load()
         except Exception as error:  # Pillow raises anything on damaged images
             raise spot.error(f"its image cannot be decoded ({error})", "an image") from error

@@ -16,6 +16,7 @@ from whyformer.datasets.files import DatasetSource, parse_whole
 from whyformer.datasets.imagenet import imagenet
 from whyformer.datasets.mask import Mask
 from whyformer.errors import InputError, OptionError
+from whyformer.image_files import open_image_file
 
 CELLS = 4
 CELL = 224  # pixels: a grid has twice as many on each side, and the model's processor resizes it
@@ -107,7 +108,7 @@ def _read(at: str, images: Sequence[Sample], cell: int) -> Sample:
 def _compose(files: tuple[Path, ...]) -> Image.Image:
     grid = Image.new("RGB", (2 * CELL, 2 * CELL))
     for cell, file in enumerate(files):
-        with Image.open(file) as image:
+        with open_image_file(file, "data") as image:
             grid.paste(_centre(image.convert("RGB")), _corner(cell))
     return grid
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy
-from PIL import Image
 
 from whyformer.datasets.foreign_errors import reading
+from whyformer.image_files import open_image_file
 
 OBJECT, BACKGROUND, IGNORED = 1, 0, -1
 
@@ -26,7 +26,7 @@ class Mask:
         """Return 1 at the object, 0 at the background, -1 at ignored pixels (height, width)."""
         values = self.source
         if isinstance(values, str | Path):
-            with reading(Path(values), "a mask"), Image.open(values) as image:
+            with reading(Path(values), "a mask"), open_image_file(values, "data") as image:
                 # The numbers of a palette are the classes, not its colours.
                 values = numpy.asarray(
                     image if image.mode in ("1", "L", "P", "I") else image.convert("L")

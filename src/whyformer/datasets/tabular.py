@@ -13,6 +13,7 @@ from PIL import Image
 
 from whyformer.datasets.dataset import Sample, Spot
 from whyformer.errors import InputError
+from whyformer.image_files import open_image_file
 from whyformer.registry import nearest
 
 # The usual names of columns, in order of preference.
@@ -71,7 +72,9 @@ class Columns:
             return value
         if isinstance(value, bytes):
             try:
-                return Image.open(io.BytesIO(value))
+                return open_image_file(io.BytesIO(value), "data")
+            except InputError as error:
+                raise spot.error(error.message, "an image") from error
             except OSError as error:
                 raise spot.error(
                     f"{self.image!r} is not an image", "the bytes of an image"

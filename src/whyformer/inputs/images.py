@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from whyformer.errors import InputError
+from whyformer.image_files import open_image_file, refuse_programs
 from whyformer.inputs.baseline import baseline_arguments
 from whyformer.inputs.batch import Batch
 from whyformer.inputs.detect import is_image
@@ -91,20 +92,15 @@ def image_arguments(
 
 def open_image(item: Any, mode: str) -> Any:
     """Return an image or image file in the given mode, rotated as its EXIF data say."""
-    from PIL import Image, ImageOps
+    from PIL import ImageOps
 
     name = "the image" if is_image(item) else f"the file {str(item)!r}"
     try:
         if is_image(item):
+            refuse_programs(item, name)
             image = item
         else:
-            with Image.open(_check_file(item)) as file:
-                if file.format == "EPS":  # Pillow starts Ghostscript, which runs its program
-                    raise InputError(
-                        f"{name} is PostScript, a program that draws an image",
-                        argument="inputs",
-                        remedy="Convert it to PNG first",
-                    )
+            with open_image_file(_check_file(item)) as file:
                 if file.width * file.height > MOST_PIXELS:  # before it is decoded
                     raise InputError(
                         f"{name} states {file.width} x {file.height} pixels; at most"

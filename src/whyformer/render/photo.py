@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from whyformer.errors import InputError
+from whyformer.image_files import open_image_file, refuse_programs
 
 LARGEST = 1024  # pixels of the longer side of a photo that is drawn
 COMPARED = 32  # pixels of the sides at which photo and input are compared
@@ -45,9 +46,18 @@ def _read_file(photo: Any) -> Tensor:
     import numpy
     from PIL import Image, ImageOps
 
+    if not isinstance(photo, str | Path | Image.Image):
+        raise InputError(
+            f"the photo is {str(photo)[:80]!r}, a {type(photo).__name__}",
+            argument="photo",
+            remedy="Pass the path of the photo, a PIL image or a tensor",
+        )
     try:
-        opened = Image.open(photo) if isinstance(photo, str | Path) else photo
+        opened = photo if isinstance(photo, Image.Image) else open_image_file(photo, "photo")
+        refuse_programs(opened, "the photo", "photo")
         array = numpy.asarray(ImageOps.exif_transpose(opened).convert("RGB"))
+    except InputError:
+        raise
     except (OSError, AttributeError, ValueError, Image.DecompressionBombError) as error:
         raise InputError(
             f"the photo {str(photo)[:80]!r} cannot be read ({error})",
