@@ -225,6 +225,15 @@ def test_tokens_by_id_and_by_text(gpt2: nn.Module, byte_bpe: Any) -> None:
     assert resolve(token(0), output, gpt2, prepared).index == output.logits[0, 0].argmax()
 
 
+def test_positions_from_the_end_in_a_model_without_a_mask() -> None:
+    scores = torch.randn(2, 5, 7, requires_grad=True)
+    module = nn.Linear(3, 7)
+    assert torch.equal(ask(token(-1, 3), scores, module).value, scores[:, 4, 3])
+    assert torch.equal(ask(token(-5, 3), scores, module).value, scores[:, 0, 3])
+    with pytest.raises(TargetError, match="no token at position -6; its tokens are at 0 to 4"):
+        ask(token(-6, 3), scores, module)
+
+
 def test_bad_tokens(gpt2: nn.Module, byte_bpe: Any) -> None:
     output, prepared = run(gpt2, ["a film", "what a gripping film"], byte_bpe)
     for target, message in (

@@ -348,7 +348,7 @@ class Selector:
         if mask is not None:
             column = column_of(position, self.batch, sample)
         else:
-            column = position if 0 <= position < count else None
+            column = position % count if -count <= position < count else None
         if column is not None:
             return self.ahead + column
         real = range(count)
