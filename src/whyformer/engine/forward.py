@@ -105,20 +105,21 @@ def alias_output(output: Any) -> tuple[Any, list[tuple[Tensor, Tensor]]]:
     output tensor was computed from another.
     """
     pairs: list[tuple[Tensor, Tensor]] = []
+    return _alias(output, pairs), pairs
 
-    def alias(value: Any) -> Any:
-        if isinstance(value, Tensor):
-            if not value.requires_grad:
-                return value
-            pairs.append((value, value.view_as(value)))
-            return pairs[-1][1]
-        if isinstance(value, Mapping):
-            return type(value)(**{key: alias(one) for key, one in value.items()})
-        if type(value) in (tuple, list):
-            return type(value)(alias(one) for one in value)
-        return value
 
-    return alias(output), pairs
+def _alias(value: Any, pairs: list[tuple[Tensor, Tensor]]) -> Any:
+    """The value with an alias for each tensor; the pairs are added to `pairs`."""
+    if isinstance(value, Tensor):
+        if not value.requires_grad:
+            return value
+        pairs.append((value, value.view_as(value)))
+        return pairs[-1][1]
+    if isinstance(value, Mapping):
+        return type(value)(**{key: _alias(one, pairs) for key, one in value.items()})
+    if type(value) in (tuple, list):
+        return type(value)(_alias(one, pairs) for one in value)
+    return value
 
 
 def is_double(module: nn.Module) -> bool:
