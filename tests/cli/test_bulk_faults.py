@@ -162,6 +162,24 @@ def test_two_runs_at_once(run: Run) -> None:
         Path("o.jsonl").unlink()
 
 
+def test_a_folder_that_another_run_deletes_just_now(run: Run, monkeypatch: Any) -> None:
+    """Between making the folder and locking it: the other run has ended."""
+    content, _ = whole(run, "o.jsonl", 18)
+    acquire, deleted = FolderLock.acquire, []
+
+    def after_deletion(self: FolderLock) -> bool:
+        if len(deleted) < 2:
+            deleted.append(self.folder)
+            self.folder.rmdir()
+        return acquire(self)
+
+    monkeypatch.setattr(FolderLock, "acquire", after_deletion)
+    done = run(f"{LINE} o.jsonl")
+    assert done.exit_code == 0, done.output
+    assert len(deleted) == 2
+    assert Path("o.jsonl").read_bytes() == content
+
+
 def check_one(run: Run) -> None:
     done = run(f"{LINE} o.jsonl")
     told = "another run is writing" in done.stderr or "Run the same command again" in done.stderr

@@ -97,8 +97,7 @@ class ScoreWriter:
         self.folder = path.with_name(f"{path.name}.parts")
         self._lock = FolderLock(self.folder)
         self.sums: dict[str, str] = {}
-        if self.folder.is_dir():
-            self._acquire()
+        if self.folder.is_dir() and self._acquire():
             try:
                 self.sums = self._read_sums()
             except OutputError:
@@ -160,18 +159,31 @@ class ScoreWriter:
                     remedy="Run the same command again",
                 )
             self._report_os_errors(lambda: self.folder.mkdir(exist_ok=True))
-            self._acquire()
+            while not self._acquire():
+                self._report_os_errors(lambda: self.folder.mkdir(exist_ok=True))
             self._read_sums()
         if not self.sums:  # without finished parts, the facts may be those of another run
             self._replace(self.folder / FACTS, lambda temporary: _write_text(temporary, self.facts))
 
-    def _acquire(self) -> None:
-        """Lock the folder; raise OutputError if another run writes to it."""
-        if not self._report_os_errors(self._lock.acquire):
+    def _acquire(self) -> bool:
+        """Lock the folder; return False if another run ended just now and has deleted it.
+
+        Raise OutputError if another run writes to it.
+        """
+
+        def acquire() -> bool | None:
+            try:
+                return self._lock.acquire()
+            except FileNotFoundError:
+                return None
+
+        is_ours = self._report_os_errors(acquire)
+        if is_ours is False:
             raise OutputError(
                 f"another run is writing to {str(self.folder)!r}",
                 remedy="Wait until it has ended, or name another file with --out",
             )
+        return is_ours is True
 
     def finish(self, count: int) -> None:
         """Join the first parts to the file and delete all of them."""
