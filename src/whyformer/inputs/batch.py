@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from whyformer.inputs.later_arguments import LaterArguments
 from whyformer.inputs.padding_layout import Layout
 from whyformer.inputs.soft_tokens import SoftTokens
 from whyformer.models.signature import samples_axis
@@ -104,7 +102,7 @@ class Batch:
         return replace(
             self,
             arguments=take_arguments(self.arguments),
-            baseline_arguments=LaterArguments(partial(take_arguments, self.baseline_arguments)),
+            baseline_arguments=take_arguments(self.baseline_arguments),
             size=len(order),
             content=tuple(self.content[row] for row in order),
             mask=take_tensor(self.mask, "mask"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import torch
@@ -14,7 +13,6 @@ from torch import Tensor, nn
 from whyformer.errors import InputError
 from whyformer.inputs.baseline import baseline_arguments
 from whyformer.inputs.batch import Batch, Parts, Tokens, WordIds
-from whyformer.inputs.later_arguments import LaterArguments
 from whyformer.inputs.padding_layout import Layout, move_arguments
 from whyformer.inputs.words import WordReader, special_ids
 from whyformer.models.signature import (
@@ -71,10 +69,8 @@ class Sequences:
         tokens, word_ids = self.words(arguments, mask, layout)
         return Batch(
             arguments=arguments,
-            baseline_arguments=LaterArguments(
-                partial(
-                    baseline_arguments, arguments, self.carrier, self.module, self.tokenizer, mask
-                )
+            baseline_arguments=baseline_arguments(
+                arguments, self.carrier, self.module, self.tokenizer, mask
             ),
             carrier=self.carrier,
             size=value.shape[axis],

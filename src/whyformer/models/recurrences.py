@@ -72,9 +72,8 @@ def recurrence_hooks(parts: Iterable[nn.Module]) -> list[tuple[nn.Module, str, A
     for kind, part in {type(part): part for part in parts}.items():
         if kind.__module__.startswith("torch."):
             continue  # no module of torch is one, and code that it compiled cannot have hooks
-        forward = part.forward
-        of_class = getattr(forward, "__func__", None)
-        names = _names_in_class(of_class) if of_class else _parameter_names(forward)
+        replaced = "forward" in vars(part)
+        names = _parameter_names(part.forward) if replaced else _names_in_class(kind.forward)
         if parameters := _mixing_names(names):
             hooks[kind] = _hook(names, parameters)
     return [(part, "before", hooks[type(part)]) for part in parts if type(part) in hooks]
@@ -158,6 +157,6 @@ def _parameter_names(function: Any) -> Names:
     return names[1:] if names[:1] == ("self",) else names
 
 
-@functools.lru_cache(maxsize=4096)  # every forward pass asks for every class of module
-def _names_in_class(function: FunctionType) -> Names:
-    return _parameter_names(function)
+@functools.cache  # every forward pass asks for every class of module
+def _names_in_class(forward: Callable[..., Any]) -> Names:
+    return _parameter_names(forward)
