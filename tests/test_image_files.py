@@ -41,21 +41,29 @@ def digit() -> wf.Attribution:
     return wf.explain(wf.models()["mnist"].samples()[0], "mnist")
 
 
-READERS: dict[str, Callable[[], Any]] = {
-    "a path": lambda: wf.explain(POSTSCRIPT, "mnist"),
-    "an image": lambda: wf.explain(Image.open(POSTSCRIPT), "mnist"),
-    "bytes": lambda: wf.explain(Image.open(BytesIO(POSTSCRIPT.read_bytes())), "mnist"),
-    "a mask": lambda: Mask(POSTSCRIPT).read(),
-    "a photo": lambda: digit().to_png(photo=POSTSCRIPT),
-    "an image as photo": lambda: digit().to_png(photo=Image.open(POSTSCRIPT)),
+READERS: dict[str, Callable[[Any], Any]] = {
+    "input": lambda image: wf.explain(image, "mnist"),
+    "photo": lambda image: digit().to_png(photo=image),
 }
+
+
+def refuses(read: Callable[[Any], Any], source: Any) -> None:
+    with pytest.raises(wf.errors.InputError, match="is PostScript, a program") as caught:
+        read(source)
+    assert "Convert it to PNG" in str(caught.value)
 
 
 @pytest.mark.parametrize("name", READERS)
 def test_postscript(name: str, started: list[object]) -> None:
-    with pytest.raises(wf.errors.InputError, match="is PostScript, a program") as caught:
-        READERS[name]()
-    assert "Convert it to PNG" in str(caught.value)
+    refuses(READERS[name], POSTSCRIPT)
+    with Image.open(POSTSCRIPT) as image:
+        refuses(READERS[name], image)
+    refuses(READERS[name], Image.open(BytesIO(POSTSCRIPT.read_bytes())))
+    assert not started
+
+
+def test_postscript_as_a_mask(started: list[object]) -> None:
+    refuses(lambda file: Mask(file).read(), POSTSCRIPT)
     assert not started
 
 

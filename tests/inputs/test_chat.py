@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from PIL import Image
 
 import whyformer as wf
 from tests.chat_models import POSITIONS, chat_tokenizer, language_model
@@ -117,7 +118,8 @@ class Processor:
 
 
 def test_images_go_to_the_processor(tokenizer: Any) -> None:
-    content = [{"type": "image", "image": "scene.png"}, {"type": "text", "text": "Where is it?"}]
+    image = Image.new("RGB", (3, 2), "red")
+    content = [{"type": "image", "image": image}, {"type": "text", "text": "Where is it?"}]
     processor = Processor(tokenizer)
     batch = prepare([{"role": "user", "content": content}], language_model("llama"), processor)
     assert processor.seen[0][0]["content"] == content

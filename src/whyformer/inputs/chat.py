@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from whyformer.errors import InputError
 from whyformer.inputs.batch import Roles
+from whyformer.inputs.chat_media import open_media
 from whyformer.inputs.detect import is_chat
 from whyformer.inputs.sequence import Groups
 from whyformer.inputs.text import word_groups
@@ -174,7 +175,7 @@ def _read_with_processor(
             argument="processor",
             remedy="Pass processor=, the model's AutoProcessor, or messages of text only",
         )
-    plain = [[dict(message) for message in chat] for chat in chats]
+    plain = [open_media(chat) for chat in chats]
     with quiet_transformers():
         try:
             made = processor.apply_chat_template(
