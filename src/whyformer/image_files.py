@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from whyformer.errors import InputError
@@ -29,8 +30,9 @@ def open_image_file(source: Any, argument: str = "inputs") -> Image.Image:
     from PIL import Image
 
     image = Image.open(source)
+    name = f"the file {str(source)!r}" if isinstance(source, str | Path) else "the image"
     try:
-        refuse_programs(image, f"the file {str(source)!r}", argument)
+        refuse_programs(image, name, argument)
     except InputError:
         image.close()
         raise
