@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,11 @@ def test_models_that_write_text_say_so(offered: Catalogue) -> None:
     assert "caption_shapes" in writing
     assert not writing & {"sst2", "mnist", "lxmert_shapes", "clip_shapes", "detr_shapes"}
     assert {one["name"] for one in menu(offered) if one["writes"]} == writing
+
+
+def test_a_language_model_with_images_is_offered_with_a_place_for_one(tmp_path: Path) -> None:
+    folder = shutil.copytree(wf.models()["vlm_shapes"].folder, tmp_path / "mine")
+    assert catalogue([str(folder)]).entries["mine"].reads == {"text", "image"}
 
 
 def test_the_menu_names_no_path(offered: Catalogue) -> None:

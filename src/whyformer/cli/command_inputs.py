@@ -14,7 +14,7 @@ from whyformer.errors import InputError, OptionError, TargetError
 from whyformer.inputs.detect import is_chat, is_chats, kind_of
 from whyformer.models.families import family_of
 from whyformer.models.load import Loaded, load_model
-from whyformer.models.signature import needed_streams
+from whyformer.models.signature import needed_streams, placeholder_streams
 
 STREAM_NAMES = {"text": "text", "image": "images", "audio": "sound"}
 EXAMPLE = "whyformer explain --image scene.png 'what colour is the circle?'"
@@ -49,10 +49,10 @@ class CommandInputs:
         kind = kind_of(self.inputs) if model is None else None
         loaded = load_model(model, None, kind, device, dtype)
         family = family_of(loaded.module)
-        reads = needed_streams(loaded.module, family)
-        _check_streams(
-            self.streams, reads, loaded.name, family is not None and family.generates_text
-        )
+        needed = needed_streams(loaded.module, family)
+        also = placeholder_streams(loaded.module, family)
+        writes = family is not None and family.generates_text
+        _check_streams(self.streams, needed, also, loaded.name, writes)
         if family is not None and family.detects and self.query is None and self.target is not None:
             raise TargetError(
                 f"{loaded.name} predicts a class for each object query, so --target needs a query",
@@ -128,27 +128,36 @@ def _read_pair(first: str | None, second: str) -> tuple[str, str]:
     return texts
 
 
-def _check_streams(streams: set[str], reads: set[str], name: str, writes: bool) -> None:
+def _check_streams(
+    streams: set[str], needed: set[str], also: set[str], name: str, writes: bool
+) -> None:
     """Raise InputError if the model lacks an input, or does not read one of these.
 
-    `writes`: the model generates text, which a user may have passed as INPUT.
+    Args:
+        streams: Those of the inputs.
+        needed: Those that the model needs.
+        also: Those that it reads too, if they are there.
+        name: The model, for the error.
+        writes: Whether the model generates text, which a user may have passed as INPUT.
     """
-    if not reads <= set(STREAM_NAMES) or streams == reads:
+    missing, extra = needed - streams, streams - needed - also
+    if not needed <= set(STREAM_NAMES) or not (missing or extra):
         return
-    fact = f"{name} reads {' and '.join(STREAM_NAMES[one] for one in sorted(reads, reverse=True))}"
-    if streams < reads:
+    reads = sorted((needed | also) & set(STREAM_NAMES), reverse=True)
+    fact = f"{name} reads {' and '.join(STREAM_NAMES[one] for one in reads)}"
+    if not extra:
         options = {"text": "a text as INPUT", "image": "--image FILE"}
-        missing = " and ".join(options.get(one, one) for one in sorted(reads - streams))
-        raise InputError(fact, remedy=f"Also pass {missing}, as in {EXAMPLE}")
-    extra = sorted(streams - reads)[0]
+        asked = " and ".join(options.get(one, one) for one in sorted(missing))
+        raise InputError(fact, remedy=f"Also pass {asked}, as in {EXAMPLE}")
     others = _bundled_names(streams=streams)
-    if not streams > reads:
+    one = sorted(extra)[0]
+    if missing:
         raise InputError(
-            f"{fact}, but was given {STREAM_NAMES[extra]}",
+            f"{fact}, but was given {STREAM_NAMES[one]}",
             remedy=f"Choose another --model{others}",
         )
-    what = "an image" if extra == "image" else "a text"
-    hint = ". Name the text it generates with --answer" if writes and extra == "text" else ""
+    what = "an image" if one == "image" else "a text"
+    hint = ". Name the text it generates with --answer" if writes and one == "text" else ""
     raise InputError(
         f"{fact}, but was given {what}",
         remedy=f"Leave it out, or choose another --model{others}{hint}",

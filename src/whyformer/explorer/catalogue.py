@@ -14,7 +14,7 @@ from whyformer.explorer.samples import SampleTable
 from whyformer.models import bundled
 from whyformer.models.families import family_of
 from whyformer.models.load import Loaded, load_model
-from whyformer.models.signature import needed_streams
+from whyformer.models.signature import needed_streams, placeholder_streams
 
 EXAMPLES = 12  # per model
 NO_SAMPLES = SampleTable()
@@ -136,6 +136,7 @@ def _from_source(source: str) -> OfferedModel:
     name = folder.resolve().name if folder.is_dir() else source
     family = family_of(loaded.module)
     reads = needed_streams(loaded.module, family)
+    reads |= placeholder_streams(loaded.module, family) & {"image"}
     if not reads <= {"text", "image"}:
         raise InputError(
             f"{source} reads {' and '.join(sorted(reads))}, but the explorer has only text and"

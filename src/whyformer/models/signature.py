@@ -135,6 +135,14 @@ def needed_streams(module: nn.Module, family: Family | None) -> set[str]:
     return {stream_of(module, family)}
 
 
+def placeholder_streams(module: nn.Module, family: Family | None) -> set[str]:
+    """Return the streams that a language model reads at placeholders, if the text has some."""
+    if family is not None:
+        return {soft.stream for soft in family.soft}
+    config, parts = getattr(module, "config", None), {"image": "vision", "audio": "audio"}
+    return {one for one, part in parts.items() if getattr(config, f"{part}_config", None)}
+
+
 def device_and_dtype(module: nn.Module) -> tuple[torch.device, torch.dtype | None]:
     """The device and dtype of the module's first floating weight.
 
