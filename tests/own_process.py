@@ -1,7 +1,8 @@
-"""Tests that run in a process of their own: pytest's is then safe from what they load.
+"""Tests that run in a process of their own, apart from what other tests load.
 
 Ray ends a process that cannot reach its cluster for a minute, without a word, and its threads stay
 after `ray.shutdown()`. In pytest's process that would be the end of whatever test runs then.
+A package that some tests import with stand-ins is still there for the tests after them.
 """
 
 from __future__ import annotations
