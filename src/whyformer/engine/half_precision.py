@@ -37,7 +37,7 @@ def in_float32(parts: Iterable[nn.Module]) -> AbstractContextManager[Any]:
     """Return a scope that computes in float32 if some part of the model is in half precision.
 
     Enter it after the interception: the rules then see float32 only, but for the weights of linear
-    layers (see `rules.operations.half_linear`).
+    layers (see `rules.operations.linear_layer`).
     """
     return use_mode(_HalfAsFloat32()) if _any_half(parts) else nullcontext()
 

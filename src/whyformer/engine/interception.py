@@ -21,7 +21,7 @@ from whyformer.engine.rules.operations import tensor_tags as tags
 from whyformer.engine.rules.operations.arguments import put_in_order
 from whyformer.engine.rules.operations.batch_norm import plain_batch_norm
 from whyformer.engine.rules.operations.composite_ops import python_body
-from whyformer.engine.rules.operations.half_linear import plain_linear
+from whyformer.engine.rules.operations.linear_layer import plain_linear
 from whyformer.engine.rules.operations.in_place import out_of_place
 from whyformer.engine.rules.operations.names import ADD_INTO, REARRANGE, SOFTMAX, WRITE, Function
 from whyformer.engine.rules.operations.traits import Traits, traits_of
@@ -95,6 +95,11 @@ class Interception(TorchFunctionMode):
             kwargs = precision.keep_double_dtype(kwargs)
         if traits.reads:
             return func(*args, **kwargs)
+        if (traits.layout or (traits.drops and not kwargs.get("training", True))) and (
+            self._only_moves(func, args)
+        ):
+            # Every second operation of a model: what `_run` would do, without looking for more.
+            return tags.hand_on(args[0], func(*args, **kwargs))
         if traits.moves and not torch.is_grad_enabled():
             # A parameter that is only moved stays a parameter.
             return self._run_without_gradients(func, args, kwargs)
@@ -108,6 +113,17 @@ class Interception(TorchFunctionMode):
         if self.ledger.cut.exist:
             self.ledger.cut.follow(args, kwargs, output)
         return output
+
+    def _only_moves(self, func: Function, args: tuple) -> bool:
+        """Whether a change of layout has nothing to look at but a tracked tensor of known origin."""
+        return (
+            self.fallback is None
+            and bool(args)
+            and tags.is_marked(args[0])
+            and func not in self.table
+            and not self.ledger.cut.exist
+            and torch.is_grad_enabled()
+        )
 
     def _run(
         self, func: Function, traits: Traits, types: Any, args: tuple, kwargs: dict[str, Any]
@@ -169,14 +185,14 @@ class Interception(TorchFunctionMode):
         if isinstance(value, Tensor):
             if type(value) not in _PLAIN and is_quantised(value):
                 return dequantise(value)
-            if value.is_inference():
-                return value.detach().clone()  # autograd refuses tensors made in inference mode
             if value.requires_grad:
                 if value.is_leaf:
                     if not tags.is_own_leaf(value):
-                        return value.detach()
+                        return value.detach().clone() if value.is_inference() else value.detach()
                 elif self.watches_hidden and not tags.is_seen(value):
                     self._note_hidden(value)
+            elif value.is_inference():
+                return value.clone()  # autograd refuses tensors made in inference mode
             if self.fallback is not None and (
                 tags.has_tag(value, tags.STALE) or tags.has_tag(value._base, tags.STALE)
             ):

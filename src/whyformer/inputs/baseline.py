@@ -21,13 +21,18 @@ def baseline_arguments(
     module: nn.Module,
     tokenizer: Any | None = None,
     mask: Tensor | None = None,
+    special: frozenset[int] | None = None,
 ) -> dict[str, Any]:
-    """Return the arguments with neutral tokens or zeros; special tokens and padding stay."""
+    """Return the arguments with neutral tokens or zeros; special tokens and padding stay.
+
+    `special` is what `known_special_ids` returned, if that is known already.
+    """
     value = arguments[carrier]
     if value.is_floating_point():
         return {**arguments, carrier: torch.zeros_like(value)}
-    special = sorted(known_special_ids(module, tokenizer))
-    replaced = ~torch.isin(value, torch.tensor(special, dtype=value.dtype, device=value.device))
+    special = known_special_ids(module, tokenizer) if special is None else special
+    kept = torch.tensor(sorted(special), dtype=value.dtype, device=value.device)
+    replaced = torch.isin(value, kept, invert=True)
     if mask is not None:
         replaced &= mask
     neutral = value.masked_fill(replaced, neutral_id(module, tokenizer))
@@ -39,9 +44,9 @@ def neutral_id(module: nn.Module, tokenizer: Any | None) -> int:
 
     Never the padding id of a model that searches its inputs for it.
     """
-    sources = (tokenizer, config_of(module))
-    size = vocabulary_of(module)
-    avoided = getattr(config_of(module), "pad_token_id", None) if reads_pad_ids(module) else None
+    config = config_of(module)
+    sources, size = (tokenizer, config), vocabulary_of(module)
+    avoided = getattr(config, "pad_token_id", None) if reads_pad_ids(module) else None
     for role in NEUTRAL_ROLES:
         for source in sources:
             candidate = getattr(source, f"{role}_token_id", None)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from whyformer.errors import InputError
-from whyformer.inputs.baseline import baseline_arguments
+from whyformer.inputs.baseline import baseline_arguments, known_special_ids
 from whyformer.inputs.batch import Batch, Parts, Tokens, WordIds
 from whyformer.inputs.padding_layout import Layout, move_arguments
-from whyformer.inputs.words import WordReader, special_ids
+from whyformer.inputs.words import WordReader
 from whyformer.models.signature import (
     Forward,
     config_of,
@@ -23,7 +24,7 @@ from whyformer.models.signature import (
     is_last_token_classifier,
     positions_of,
     samples_axis,
-    vocabulary_of,
+    vocabulary_in,
 )
 
 Groups = Sequence[Sequence[Hashable | None] | None]
@@ -49,6 +50,11 @@ class Sequences:
         """Whether the tokens are text."""
         return self.stream in TEXTS
 
+    @cached_property
+    def special(self) -> frozenset[int]:
+        """The ids of special tokens; tokenizers look them up slowly."""
+        return known_special_ids(self.module, self.tokenizer)
+
     def batch(self) -> Batch:
         """Return the batch, checked and with all padding on the right."""
         value: Tensor = self.arguments[self.carrier]
@@ -70,7 +76,7 @@ class Sequences:
         return Batch(
             arguments=arguments,
             baseline_arguments=baseline_arguments(
-                arguments, self.carrier, self.module, self.tokenizer, mask
+                arguments, self.carrier, self.module, self.tokenizer, mask, self.special
             ),
             carrier=self.carrier,
             size=value.shape[axis],
@@ -97,7 +103,7 @@ class Sequences:
                 remedy=f"Pass (batch, tokens, {table.embedding_dim})",
             )
         for name, size in (
-            (self.carrier, vocabulary_of(self.module)),
+            (self.carrier, vocabulary_in(table, self.module)),
             ("token_type_ids", getattr(config_of(self.module), "type_vocab_size", None)),
         ):
             ids = self.arguments.get(name)
@@ -198,7 +204,7 @@ class Sequences:
         ids = arguments[self.carrier]
         if self.tokenizer is None or ids.is_floating_point() or self.stream == "generated":
             return
-        special = special_ids(self.tokenizer) - {getattr(self.tokenizer, "mask_token_id", None)}
+        special = self.special - {getattr(self.tokenizer, "mask_token_id", None)}
         for index, (row, real) in enumerate(zip(ids.tolist(), mask.tolist(), strict=True)):
             if any(is_real and one not in special for one, is_real in zip(row, real, strict=True)):
                 continue
@@ -219,7 +225,7 @@ class Sequences:
             return None, None
         if self.tokenizer is None:
             return tuple(tuple(map(str, row)) for row in ids.tolist()), None
-        rows, reader = [], WordReader(self.tokenizer)
+        rows, reader = [], WordReader(self.tokenizer, self.special)
         for sample, (row, real) in enumerate(zip(ids.tolist(), mask.tolist(), strict=True)):
             groups = self.groups[sample] if self.groups is not None else None
             if groups is not None and layout is not None:

@@ -63,10 +63,10 @@ def visible_text(text: str) -> str:
 class WordReader:
     """Reads a tokenizer's pieces as words; the vocabulary is analysed once."""
 
-    def __init__(self, tokenizer: Any) -> None:
+    def __init__(self, tokenizer: Any, special: frozenset[int] | None = None) -> None:
         self.tokenizer = tokenizer
         self.scheme = scheme_of(tokenizer)
-        self.special = special_ids(tokenizer)
+        self.special = special_ids(tokenizer) if special is None else special
         self.added = set(getattr(tokenizer, "added_tokens_decoder", None) or ())
 
     def read(

@@ -31,6 +31,8 @@ STREAMS = {
     "input_values": "audio",
     "input_features": "audio",
 }
+# Where configs of transformers keep that of their text part; not all of them declare it.
+_TEXT_PARTS = frozenset(("text_encoder", "decoder", "generator", "text_config"))
 
 # What `inspect` found for a method; it is asked several times in each call of explain.
 _parameters: WeakKeyDictionary[FunctionType, tuple[tuple[str, ...], bool]] = WeakKeyDictionary()
@@ -100,9 +102,19 @@ def _parameters_of(forward: Callable[..., Any]) -> tuple[tuple[str, ...], bool]:
 def config_of(module: nn.Module) -> Any | None:
     """The transformers config of the text part, or of the whole module; None if there is none."""
     config = getattr(module, "config", None)
-    if config is None or not hasattr(config, "model_type"):
+    # Each look at a config of transformers runs Python code; one at its class does not.
+    kind = type(config)
+    if not (hasattr(kind, "model_type") or hasattr(config, "model_type")):
         return None
+    if getattr(kind, "sub_configs", None) == {} and _TEXT_PARTS.isdisjoint(_entries(config)):
+        return config  # nothing inside, so that it is its own text config
     return config.get_text_config() if hasattr(config, "get_text_config") else config
+
+
+def _entries(config: Any) -> dict[str, Any]:
+    """The entries of a config, without the Python code that its attributes run."""
+    found: dict[str, Any] = object.__getattribute__(config, "__dict__")
+    return found
 
 
 def stream_of(module: nn.Module, family: Family | None) -> str:
@@ -189,7 +201,11 @@ def _only_table(module: nn.Module, vocabulary: Any) -> nn.Embedding | None:
 
 def vocabulary_of(module: nn.Module) -> int | None:
     """The number of token ids with an embedding, or None if unknown."""
-    table = embeddings_of(module)
+    return vocabulary_in(embeddings_of(module), module)
+
+
+def vocabulary_in(table: nn.Embedding | None, module: nn.Module) -> int | None:
+    """The same for the word embeddings that `embeddings_of` returned."""
     return getattr(config_of(module), "vocab_size", None) if table is None else table.num_embeddings
 
 

@@ -158,8 +158,13 @@ class Ledger:
         if constant.dtype is not dtype or dtype in HALF:  # `to` costs, even in vain
             constant = constant.to(torch.promote_types(dtype, torch.float32))
         if constant.dim() == 1 < output.dim() and constant.shape[0] == output.shape[-1]:
-            note = self._biases.note((booking, self.batch_first), constant)
-            output.register_hook(self.values.add(note))
+            note = self.values.add(self._biases.note((booking, self.batch_first), constant))
+            # A backward pass of ours calls its notes itself; that costs less than a hook.
+            notes = getattr(output.grad_fn, "bias_notes", None)
+            if notes is None:
+                output.register_hook(note)
+            else:
+                notes.append(note)
         else:
             watched = self.values.watch(constant)
             self._book_in_hook(self._sinks, booking, output, watched, self.batch_first)

@@ -21,7 +21,7 @@ from torch.autograd import Function as AutogradFunction
 from whyformer.engine.rules.detach import linear
 from whyformer.engine.rules.ledger import Ledger, is_tracked
 from whyformer.engine.rules.operations.arguments import bind
-from whyformer.engine.rules.operations.half_linear import run_linear
+from whyformer.engine.rules.operations.linear_layer import run_linear
 from whyformer.engine.rules.operations.names import Function, RuleTable
 from whyformer.engine.rules.operations.stabilise import ratio, wide
 

@@ -20,7 +20,8 @@ from whyformer.engine.rules.operations.own_function import apply_own
 class _DetachedLayerNorm(AutogradFunction):
     """Layer norm whose backward treats 1/deviation as a constant.
 
-    With `detach_mean` the mean is one too: its part of the output is added to `means`.
+    With `detach_mean` the mean is one too: its part of the output is added to `means`. The backward
+    calls `bias_notes` with the gradient of the output.
     """
 
     @staticmethod
@@ -37,7 +38,7 @@ class _DetachedLayerNorm(AutogradFunction):
         output, mean, rstd = torch.native_layer_norm(x, shape, weight, bias, eps)
         ctx.save_for_backward(rstd, weight)
         ctx.dims = -1 if len(shape) == 1 else tuple(range(-len(shape), 0))
-        ctx.detach_mean = detach_mean
+        ctx.detach_mean, ctx.bias_notes = detach_mean, []
         if detach_mean:
             centre = -mean * rstd
             means.append(centre if weight is None else centre * weight)
@@ -46,10 +47,12 @@ class _DetachedLayerNorm(AutogradFunction):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
         rstd, weight = ctx.saved_tensors
+        for note in ctx.bias_notes:
+            note(gradient)
         scaled = gradient.clone() if weight is None else gradient * weight
         if not ctx.detach_mean:
             scaled.sub_(scaled.mean(ctx.dims, keepdim=True))
-        return (scaled.mul_(rstd), None, None, None, None, None, None)
+        return (scaled.mul_(rstd), *[None] * 6)
 
 
 def layer_norm(

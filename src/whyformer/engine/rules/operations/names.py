@@ -55,6 +55,11 @@ REARRANGE = torch_functions(
     "pixel_shuffle pixel_unshuffle masked_select requires_grad positive view_as_complex "
     "view_as_real resolve_conj resolve_neg"
 )
+# Those of them whose other arguments are no tensors: shapes, axes and sizes.
+LAYOUT = torch_functions(
+    "view reshape transpose permute t swapaxes swapdims movedim unsqueeze squeeze flatten "
+    "unflatten expand contiguous chunk split unbind"
+)
 # Linear in their one input: each entry of the output is a weighted sum.
 RESAMPLE = torch_functions("fold interpolate")
 CONVOLUTION = torch_functions(

@@ -80,6 +80,18 @@ def is_seen(tensor: Tensor) -> bool:
     return base is not None and hasattr(base, _SEEN)
 
 
+def is_marked(value: Any) -> bool:
+    """Whether the value is itself marked as returned by an operation, and still tracked."""
+    return hasattr(value, _SEEN) and value.requires_grad
+
+
+def hand_on(source: Tensor, result: Any) -> Any:
+    """The result of an operation that moves the entries of a marked tensor: tagged and marked."""
+    copy_tag(source, result)
+    mark_seen(result)
+    return result
+
+
 def mark_seen(value: Any) -> None:
     """Mark a tracked tensor, or those in a tuple or list, as returned by an operation."""
     if isinstance(value, Tensor):

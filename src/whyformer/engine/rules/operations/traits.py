@@ -20,6 +20,7 @@ from whyformer.engine.rules.operations.names import (
     EXPONENTIAL,
     HOMOGENEOUS,
     INERT,
+    LAYOUT,
     MATMUL,
     REARRANGE,
     SELECT_LARGEST,
@@ -40,6 +41,8 @@ class Traits:
     Attributes:
         reads: It reads a shape, a dtype, ...: its result carries no relevance.
         getter: It is the getter of an attribute that is a view.
+        layout: It only changes the shape of its first argument, and reads no other tensor.
+        drops: It drops entries in training, and does nothing else.
         moves: It moves a tensor to another device.
         mixes_heads: It may mix the heads of attention maps.
         in_place: Its name says that it overwrites its first argument.
@@ -48,6 +51,8 @@ class Traits:
 
     reads: bool
     getter: bool
+    layout: bool
+    drops: bool
     moves: bool
     mixes_heads: bool
     exponential: bool
@@ -70,6 +75,8 @@ def traits_of(function: Function) -> Traits:
     return Traits(
         reads=function in INERT or (function.__name__ == "__get__" and not getter),
         getter=getter,
+        layout=function in LAYOUT and not is_named_in_place(function),
+        drops=function is F.dropout,
         moves=function in _MOVES,
         mixes_heads=function in _MIX_HEADS,
         exponential=function in EXPONENTIAL,

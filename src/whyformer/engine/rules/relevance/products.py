@@ -12,7 +12,7 @@ from torch import Tensor
 from whyformer.engine.rules.ledger import Ledger, is_tracked
 from whyformer.engine.rules.operations import tensor_tags as tags
 from whyformer.engine.rules.operations.arguments import bind, einsum_operands
-from whyformer.engine.rules.operations.half_linear import make_double, run_linear
+from whyformer.engine.rules.operations.linear_layer import make_double, run_linear
 from whyformer.engine.rules.operations.names import Function
 from whyformer.engine.rules.operations.stabilise import ratio
 from whyformer.engine.rules.relevance import contractions, shares
