@@ -21,8 +21,8 @@ from whyformer.engine.rules.operations import tensor_tags as tags
 from whyformer.engine.rules.operations.arguments import put_in_order
 from whyformer.engine.rules.operations.batch_norm import plain_batch_norm
 from whyformer.engine.rules.operations.composite_ops import python_body
-from whyformer.engine.rules.operations.linear_layer import plain_linear
 from whyformer.engine.rules.operations.in_place import out_of_place
+from whyformer.engine.rules.operations.linear_layer import plain_addmm, plain_linear
 from whyformer.engine.rules.operations.names import ADD_INTO, REARRANGE, SOFTMAX, WRITE, Function
 from whyformer.engine.rules.operations.traits import Traits, traits_of
 from whyformer.errors import ModelError, UnsuitableMethodError
@@ -71,6 +71,7 @@ class Interception(TorchFunctionMode):
         super().__init__()
         self.plain: Mapping[Function, Any] = {
             F.linear: plain_linear,
+            torch.addmm: plain_addmm,
             F.batch_norm: plain_batch_norm,
             **(precision.TABLE if double else {}),
         }
@@ -115,7 +116,7 @@ class Interception(TorchFunctionMode):
         return output
 
     def _only_moves(self, func: Function, args: tuple) -> bool:
-        """Whether a change of layout has nothing to look at but a tracked tensor of known origin."""
+        """Whether an operation on layout has nothing to look at but a tensor of known origin."""
         return (
             self.fallback is None
             and bool(args)

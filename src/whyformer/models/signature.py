@@ -104,7 +104,7 @@ def config_of(module: nn.Module) -> Any | None:
     config = getattr(module, "config", None)
     # Each look at a config of transformers runs Python code; one at its class does not.
     kind = type(config)
-    if not (hasattr(kind, "model_type") or hasattr(config, "model_type")):
+    if config is None or not (hasattr(kind, "model_type") or hasattr(config, "model_type")):
         return None
     if getattr(kind, "sub_configs", None) == {} and _TEXT_PARTS.isdisjoint(_entries(config)):
         return config  # nothing inside, so that it is its own text config

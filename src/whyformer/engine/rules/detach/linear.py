@@ -10,7 +10,7 @@ from torch import Tensor
 
 from whyformer.engine.rules.detach.product import share
 from whyformer.engine.rules.ledger import Ledger, is_tracked
-from whyformer.engine.rules.operations.linear_layer import run_constant, run_linear
+from whyformer.engine.rules.operations.linear_layer import run_addmm, run_linear
 from whyformer.engine.rules.operations.names import CONVOLUTION, GROUPED, Function, RuleTable
 
 
@@ -35,10 +35,7 @@ def addmm(ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any
     depends = is_tracked(left), is_tracked(right)
     if ledger.active and all(depends):
         left, right = share(left, 0.5), share(right, 0.5)
-    if kwargs or depends != (True, False) or right.dim() != 2:
-        output = function(bias, left, right, *args[3:], **kwargs)
-    else:
-        output = run_constant(left, right.t(), bias, lambda: function(bias, left, right, *args[3:]))
+    output = run_addmm(function, (bias, left, right, *args[3:]), kwargs)
     scaled = bias * kwargs.get("beta", 1)
     if not is_tracked(bias):
         ledger.book_constant("bias", output, scaled)

@@ -66,9 +66,22 @@ def run_constant(
     return output
 
 
+def run_addmm(function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
+    """Return `function(*args, **kwargs)`, the linear layer of GPT-2: bias + x @ weight."""
+    if kwargs or len(args) != 3 or args[2].dim() != 2:
+        return function(*args, **kwargs)
+    bias, x, weight = args
+    return run_constant(x, weight.t(), bias, lambda: function(bias, x, weight))
+
+
 def plain_linear(ledger: Any, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
     """F.linear as it is: the rule of tables that have none of their own."""
     return run_linear(function, args, kwargs)
+
+
+def plain_addmm(ledger: Any, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
+    """torch.addmm as it is, for the same tables."""
+    return run_addmm(function, args, kwargs)
 
 
 def _run_mixed(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd import Function as AutogradFunction
 
+from whyformer.engine.rules.operations.matrix_product import multiply
 from whyformer.engine.rules.operations.stabilise import wide
 from whyformer.engine.rules.relevance import shares
 from whyformer.engine.rules.relevance.context import LinearRule
@@ -56,7 +57,7 @@ class _RelevanceLinear(AutogradFunction):
         if rows is not None:
             arriving, x, output = arriving[rows], x[rows], output[rows]
         relevance = ctx.direction.relevance
-        back = ctx.rule(arriving, x, w, output, bias) if relevance else arriving @ w
+        back = ctx.rule(arriving, x, w, output, bias) if relevance else multiply(arriving, w)
         if rows is not None:
             back = back.new_zeros(count, w.shape[1]).index_copy_(0, rows, back)
         return None, None, back.view(ctx.shape), None, None

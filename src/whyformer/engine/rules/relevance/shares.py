@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from whyformer.engine.rules.operations.matrix_product import multiply
 from whyformer.engine.rules.operations.stabilise import ratio
 
 EPSILON = 1e-9  # the authors' value; here it takes the sign of the denominator
@@ -34,7 +35,7 @@ def positive_linear(
     # Division by infinity gives 0, so that zeros need no second pass.
     twice = torch.threshold_(twice, 2 * EPSILON, float("inf"))
     share = torch.div(relevance, twice, out=twice)
-    return (share @ w).mul_(x).addcmul_(magnitude, share @ weights)
+    return multiply(share, w).mul_(x).addcmul_(magnitude, multiply(share, weights))
 
 
 def _noise(tensor: Tensor) -> float:
@@ -49,7 +50,7 @@ def separate_linear(relevance: Tensor, x: Tensor, w: Tensor) -> Tensor:
     total = torch.zeros_like(x)
     for inputs, weights in ((x.clamp(min=0), w.clamp(min=0)), (x.clamp(max=0), w.clamp(max=0))):
         share = ratio(relevance, inputs @ weights.t(), EPSILON)
-        total += inputs * (share @ weights)
+        total += inputs * multiply(share, weights)
     return total
 
 
