@@ -96,11 +96,11 @@ class Interception(TorchFunctionMode):
             kwargs = precision.keep_double_dtype(kwargs)
         if traits.reads:
             return func(*args, **kwargs)
-        if (traits.layout or (traits.drops and not kwargs.get("training", True))) and (
-            self._only_moves(func, args)
-        ):
+        if traits.layout and self._only_moves(func, args):
             # Every second operation of a model: what `_run` would do, without looking for more.
             return tags.hand_on(args[0], func(*args, **kwargs))
+        if traits.drops and kwargs.get("training") is False and self._only_moves(func, args):
+            return args[0]  # as torch does
         if traits.moves and not torch.is_grad_enabled():
             # A parameter that is only moved stays a parameter.
             return self._run_without_gradients(func, args, kwargs)
@@ -133,7 +133,8 @@ class Interception(TorchFunctionMode):
         if traits.getter:
             source = self.constant(args[0])  # a view of a constant stays a constant
             return tags.copy_tag(source, func(source))
-        ignore_autocast(self.device)
+        if torch.is_autocast_enabled(self.device):
+            ignore_autocast(self.device)
         # This runs often: a list is faster, and so is a look at the type.
         args = tuple([a if type(a) in _ATOMS else self.constant(a) for a in args])
         if kwargs:
@@ -142,8 +143,12 @@ class Interception(TorchFunctionMode):
             args = precision.match_target(args)
         if self.ledger.inside and not torch.is_grad_enabled():
             return self._run_without_gradients(func, args, kwargs)
-        overwrites = _overwrites(traits, args, kwargs) and func not in self.own
-        if overwrites and _any_tracked(args, kwargs):
+        if (
+            (kwargs or traits.may_overwrite)
+            and _overwrites(traits, args, kwargs)
+            and func not in self.own
+            and _any_tracked(args, kwargs)
+        ):
             return self._overwrite(func, types, args, kwargs)
         if self.double and func in precision.ONE_PRECISION:
             args, kwargs = precision.widen_mixed(args, kwargs)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Mapping, Sequence
+from array import array
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -29,6 +30,22 @@ from whyformer.models.signature import (
 
 Groups = Sequence[Sequence[Hashable | None] | None]
 TEXTS = ("text", "source", "generated")  # streams with a tokenizer
+
+
+@dataclass(frozen=True)
+class TokenRows:
+    """The token ids of each sample and whether they are real, as lists: Python reads these fast."""
+
+    ids: list[list[int]]
+    real: list[list[bool]]
+
+    def pairs(self) -> Iterator[tuple[list[int], list[bool]]]:
+        """Yield the ids of each sample, and which of them are real."""
+        return zip(self.ids, self.real, strict=True)
+
+    def contents(self) -> tuple[bytes, ...]:
+        """Return what `contents` returns for these samples."""
+        return tuple(array("q", itertools.compress(*row)).tobytes() for row in self.pairs())
 
 
 @dataclass(frozen=True)
@@ -69,10 +86,12 @@ class Sequences:
             arguments, mask = move_arguments(arguments, layout), layout.to_model(mask)
         if mask is not None:
             arguments = self.with_padding_ids(arguments, mask)
-            self.check_not_empty(arguments, mask)
+        rows = self.rows(arguments[self.carrier], mask)
+        if rows is not None:
+            self.check_not_empty(rows)
         if config_of(self.module) is not None and "use_cache" in self.forward.names:
             arguments.setdefault("use_cache", False)
-        tokens, word_ids = self.words(arguments, mask, layout)
+        tokens, word_ids = (None, None) if rows is None else self.words(rows, layout)
         return Batch(
             arguments=arguments,
             baseline_arguments=baseline_arguments(
@@ -81,7 +100,9 @@ class Sequences:
             carrier=self.carrier,
             size=value.shape[axis],
             stream=self.stream,
-            content=contents(arguments[self.carrier].movedim(axis, 0), mask),
+            content=contents(arguments[self.carrier].movedim(axis, 0), mask)
+            if rows is None
+            else rows.contents(),
             mask=mask,
             tokens=tokens,
             word_ids=word_ids,
@@ -199,14 +220,19 @@ class Sequences:
             )
         return {**arguments, self.carrier: value.masked_fill(~mask, self.pad_id() or 0)}
 
-    def check_not_empty(self, arguments: Mapping[str, Any], mask: Tensor) -> None:
+    def rows(self, ids: Tensor, mask: Tensor | None) -> TokenRows | None:
+        """The token ids of a text as lists; None for other tokens."""
+        if mask is None or ids.is_floating_point() or not self.is_text:
+            return None
+        return TokenRows(ids.tolist(), mask.tolist())
+
+    def check_not_empty(self, rows: TokenRows) -> None:
         """Raise InputError if a sample has only special tokens."""
-        ids = arguments[self.carrier]
-        if self.tokenizer is None or ids.is_floating_point() or self.stream == "generated":
+        if self.tokenizer is None or self.stream == "generated":
             return
         special = self.special - {getattr(self.tokenizer, "mask_token_id", None)}
-        for index, (row, real) in enumerate(zip(ids.tolist(), mask.tolist(), strict=True)):
-            if any(is_real and one not in special for one, is_real in zip(row, real, strict=True)):
+        for index, (row, real) in enumerate(rows.pairs()):
+            if not special.issuperset(itertools.compress(row, real)):
                 continue
             pieces = self.tokenizer.convert_ids_to_tokens([*itertools.compress(row, real)])
             raise InputError(
@@ -216,22 +242,17 @@ class Sequences:
                 remedy="Pass at least one word that the tokenizer keeps",
             )
 
-    def words(
-        self, arguments: Mapping[str, Any], mask: Tensor | None, layout: Layout | None
-    ) -> tuple[Tokens | None, WordIds | None]:
+    def words(self, rows: TokenRows, layout: Layout | None) -> tuple[Tokens, WordIds | None]:
         """Readable tokens and the word of each; without a tokenizer, the ids as text."""
-        ids = arguments[self.carrier]
-        if mask is None or ids.is_floating_point() or not self.is_text:
-            return None, None
         if self.tokenizer is None:
-            return tuple(tuple(map(str, row)) for row in ids.tolist()), None
-        rows, reader = [], WordReader(self.tokenizer, self.special)
-        for sample, (row, real) in enumerate(zip(ids.tolist(), mask.tolist(), strict=True)):
+            return tuple(tuple(map(str, row)) for row in rows.ids), None
+        found, reader = [], WordReader(self.tokenizer, self.special)
+        for sample, (row, real) in enumerate(rows.pairs()):
             groups = self.groups[sample] if self.groups is not None else None
             if groups is not None and layout is not None:
                 groups = layout.row_to_model(groups, sample)
-            rows.append(reader.read(row, real, groups))
-        return tuple(tokens for tokens, _ in rows), tuple(word_ids for _, word_ids in rows)
+            found.append(reader.read(row, real, groups))
+        return tuple(tokens for tokens, _ in found), tuple(word_ids for _, word_ids in found)
 
     def parts(self, layout: Layout | None, width: int) -> Parts | None:
         """The text of a pair that each token is from; None if the tokenizer did not tell."""

@@ -50,10 +50,12 @@ def target_probability(
             else:
                 found = _softmax_of(beside, places)
         signs = [[sign for sign, _ in row] for row in terms]
-        if any(sign != 1 for row in signs for sign in row):
+        has_signs = any(sign != 1 for row in signs for sign in row)
+        if has_signs:
             found = _without_signs(found, torch.tensor(signs))
-        whole = found.prod(1)
-        return None if bool(whole.isnan().all()) else whole
+        whole = found.prod(1) if found.shape[1] > 1 else found[:, 0]
+        may_be_none = has_signs or head.kind == heads.QUERIES
+        return None if may_be_none and bool(whole.isnan().all()) else whole
 
 
 def _without_signs(found: Tensor, signs: Tensor) -> Tensor:
@@ -68,6 +70,8 @@ def _beside(scores: Tensor, places: Places) -> Tensor:
         beside = scores.unsqueeze(1).expand(-1, entries.shape[1], -1)
     else:
         beside = scores[tuple(where)]
+    if beside.dtype is torch.float32:
+        return beside
     return beside.to(torch.promote_types(beside.dtype, torch.float32))
 
 
@@ -81,7 +85,7 @@ def _softmax_of(beside: Tensor, places: Places) -> Tensor:
 
 
 def _are_probabilities(beside: Tensor) -> bool:
-    return bool(beside.min() >= 0) and bool(((beside.sum(-1) - 1).abs() < ROUNDING).all())
+    return beside.min().item() >= 0 and bool(((beside.sum(-1) - 1).abs() < ROUNDING).all())
 
 
 def _is_multi_label(module: nn.Module) -> bool:

@@ -39,9 +39,8 @@ class Selection:
 
 def term_places(scores: Tensor, terms: list[Terms]) -> Places:
     """Return the terms' entries, one index tensor per axis of the scores."""
-    samples = torch.arange(len(terms), device=scores.device).unsqueeze(1)
-    places = torch.tensor([[where for _, where in row] for row in terms], device=scores.device)
-    return samples, *places.unbind(-1)
+    places = [[(sample, *where) for _, where in row] for sample, row in enumerate(terms)]
+    return torch.tensor(places, device=scores.device).unbind(-1)
 
 
 class Selector:

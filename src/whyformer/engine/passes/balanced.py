@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -49,6 +50,8 @@ FIRST_BLOCK = (
     " through the image encoder"
 )
 BYPASS = "states that bypass the blocks"
+
+Amounts = dict[str, tuple[list[Booking], Tensor]]  # bookings and amounts, by account
 
 
 @dataclass(frozen=True)
@@ -168,6 +171,14 @@ class Balanced(Attentions):
         dtype = next(iter(self.forward.states.values())).dtype
         return is_off(missing, self.forward.goal.value, scores, dtype)
 
+    @cached_property
+    def _sink_amounts(self) -> Amounts:
+        return _by_account(self.sinks)
+
+    @cached_property
+    def _leak_amounts(self) -> Amounts:
+        return _by_account(self.leaks)
+
     def _mean(self, chosen: Mapping[str, tuple[int, ...]]) -> LayerAverage:
         """The mean over some blocks of each stack."""
 
@@ -179,17 +190,12 @@ class Balanced(Attentions):
             own = chosen[place.stack]
             return sum(block <= place.block for block in own) / len(own)
 
-        def weighted(bookings: Mapping[Booking, Tensor]) -> dict[str, Tensor]:
+        def weighted(amounts: Amounts) -> dict[str, Tensor]:
             """The sum of each account, (batch,)."""
-            by_account: dict[str, list[Booking]] = {}
-            for booking in bookings:
-                by_account.setdefault(booking[0], []).append(booking)
-            sums = {}
-            for account, own in by_account.items():
-                device = bookings[own[0]].device  # blocks may be on several
-                amounts = torch.stack([bookings[booking].to(device) for booking in own], dim=1)
-                sums[account] = amounts @ amounts.new_tensor([share(booking) for booking in own])
-            return sums
+            return {
+                account: booked @ booked.new_tensor([share(booking) for booking in own])
+                for account, (own, booked) in amounts.items()
+            }
 
         scores: Scores = {}
         for stack, own in chosen.items():
@@ -198,7 +204,7 @@ class Balanced(Attentions):
         for booking, amount in self.token_sinks.items():
             assert booking[1] is not None
             scores[booking[1].stack] = scores[booking[1].stack] + amount * share(booking)
-        return LayerAverage(scores, weighted(self.sinks), weighted(self.leaks))
+        return LayerAverage(scores, weighted(self._sink_amounts), weighted(self._leak_amounts))
 
 
 @dataclass(frozen=True)
@@ -214,6 +220,23 @@ class LayerAverage:
         parts = [one.sum(1) for one in self.scores.values()]
         parts += [*self.sinks.values(), *self.leaks.values()]
         return sum(parts[1:], parts[0])
+
+
+def _by_account(bookings: Mapping[Booking, Tensor]) -> Amounts:
+    """The bookings of each account, and what was booked, (batch, bookings)."""
+    by_account: dict[str, list[Booking]] = {}
+    for booking in bookings:
+        by_account.setdefault(booking[0], []).append(booking)
+    return {
+        account: (own, torch.stack(_on_one_device([bookings[one] for one in own]), dim=1))
+        for account, own in by_account.items()
+    }
+
+
+def _on_one_device(amounts: list[Tensor]) -> list[Tensor]:
+    """The amounts on the device of the first one: blocks may be on several."""
+    device = amounts[0].device
+    return [one if one.device == device else one.to(device) for one in amounts]
 
 
 def lower_blocks(blocks: int, share: float) -> range:
@@ -253,7 +276,8 @@ def balanced(
 
     def record() -> Recording:
         track = states or run.drops_blocks
-        trace = Trace(track=track, blocks=BlockRelevance(run) if states else None)
+        blocks = BlockRelevance(run) if states else None
+        trace = Trace(track=track, blocks=blocks, keep_leaving=maps)
         ledger = run.new_ledger(states, per_token)
         recorder = AttentionRecorder(
             trace, ledger, run.stacks, start_graph=True, **recording_of(run, structure, mix)

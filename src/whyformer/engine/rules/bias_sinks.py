@@ -39,14 +39,14 @@ class BiasSinks(Generic[Booking]):
         return BiasNote(bias, self._arrived.setdefault(booking, []))
 
     def take(self) -> Iterator[tuple[Booking, Tensor]]:
-        """Yield the sum of each booking, (..., token, 1), one for each shape, and forget it."""
+        """Yield what has arrived for each booking, (..., token, biases), and forget it."""
         for booking, parts in self._arrived.items():
             alike: dict[torch.Size, list[Tensor]] = {}
             for part in parts:
                 alike.setdefault(part.shape, []).append(part)
             parts.clear()
-            for first, *others in alike.values():
-                yield booking, sum(others, first).unsqueeze(-1)
+            for own in alike.values():
+                yield booking, torch.stack(own, dim=-1)
 
     def clear(self) -> None:
         """Forget what has arrived; the notes stay in use."""

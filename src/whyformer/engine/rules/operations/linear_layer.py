@@ -47,22 +47,17 @@ def run_linear(function: Function, args: tuple, kwargs: dict[str, Any]) -> Tenso
     x, weight, bias = args if len(args) == 3 else bind("input weight bias", args, kwargs)
     if x.dtype is not weight.dtype:
         return _run_mixed(x, weight, bias)
-    return run_constant(x, weight, bias, lambda: function(x, weight, bias))
+    return _run_constant(function, (x, weight, bias), x, weight, bias)
 
 
-def run_constant(
-    x: Tensor, weight: Tensor, bias: Tensor | None, run: Callable[[], Tensor]
+def _run_constant(
+    function: Function, args: tuple, x: Tensor, weight: Tensor, bias: Tensor | None
 ) -> Tensor:
-    """Return `run()`, a linear layer of x; by our backward pass if it is faster.
-
-    `weight` is (out, in), whatever layout the layer keeps it in.
-    """
+    """function(*args), a linear layer of x with a weight (out, in); by our backward if faster."""
     constant = x.requires_grad and not weight.requires_grad
-    if not constant or (bias is not None and bias.requires_grad):
-        return run()
-    if not prefers_onednn(x, weight):
-        return run()
-    output: Tensor = apply_own(_ConstantWeight, x, weight, run, multiply_by_onednn)
+    if not constant or (bias is not None and bias.requires_grad) or not prefers_onednn(x, weight):
+        return function(*args)
+    output: Tensor = apply_own(_ConstantWeight, x, weight, function, args, multiply_by_onednn)
     return output
 
 
@@ -71,7 +66,7 @@ def run_addmm(function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor
     if kwargs or len(args) != 3 or args[2].dim() != 2:
         return function(*args, **kwargs)
     bias, x, weight = args
-    return run_constant(x, weight.t(), bias, lambda: function(bias, x, weight))
+    return _run_constant(function, args, x, weight.t(), bias)
 
 
 def plain_linear(ledger: Any, function: Function, args: tuple, kwargs: dict[str, Any]) -> Tensor:
@@ -90,10 +85,8 @@ def _run_mixed(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         return F.linear(*make_double(x, weight, bias))
     if weight.dtype not in HALF or x.dtype in HALF:
         return F.linear(x, weight, bias)
-    wide_bias = None if bias is None else wide(bias)
-    output: Tensor = apply_own(
-        _ConstantWeight, x, weight, lambda: F.linear(x, wide(weight), wide_bias), _multiply_wide
-    )
+    wide_args = x, wide(weight), None if bias is None else wide(bias)
+    output: Tensor = apply_own(_ConstantWeight, x, weight, F.linear, wide_args, _multiply_wide)
     return output
 
 
@@ -102,7 +95,7 @@ def _multiply_wide(rows: Tensor, matrix: Tensor) -> Tensor:
 
 
 class _ConstantWeight(AutogradFunction):
-    """The output of `run()`; its backward is multiply(gradient, weight).
+    """function(*args); its backward is multiply(gradient, weight).
 
     The backward calls `bias_notes` with the gradient of the output.
     """
@@ -112,21 +105,19 @@ class _ConstantWeight(AutogradFunction):
         ctx: Any,
         x: Tensor,
         weight: Tensor,
-        run: Callable[[], Tensor],
+        function: Function,
+        args: tuple,
         multiply: Callable[[Tensor, Tensor], Tensor],
     ) -> Tensor:
         ctx.save_for_backward(weight)
         ctx.multiply, ctx.bias_notes = multiply, []
-        output = run()
+        output: Tensor = function(*args)
         # No view: torch refuses to write into one that a function of ours returns.
-        return output if output._base is None else _unsafe_view(output, output.shape)
+        return output if output._base is None else output.data
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         (weight,) = ctx.saved_tensors
         for note in ctx.bias_notes:
             note(gradient)
-        return ctx.multiply(gradient, weight), None, None, None
-
-
-_unsafe_view = torch.ops.aten._unsafe_view.default
+        return ctx.multiply(gradient, weight), None, None, None, None

@@ -39,7 +39,8 @@ def prefers_onednn(rows: Tensor, matrix: Tensor) -> bool:
         and type(matrix) in _PLAIN
         and matrix.dim() == 2
         and rows.numel() >= _FEWEST_ROWS * rows.shape[-1] > 0
-        and rows.device.type == "cpu" == matrix.device.type
+        and rows.is_cpu
+        and matrix.is_cpu
         and (matrix.is_contiguous() or matrix.t().is_contiguous())
         and torch._C._get_mkldnn_enabled()
     )

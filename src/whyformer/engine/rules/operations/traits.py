@@ -47,6 +47,7 @@ class Traits:
         mixes_heads: It may mix the heads of attention maps.
         in_place: Its name says that it overwrites its first argument.
         inplace_position: The place of its argument `inplace`, if it has one.
+        may_overwrite: One of these two: without keywords, others overwrite nothing.
     """
 
     reads: bool
@@ -66,16 +67,18 @@ class Traits:
     activation: bool
     in_place: bool
     inplace_position: int | None
+    may_overwrite: bool
 
 
 @functools.lru_cache(maxsize=4096)
 def traits_of(function: Function) -> Traits:
     """Return what is known about a function."""
     getter = function in VIEWS
+    in_place, position = is_named_in_place(function), position_of_inplace(function)
     return Traits(
         reads=function in INERT or (function.__name__ == "__get__" and not getter),
         getter=getter,
-        layout=function in LAYOUT and not is_named_in_place(function),
+        layout=function in LAYOUT and not in_place,
         drops=function is F.dropout,
         moves=function in _MOVES,
         mixes_heads=function in _MIX_HEADS,
@@ -88,6 +91,7 @@ def traits_of(function: Function) -> Traits:
         adds_up=function in ADD_UP,
         homogeneous=function in HOMOGENEOUS,
         activation=function in ACTIVATION,
-        in_place=is_named_in_place(function),
-        inplace_position=position_of_inplace(function),
+        in_place=in_place,
+        inplace_position=position,
+        may_overwrite=in_place or position is not None,
     )
