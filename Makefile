@@ -111,6 +111,7 @@ bench: $(PEERS) ## run all benchmarks and write their page, three to four hours 
 	-$(PYTHON) benchmarks/speed.py --shapes bert,vit --rounds 7 --methods $(TIMED) --json $(RESULTS)/speed.json
 	-$(PYTHON) benchmarks/speed.py --shapes bert,vit --rounds 7 --methods $(TIMED) --threads 2 --json $(RESULTS)/speed_two.json
 	-$(PYTHON) benchmarks/speed.py --shapes sst2 --rounds 10 --methods auto,lrp_ah_ln,gae --json $(RESULTS)/speed_small.json
+	-$(PYTHON) benchmarks/products.py --json $(RESULTS)/products.json
 	-$(PYTHON) benchmarks/speed.py --shapes lxmert,detr --rounds 5 --json $(RESULTS)/streams.json
 	-$(PYTHON) benchmarks/memory.py --json $(RESULTS)/memory.json
 	-$(PYTHON) benchmarks/peers.py --json $(RESULTS)/peers.json

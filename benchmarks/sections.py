@@ -278,10 +278,26 @@ def evaluation(found: Results, images: Path) -> str:
     return f"{table(['', 'loop', 'batched', 'times as fast'], rows)}\n\n{said}"
 
 
+def products(found: Results, images: Path) -> str:
+    """How many times as long torch's own products take as those of oneDNN."""
+    tokens = list(next(iter(found["ratios"].values())))
+    rows = [
+        [weight, *(f"{row[count]:.2f}" for count in tokens)]
+        for weight, row in found["ratios"].items()
+    ]
+    said = "prefers oneDNN" if found["preferred"] else "leaves torch as it is"
+    heads = ["weight", *(f"{count} tokens" for count in tokens)]
+    return (
+        f"{table(heads, rows)}\n\nwhyformer {said} on this processor. The products differ by"
+        f" {found['difference']:.0e} of the sum of the sizes of their terms at most."
+    )
+
+
 RENDER: dict[str, Callable[[Results, Path], str]] = {
     "speed": speed,
     "speed_two": speed,
     "speed_small": speed,
+    "products": products,
     "streams": speed,
     "memory": memory,
     "peers": peers,
