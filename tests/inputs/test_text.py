@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from whyformer.errors import InputError
 from whyformer.inputs.prepare import prepare
+from whyformer.inputs.sequence import TokenRows, contents
 
 Build = Callable[..., nn.Module]
 
@@ -249,3 +250,10 @@ def test_two_threads_share_a_tokenizer(bert: nn.Module, wordpiece: Any) -> None:
     for thread in threads:
         thread.join()
     assert not failures
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_rows_of_tokens_have_the_content_of_their_tensors(dtype: torch.dtype) -> None:
+    ids = torch.tensor([[5, 3_000_000_000 % 2**31, 7], [1, 2, 0]], dtype=dtype)
+    mask = torch.tensor([[True, True, True], [True, True, False]])
+    assert TokenRows(ids.tolist(), mask.tolist()).contents() == contents(ids, mask)

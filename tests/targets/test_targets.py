@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -486,6 +487,14 @@ def test_values_that_are_not_finite() -> None:
     broken = torch.tensor([[0.0, 1.0], [float("nan"), 0.0]])
     with pytest.raises(ModelError, match="'bad' of sample 1, is nan"):
         ask(0, broken)
+
+
+def test_other_classes_that_are_not_finite_leave_no_probability() -> None:
+    nan = float("nan")
+    assert ask(0, torch.tensor([[1.0, nan], [1.0, nan]])).probability is None
+    (whole, none) = ask(0, torch.tensor([[1.0, 2.0], [1.0, nan]])).probability.tolist()
+    assert whole == pytest.approx(1 / (1 + math.e))
+    assert math.isnan(none)
 
 
 def test_a_value_that_is_not_finite_names_the_weights() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 
@@ -50,12 +52,10 @@ def target_probability(
             else:
                 found = _softmax_of(beside, places)
         signs = [[sign for sign, _ in row] for row in terms]
-        has_signs = any(sign != 1 for row in signs for sign in row)
-        if has_signs:
+        if any(sign != 1 for row in signs for sign in row):
             found = _without_signs(found, torch.tensor(signs))
         whole = found.prod(1) if found.shape[1] > 1 else found[:, 0]
-        may_be_none = has_signs or head.kind == heads.QUERIES
-        return None if may_be_none and bool(whole.isnan().all()) else whole
+        return None if all(map(math.isnan, whole.tolist())) else whole
 
 
 def _without_signs(found: Tensor, signs: Tensor) -> Tensor:

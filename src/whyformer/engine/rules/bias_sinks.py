@@ -20,7 +20,7 @@ class BiasNote(Watched):
     __slots__ = ("arrived",)
 
     def __init__(self, bias: Tensor, arrived: list[Tensor]) -> None:
-        self.value = bias  # not by Watched's __init__, which costs as much as the rest
+        super().__init__(bias)
         self.arrived = arrived
 
     def __call__(self, gradient: Tensor) -> None:
