@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import json
 import math
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -59,6 +60,27 @@ def test_answers_are_measured_against_plain_passes(tmp_path: Path) -> None:
     assert found["references"]["libragrad, whole answer"] == 1
     assert all(seconds > 0 for seconds in found["seconds"].values())
     assert set(found["seconds"]) == set(found["references"])
+
+
+# -- products --------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch has no oneDNN")
+def test_products_are_measured_by_both_libraries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    products, threads = script("products"), torch.get_num_threads()
+    for name, value in {"WEIGHTS": ((8, 4),), "TOKENS": (1, 8), "NUMBERS": 64}.items():
+        monkeypatch.setattr(products, name, value)
+    monkeypatch.setattr(sys, "argv", ["products.py", "--json", str(tmp_path / "products.json")])
+    try:
+        assert products.main() == 0
+    finally:
+        torch.set_num_threads(threads)
+    found = written(tmp_path / "products.json")
+    assert set(found["ratios"]) == {"8 x 4"}
+    assert all(ratio > 0 for ratio in found["ratios"]["8 x 4"].values())
+    assert found["difference"] < 1e-6
 
 
 # -- peers -----------------------------------------------------------------------------------------
@@ -284,6 +306,14 @@ FILES: dict[str, tuple[dict[str, Any], list[str]]] = {
             }
         },
         ["| `full_lrp` | 2.50 |"],
+    ),
+    "products": (
+        {
+            "preferred": True,
+            "ratios": {"384 x 1536": {"1": 0.4, "12": 2.0}},
+            "difference": 1e-7,
+        },
+        ["| weight | 1 tokens | 12 tokens |", "| 384 x 1536 | 0.40 | 2.00 |", "prefers oneDNN"],
     ),
     "peers": (
         {"shapes": {"BERT": PEERS}},
