@@ -34,14 +34,13 @@ Hook = tuple[nn.Module, str, Any]  # module, "before" or "after", function
 class Trace:
     """How a forward pass is tracked, and the tensors that its hooks saw; private to the engine.
 
-    The first five fields are settings. The hooks fill the rest while the model runs.
+    The first four fields are settings. The hooks fill the rest while the model runs.
     """
 
     at: str = "states"  # where token states are read: "states" or "embeddings"
     track: bool = True  # build the graph from the states on; else from the last block's output on
     replace: Mapping[str, Tensor] = field(default_factory=dict)  # states to run with, by stack
     leaf: str | None = None  # an argument to track as well (an image's pixels)
-    keep_leaving: bool = True  # record the output of each block, and not only of the last one
     states: dict[str, Tensor] = field(default_factory=dict)  # token states by stack
     exits: dict[str, Tensor] = field(default_factory=dict)  # what the head reads, by stack
     entering: list[Tensor] = field(default_factory=list)  # input of each block

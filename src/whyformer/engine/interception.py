@@ -133,8 +133,7 @@ class Interception(TorchFunctionMode):
         if traits.getter:
             source = self.constant(args[0])  # a view of a constant stays a constant
             return tags.copy_tag(source, func(source))
-        if torch.is_autocast_enabled(self.device):
-            ignore_autocast(self.device)
+        ignore_autocast(self.device)
         # This runs often: a list is faster, and so is a look at the type.
         args = tuple([a if type(a) in _ATOMS else self.constant(a) for a in args])
         if kwargs:
@@ -143,12 +142,8 @@ class Interception(TorchFunctionMode):
             args = precision.match_target(args)
         if self.ledger.inside and not torch.is_grad_enabled():
             return self._run_without_gradients(func, args, kwargs)
-        if (
-            (kwargs or traits.may_overwrite)
-            and _overwrites(traits, args, kwargs)
-            and func not in self.own
-            and _any_tracked(args, kwargs)
-        ):
+        overwrites = _overwrites(traits, args, kwargs) and func not in self.own
+        if overwrites and _any_tracked(args, kwargs):
             return self._overwrite(func, types, args, kwargs)
         if self.double and func in precision.ONE_PRECISION:
             args, kwargs = precision.widen_mixed(args, kwargs)

@@ -100,7 +100,7 @@ def _track_hooks(run: Run, track: Track, trace: Trace, ledger: Ledger) -> list[H
         hooks.append(_entry_hook(run, track, trace.at, enter))
     for block in dict.fromkeys(track.chain):
         hooks.append((block, "before", before_block))
-        if block is not track.exit and trace.keep_leaving:
+        if block is not track.exit:
             hooks.append((block, "after", after_block))
     hooks.append((track.exit, "after", after_exit))
     return hooks

@@ -8,10 +8,10 @@ from torch import nn
 def modules_of(module: nn.Module) -> list[nn.Module]:
     """The module and all modules inside it, once each; five times as fast as `modules()`."""
     found = {module: None}
-    level = found
-    while level:
-        children = [inside.values() for part in level if (inside := part._modules)]
-        new = [one for some in children for one in some if one is not None and one not in found]
-        level = dict.fromkeys(new)  # once each, also if several parts share it
-        found |= level
+    waiting = [module]
+    while waiting:
+        for child in waiting.pop()._modules.values():
+            if child is not None and child not in found:
+                found[child] = None
+                waiting.append(child)
     return list(found)

@@ -22,7 +22,6 @@ Seen = tuple[list[ref[Tensor]], list[int], list[int]]
 _checked: WeakKeyDictionary[nn.Module, Seen] = WeakKeyDictionary()
 _versions: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()
 _lock = fork_safe(threading.Lock())
-_PLAIN = frozenset({Tensor, nn.Parameter})
 
 
 def check_weights(module: nn.Module, again: bool = False) -> None:
@@ -68,7 +67,7 @@ def check_weights(module: nn.Module, again: bool = False) -> None:
         with _lock:
             _checked[module] = (
                 [ref(t) for t in held],
-                _places(held),
+                [_place(t) for t in held],
                 [t._version for t in held],
             )
             _versions[module] = _versions.get(module, 0) + 1
@@ -81,8 +80,11 @@ def weights_version(module: nn.Module) -> int:
 
 def _tensors(module: nn.Module) -> list[Tensor]:
     """All parameters and buffers, in one fast walk: every call of explain does it."""
-    own = [one for part in modules_of(module) for one in (part._parameters, part._buffers) if one]
-    return [tensor for one in own for tensor in one.values() if tensor is not None]
+    held: list[Tensor | None] = []
+    for part in modules_of(module):
+        held += part._parameters.values()
+        held += part._buffers.values()
+    return [tensor for tensor in held if tensor is not None]
 
 
 def _is_unchanged(seen: Seen | None, held: list[Tensor]) -> bool:
@@ -92,17 +94,15 @@ def _is_unchanged(seen: Seen | None, held: list[Tensor]) -> bool:
     known, places, versions = seen  # whole lists at once: every call of explain does this
     return (
         len(known) == len(held)
-        and all(map(operator.is_, map(operator.call, known), held))
-        and places == _places(held)
+        and all(map(operator.is_, (one() for one in known), held))
+        and places == [_place(tensor) for tensor in held]
         and versions == [tensor._version for tensor in held]
     )
 
 
-def _places(tensors: list[Tensor]) -> list[int]:
-    """The data pointer of each tensor; a quantised weight has none."""
-    if _PLAIN.issuperset(map(type, tensors)):
-        return [tensor.data_ptr() for tensor in tensors]
-    return [0 if is_quantised(tensor) else tensor.data_ptr() for tensor in tensors]
+def _place(tensor: Tensor) -> int:
+    """The tensor's data pointer; a quantised weight has none."""
+    return 0 if is_quantised(tensor) else tensor.data_ptr()
 
 
 def _suspects(tensors: Mapping[str, Tensor]) -> list[str]:

@@ -54,7 +54,7 @@ def target_probability(
         signs = [[sign for sign, _ in row] for row in terms]
         if any(sign != 1 for row in signs for sign in row):
             found = _without_signs(found, torch.tensor(signs))
-        whole = found.prod(1) if found.shape[1] > 1 else found[:, 0]
+        whole = found.prod(1)
         return None if all(map(math.isnan, whole.tolist())) else whole
 
 
@@ -70,8 +70,6 @@ def _beside(scores: Tensor, places: Places) -> Tensor:
         beside = scores.unsqueeze(1).expand(-1, entries.shape[1], -1)
     else:
         beside = scores[tuple(where)]
-    if beside.dtype is torch.float32:
-        return beside
     return beside.to(torch.promote_types(beside.dtype, torch.float32))
 
 

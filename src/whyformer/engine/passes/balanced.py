@@ -227,16 +227,12 @@ def _by_account(bookings: Mapping[Booking, Tensor]) -> Amounts:
     by_account: dict[str, list[Booking]] = {}
     for booking in bookings:
         by_account.setdefault(booking[0], []).append(booking)
-    return {
-        account: (own, torch.stack(_on_one_device([bookings[one] for one in own]), dim=1))
-        for account, own in by_account.items()
-    }
-
-
-def _on_one_device(amounts: list[Tensor]) -> list[Tensor]:
-    """The amounts on the device of the first one: blocks may be on several."""
-    device = amounts[0].device
-    return [one if one.device == device else one.to(device) for one in amounts]
+    amounts: Amounts = {}
+    for account, own in by_account.items():
+        device = bookings[own[0]].device  # blocks may be on several
+        booked = [bookings[booking].to(device) for booking in own]
+        amounts[account] = own, torch.stack(booked, dim=1)
+    return amounts
 
 
 def lower_blocks(blocks: int, share: float) -> range:
@@ -276,8 +272,7 @@ def balanced(
 
     def record() -> Recording:
         track = states or run.drops_blocks
-        blocks = BlockRelevance(run) if states else None
-        trace = Trace(track=track, blocks=blocks, keep_leaving=maps)
+        trace = Trace(track=track, blocks=BlockRelevance(run) if states else None)
         ledger = run.new_ledger(states, per_token)
         recorder = AttentionRecorder(
             trace, ledger, run.stacks, start_graph=True, **recording_of(run, structure, mix)

@@ -59,11 +59,11 @@ def layer_norm(
     ledger: Ledger, function: Function, args: tuple, kwargs: dict[str, Any], detach_mean: bool
 ) -> Tensor:
     """(x - mean) / deviation * weight + bias; the bias, and a detached mean, are sinks."""
-    if len(args) != 5:
-        args = tuple(bind("input normalized_shape weight bias eps", args, kwargs, eps=1e-5))
-    x, shape, weight, bias, eps = args
+    x, shape, weight, bias, eps = bind(
+        "input normalized_shape weight bias eps", args, kwargs, eps=1e-5
+    )
     if not is_tracked(x):
-        return function(*args)
+        return function(*args, **kwargs)
     shape = [shape] if isinstance(shape, int) else list(shape)
     means: list[Tensor] = []
     output = apply_own(_DetachedLayerNorm, x, shape, weight, bias, eps, detach_mean, means)

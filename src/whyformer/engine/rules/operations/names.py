@@ -45,20 +45,18 @@ STATISTIC = (
 POWER = torch_functions("pow float_power") - {Tensor.__rpow__}
 EXPONENTIAL = torch_functions("exp")
 
-# They rearrange, copy or drop entries, so their own backward already moves relevance correctly.
-REARRANGE = torch_functions(
-    "view reshape transpose permute t swapaxes swapdims movedim unsqueeze squeeze flatten "
-    "unflatten expand expand_as broadcast_to contiguous clone to type type_as float double half "
-    "bfloat16 cpu getitem select narrow index_select gather take_along_dim chunk split unbind "
-    "tensor_split roll flip repeat repeat_interleave tile view_as reshape_as dropout alpha_dropout "
-    "dropout1d dropout2d identity detach alias as_strided diagonal tril triu unfold fold "
-    "pixel_shuffle pixel_unshuffle masked_select requires_grad positive view_as_complex "
-    "view_as_real resolve_conj resolve_neg"
-)
-# Those of them whose other arguments are no tensors: shapes, axes and sizes.
+# They change the layout of their first argument; the others are shapes, axes and sizes.
 LAYOUT = torch_functions(
     "view reshape transpose permute t swapaxes swapdims movedim unsqueeze squeeze flatten "
     "unflatten expand contiguous chunk split unbind"
+)
+# They rearrange, copy or drop entries, so their own backward already moves relevance correctly.
+REARRANGE = LAYOUT | torch_functions(
+    "expand_as broadcast_to clone to type type_as float double half bfloat16 cpu getitem select "
+    "narrow index_select gather take_along_dim tensor_split roll flip repeat repeat_interleave "
+    "tile view_as reshape_as dropout alpha_dropout dropout1d dropout2d identity detach alias "
+    "as_strided diagonal tril triu unfold fold pixel_shuffle pixel_unshuffle masked_select "
+    "requires_grad positive view_as_complex view_as_real resolve_conj resolve_neg"
 )
 # Linear in their one input: each entry of the output is a weighted sum.
 RESAMPLE = torch_functions("fold interpolate")

@@ -47,7 +47,6 @@ class Traits:
         mixes_heads: It may mix the heads of attention maps.
         in_place: Its name says that it overwrites its first argument.
         inplace_position: The place of its argument `inplace`, if it has one.
-        may_overwrite: One of these two: without keywords, others overwrite nothing.
     """
 
     reads: bool
@@ -67,14 +66,13 @@ class Traits:
     activation: bool
     in_place: bool
     inplace_position: int | None
-    may_overwrite: bool
 
 
 @functools.lru_cache(maxsize=4096)
 def traits_of(function: Function) -> Traits:
     """Return what is known about a function."""
     getter = function in VIEWS
-    in_place, position = is_named_in_place(function), position_of_inplace(function)
+    in_place = is_named_in_place(function)
     return Traits(
         reads=function in INERT or (function.__name__ == "__get__" and not getter),
         getter=getter,
@@ -92,6 +90,5 @@ def traits_of(function: Function) -> Traits:
         homogeneous=function in HOMOGENEOUS,
         activation=function in ACTIVATION,
         in_place=in_place,
-        inplace_position=position,
-        may_overwrite=in_place or position is not None,
+        inplace_position=position_of_inplace(function),
     )

@@ -31,6 +31,7 @@ def positive_linear(
     excess: Tensor | float = -2 * EPSILON
     if bias is not None:
         excess = torch.add(bias, bias.abs(), alpha=_noise(bias)).sub_(2 * EPSILON)
+    # Not by `multiply`: |x| |w| has to be rounded as the output was, by the same library.
     twice = torch.sub(output, excess).addmm_(magnitude, weights.t(), alpha=1 - _noise(x))
     # Division by infinity gives 0, so that zeros need no second pass.
     twice = torch.threshold_(twice, 2 * EPSILON, float("inf"))
